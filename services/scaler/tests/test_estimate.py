@@ -1,6 +1,7 @@
 """Estimates of jobs that are not submitted, each from the inputs of a real decision."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -205,6 +206,25 @@ async def test_only_a_few_estimates_of_a_cluster_wait_for_a_decision() -> None:
 
     assert refused.value.error.kind == "unavailable"
     assert {each.wait for each in (*answers, later)} == {"boot"}
+
+
+async def test_an_array_of_many_nodes_holds_up_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(*given: Any) -> Estimate:
+        threads.append(threading.current_thread())
+        return estimate(*given)
+
+    monkeypatch.setattr("clusterra_scaler.explain.estimate_service.estimate", noted)
+    subject = subjects.parse("scaler.acme.c1.estimate")
+    with DecisionLanes() as lanes:
+        service = EstimateService(subject.ref, lanes, asyncio.Lock())
+        service.on_decision(inputs_of(EMPTY))
+
+        for count in (1, PLANNED_TASKS):
+            await service.answer(subject, EstimateJob(job=group(cpus=10, nodes=10, count=count), tasks=count))
+
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
 
 
 def test_shadow_mode_is_told() -> None:

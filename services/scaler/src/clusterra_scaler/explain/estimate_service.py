@@ -60,7 +60,10 @@ class EstimateService:
                 inputs = self._inputs
                 if inputs is None:
                     raise _unavailable("the scaler has not read the cluster's queue yet")
-                return await self._lanes.run(inputs.observation.snapshot, lambda: estimate(request, inputs, now()))
+                # An array of many nodes takes long also in an empty cluster.
+                queue = inputs.observation.snapshot
+                queue = queue.model_copy(update={"pending": (*(queue.pending or ()), request.job)})
+                return await self._lanes.run(queue, lambda: estimate(request, inputs, now()))
         except DecisionOverdue:
             raise _unavailable("the scaler needs too long to plan this job") from None
         finally:
