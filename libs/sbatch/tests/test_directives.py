@@ -162,6 +162,8 @@ def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> Non
         ("-c two", "--cpus-per-task=two"),
         ("--mem=1.5G", "--mem=1.5G"),
         ("--begin=teatime", "--begin=teatime"),
+        ("--begin=1969-12-31", "must be a time from 1970 on"),
+        ("--deadline=0001-01-01T00:00:00+23:59", "must be a time from 1970 on"),
         ("--requeue=expedite", "--requeue=expedite"),
         ("--exclusive=me", "--exclusive=me"),
         ("--gres=gpu:1 --gpus-per-node=2", "--gpus-per-node=2"),

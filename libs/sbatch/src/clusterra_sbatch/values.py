@@ -85,7 +85,10 @@ class OptionValue:
             raise Untranslatable(
                 "must be a time, such as now+1hour, uts1767225600 or 2026-01-31T12:30:00 (UTC)"
             ) from None
-        return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
+        seconds = int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
+        if seconds < 0:
+            raise Untranslatable("must be a time from 1970 on")
+        return seconds
 
     def signal(self) -> tuple[str, int, tuple[str, ...]]:
         """Parse `[{R|B}:]signal[@seconds]` into the signal, the seconds before the time limit, and Slurm's flags."""
