@@ -1,7 +1,11 @@
 """Whose jobs a member sees: their own, or everybody's where the cluster's visibility says so."""
 
 import aiohttp
+from clusterra_contracts.events import AdminFact
+from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import Visibility
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.visibility import may_see
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry, put_binding
 from gateway_world import World
@@ -68,3 +72,11 @@ async def test_a_stream_ends_when_the_visibility_changes(world: World) -> None:
     async with sse_reader(bob, STREAM) as stream:
         await change_visibility(world, "own")
         await stream.until_end()
+
+
+def test_what_admins_did_to_members_tokens_and_keys_is_for_admins_alone() -> None:
+    fact = AdminFact(kind="member.changed", actor="boss", subject="bob")
+    ada = SlurmUser(name="ada", uid=20001, gid=20001)
+
+    assert may_see(Viewer(user=ada, admin=True), fact)
+    assert not may_see(Viewer(user=ada, sees_all=True), fact)

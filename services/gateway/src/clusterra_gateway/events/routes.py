@@ -55,8 +55,9 @@ class Events:
     async def page(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a page of archived events, oldest first unless asked otherwise.
 
-        Members see the events of the jobs that they see, and who sees everybody's jobs sees all events. A page may have
-        fewer events than `limit`, even none: `cursor` continues after it, and is null at the end.
+        Members see the events of the jobs that they see, and who sees everybody's jobs sees all events but those of
+        members, tokens and keys, which are for admins. A page may have fewer events than `limit`, even none: `cursor`
+        continues after it, and is null at the end.
         """
         filters = query(request, EventsQuery)
         page = await self._archive.history(
@@ -79,7 +80,8 @@ class Events:
     async def live(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams events as they happen. `id` is the event's position in the stream.
 
-        Members get the events of the jobs that they see. Who sees everybody's jobs gets all events.
+        Members get the events of the jobs that they see. Who sees everybody's jobs gets all events but those
+        of members, tokens and keys, which are for admins.
         A `reset` event means that some events in between are not told: they are no longer retained, or there are more
         than 20,000. The history has them.
         """
