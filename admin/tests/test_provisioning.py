@@ -238,6 +238,48 @@ def test_a_secret_in_place_of_a_reference_is_not_printed(tmp_path: Path) -> None
     assert "hunter2" not in f"{raised.value} {told.value}"
 
 
+STORAGE = {
+    "bucket": "acme-files",
+    "region": "us-east-1",
+    "credentials": {"kind": "keys", "access_key_id": "file:/etc/id", "secret_access_key": "file:/etc/secret"},
+}
+
+
+async def test_the_storage_of_a_cluster_is_given_changed_and_taken(directory: Directory) -> None:
+    acme = provisioned("acme", "main")
+    await apply(directory, with_cluster(acme, storage=STORAGE))
+
+    assert await apply(directory, with_cluster(acme, storage=STORAGE)) == []
+    assert await apply(directory, with_cluster(acme, storage=STORAGE | {"bucket": "acme-more"}))
+    binding = (await directory.clusters())[MAIN]
+    assert binding.storage is not None
+    assert (binding.storage.bucket, binding.version) == ("acme-more", 2)
+    assert await apply(directory, acme)
+    assert (await directory.clusters())[MAIN].storage is None
+
+
+@pytest.mark.parametrize(
+    ("storage", "error"),
+    [
+        (STORAGE | {"bucket": "No_Bucket"}, "storage.bucket"),
+        (STORAGE | {"endpont": "http://minio:9000"}, "unknown fields: endpont"),
+        (STORAGE | {"credentials": STORAGE["credentials"] | {"token": "hunter2"}}, "unknown fields: token"),  # type: ignore[operator]
+        (STORAGE | {"credentials": {"kind": "keys", "access_key_id": "hunter2"}}, "access_key_id"),
+        (STORAGE | {"credentials": {}}, "kind"),
+    ],
+)
+def test_a_mistake_in_the_storage_is_named_without_a_secret(
+    tmp_path: Path, storage: dict[str, Any], error: str
+) -> None:
+    given = {"tenants": [with_cluster(provisioned("acme", "main"), storage=storage)]}
+    (tmp_path / "tenants.yaml").write_text(yaml.safe_dump(given))
+
+    with pytest.raises(InvalidRequest, match=error) as told:
+        read(tmp_path / "tenants.yaml")
+
+    assert "hunter2" not in str(told.value)
+
+
 def test_a_plan_masks_the_user_and_password_of_an_address() -> None:
     def item(url: str) -> Item:
         return Item(cluster_key(MAIN), {"binding": json.dumps({"slurmrestd_url": url})}, 1)

@@ -10,7 +10,7 @@ from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, P
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueParts, QueueSnapshot, RunningJob
 from clusterra_contracts.queue_parts.part import NodeChunk, PendingChunk, QueuePart, RunningChunk
-from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
+from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
@@ -243,13 +243,22 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v1": EVENT,
-    "registry.cluster.v4": ClusterBinding(
+    "registry.cluster.v5": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
         catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}), GPU_SHAPE)),
         policy=ScalingPolicy(usd_per_hour=12.5, most={"general-small": 4}, warm={"general-small": 1}),
+        storage=StorageBinding(
+            bucket="acme-genomics",
+            region="us-east-1",
+            endpoint="http://minio.storage.svc:9000",
+            public_endpoint="https://files.acme.example",
+            credentials=AccessKeys(
+                access_key_id="file:/run/secrets/s3-key-id", secret_access_key="kubernetes:clusterra/s3/secret-key"
+            ),
+        ),
     ),
     "cluster.condition.v1": ClusterCondition(
         degraded=(Degradation(reason="unreachable", message="slurmrestd does not respond", since=MOMENT),)

@@ -4,7 +4,8 @@ import asyncio
 
 import aiohttp
 import pytest
-from clusterra_runtime.nats.binding import InvalidBinding, check_slurmrestd_url
+from clusterra_contracts.registry import StorageBinding
+from clusterra_runtime.nats.binding import InvalidBinding, check_slurmrestd_url, check_storage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,3 +83,44 @@ def test_a_client_can_be_made_for_every_address_that_is_taken(url: str) -> None:
             session._build_url("slurm/v0.0.44/ping/")
 
     asyncio.run(make())
+
+
+KEYS = {"kind": "keys", "access_key_id": "file:/etc/id", "secret_access_key": "kubernetes:clusterra/s3/secret"}
+ROLE = {"kind": "role", "role_arn": "arn:aws:iam::123456789012:role/clusterra/files", "external_id": "acme/main"}
+STORAGE = {"bucket": "acme-files", "region": "eu-central-1", "credentials": KEYS}
+MINIO = {"endpoint": "http://minio:9000", "public_endpoint": "https://files.acme.example", "addressing": "path"}
+
+
+@pytest.mark.parametrize("storage", [STORAGE, STORAGE | MINIO, STORAGE | {"credentials": ROLE}])
+def test_a_bucket_that_s3_could_have_is_taken(storage: dict[str, object]) -> None:
+    binding = StorageBinding.model_validate(storage)
+
+    assert check_storage(binding) == binding
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("bucket", "a"),
+        ("bucket", "Acme"),
+        ("bucket", "acme..files"),
+        ("bucket", "acme/files"),
+        ("bucket", "acme files"),
+        ("region", ""),
+        ("region", "us-east-1.evil.example/"),
+        ("endpoint", "minio:9000"),
+        ("endpoint", "http://user:hunter2@minio:9000"),
+        ("endpoint", "http://minio:9000/"),
+        ("endpoint", "http://minio:9000/bucket"),
+        ("public_endpoint", "https://files.acme.example"),
+        ("credentials", KEYS | {"access_key_id": "file:relative"}),
+        ("credentials", KEYS | {"secret_access_key": "kubernetes:hunter2"}),
+        ("credentials", ROLE | {"role_arn": "arn:aws:iam::1:user/ada"}),
+        ("credentials", ROLE | {"external_id": "a b"}),
+    ],
+)
+def test_any_other_storage_is_refused_and_the_field_is_named(field: str, value: object) -> None:
+    with pytest.raises(InvalidBinding, match=rf"storage\.{field}") as refused:
+        check_storage(StorageBinding.model_validate(STORAGE | {field: value}))
+
+    assert field == "credentials" or "hunter2" not in str(refused.value)

@@ -29,6 +29,7 @@ WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worke
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
+FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
 AdminKind = Literal[
     "cluster.registered",
     "cluster.paused",
@@ -169,6 +170,23 @@ class AdminFact(Wire):
     """The object of the action: a cluster id, a user name, the id of a token or an invitation."""
 
 
+MAX_FACT_PATHS = 50
+"""The most paths in one event. A request about more files makes several events."""
+
+
+class FileFact(Wire):
+    """Somebody deleted, renamed or copied files through Clusterra. Uploads and downloads go past it, and make none."""
+
+    kind: FileKind
+    actor: str
+    """The user name of whoever acted; `uid` is theirs."""
+    uid: int
+    paths: Annotated[tuple[str, ...], Field(max_length=MAX_FACT_PATHS)]
+    """The files, each as `data/x` of the actor's own ones or `shared/x`."""
+    destination: str = ""
+    """The new path of a file that was renamed or copied."""
+
+
 class NewerFact(Wire):
     """A fact of a kind that only newer releases know, with all its fields. It is kept and passed on, never made.
 
@@ -180,7 +198,9 @@ class NewerFact(Wire):
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z]{1,32}\.[a-z_]{1,64}$")]
 
 
-_FACTS = (JobFact, JobActionFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact)
+_FACTS = (
+    *(JobFact, JobActionFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact, FileFact),
+)
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
 KINDS: tuple[str, ...] = tuple(_NAMES)
@@ -201,6 +221,7 @@ Fact = Annotated[
     | Annotated[ScaleFact, Tag("ScaleFact")]
     | Annotated[ConditionFact, Tag("ConditionFact")]
     | Annotated[AdminFact, Tag("AdminFact")]
+    | Annotated[FileFact, Tag("FileFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
 ]
@@ -246,6 +267,8 @@ def entity(fact: Fact) -> str:
             return "condition"
         case AdminFact():
             return fact.subject
+        case FileFact():
+            return "files"
         case NewerFact():
             raise ValueError(f"this release does not know the kind {fact.kind}, so it makes no events of it")
 
@@ -254,7 +277,8 @@ def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: M
     """Makes the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
 
     `version` distinguishes this occurrence from others of the same kind for the same entity: submit time and restart
-    count for jobs, a random id for actions, the generation for decisions, the reason and its beginning for conditions.
+    count for jobs, a random id for actions and for files, the generation for decisions, the reason and its beginning
+    for conditions.
     """
     about = entity(fact)
     return Event(

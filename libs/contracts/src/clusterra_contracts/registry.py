@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints
 
 from clusterra_contracts.identity import ShapeName, SlurmUser, Wire
 from clusterra_contracts.shapes import Catalogue
@@ -44,10 +44,41 @@ class ScalingPolicy(Wire):
 Visibility = Literal["own", "tenant"]
 
 
+class AccessKeys(Wire):
+    """Credentials for a bucket: a pair of keys, by references that the gateway reads."""
+
+    kind: Literal["keys"] = "keys"
+    access_key_id: SecretReference
+    secret_access_key: SecretReference
+
+
+class AssumedRole(Wire):
+    """Credentials for a bucket: a role of AWS that the gateway assumes with its own identity."""
+
+    kind: Literal["role"] = "role"
+    role_arn: str
+    external_id: str | None = None
+    """What the role's trust policy asks for, so that nobody else can have the gateway assume it."""
+
+
+class StorageBinding(Wire):
+    """The bucket with the files of a cluster's people: any S3, or a server that speaks its protocol."""
+
+    bucket: str
+    region: str
+    endpoint: str | None = None
+    """The server's URL as the gateway reaches it; None for AWS."""
+    public_endpoint: str | None = None
+    """The server's URL in presigned URLs, where clients reach it by another name; None: as the gateway does."""
+    addressing: Literal["auto", "path", "virtual"] = "auto"
+    """Whether the bucket stands in the path or in the host name; `auto`: in the host name on AWS, else in the path."""
+    credentials: Annotated[AccessKeys | AssumedRole, Discriminator("kind")]
+
+
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v4"
+    schema_name: ClassVar[str] = "registry.cluster.v5"
 
     name: str
     state: Literal["active", "paused"] = "active"
@@ -62,4 +93,6 @@ class ClusterBinding(Wire):
     policy: ScalingPolicy = ScalingPolicy()
     visibility: Visibility = "own"
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
+    storage: StorageBinding | None = None
+    """The bucket with its people's files; None: they have none."""
     version: Annotated[int, Field(ge=1)] = 1

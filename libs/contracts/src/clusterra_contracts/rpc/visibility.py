@@ -1,6 +1,6 @@
 """Who may see what of a cluster. The gateway asks here, and so does each service that keeps the record."""
 
-from clusterra_contracts.events import AdminFact, Fact, JobActionFact, JobFact
+from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact
 from clusterra_contracts.rpc.slurm import Viewer
 
 
@@ -8,8 +8,11 @@ def may_see(viewer: Viewer, fact: Fact) -> bool:
     """Whether a person may see an event of their cluster: the events of all jobs that they see (`Viewer.sees`).
 
     Decisions, nodes and workers tell of other people's jobs, by their ids and reasons: only those who see everybody's
-    jobs see them. What is told of members, tokens and keys is for admins alone, as the audit is.
+    jobs see them. What is told of members, tokens and keys is for admins alone, as the audit is. The names of people's
+    files are for themselves and for admins, whoever sees whose jobs.
     """
     if isinstance(fact, AdminFact):
         return viewer.admin
+    if isinstance(fact, FileFact):
+        return viewer.changes(fact.uid)
     return viewer.only_uid is None or (isinstance(fact, JobFact | JobActionFact) and viewer.sees(fact.uid))

@@ -1,9 +1,9 @@
 """The paths of files as people write them, and the object keys that they stand for. Pure: no S3, no HTTP.
 
-A path is `<area>/<name>/...`, such as `data/run 1/input.csv`. The areas `scripts`, `data` and `outputs` are the caller's
-own; `shared` is the whole cluster's. The key of a person's file is `<tenant>/<cluster>/users/<member>/<path>`, that of a
-shared one `<tenant>/<cluster>/<path>`. Who a file belongs to comes from the caller's identity and never from the path,
-so a path has no way to name another person's files. Names are kept in Unicode's form NFC.
+A path is `<area>/<name>/...`, such as `data/run 1/input.csv`. The areas `scripts`, `data` and `outputs` are the
+caller's own; `shared` is the whole cluster's. The key of a person's file is `<tenant>/<cluster>/users/<member>/<path>`,
+that of a shared one `<tenant>/<cluster>/<path>`. Who a file belongs to comes from the caller's identity and never from
+the path, so a path has no way to name another person's files. Names are kept in Unicode's form NFC.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_NAME_BYTES = 255
 
 _PERCENT_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _MEMBER = re.compile(r"[0-9a-f]{32}")
-_SLASHES = frozenset("⁄∕⧸╱⟋\N{SET MINUS}⧵⧹╲⟍")  # noqa: RUF001 - look-alikes are the point
+_SLASHES = frozenset("⁄∕⧸╱⟋\N{SET MINUS}⧵⧹╲⟍")
 """Look like a slash or a backslash, and compatibility forms (NFKC) do not tell."""
 _REFUSED_CATEGORIES = {
     "Cc": "a control character",

@@ -3,9 +3,9 @@
 from typing import Annotated, Self
 
 from clusterra_contracts.identity import Id, SlurmUser
-from clusterra_contracts.registry import ScalingPolicy, Visibility
+from clusterra_contracts.registry import AccessKeys, AssumedRole, ScalingPolicy, StorageBinding, Visibility
 from clusterra_contracts.shapes import Catalogue
-from clusterra_runtime.nats.binding import check_slurmrestd_url
+from clusterra_runtime.nats.binding import check_slurmrestd_url, check_storage
 from clusterra_runtime.secrets.reference import CheckedReference, StoredReference
 from pydantic import (
     AfterValidator,
@@ -32,6 +32,21 @@ Email = Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[^@
 IssuerUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s#?]+$", max_length=255)]
 
 
+def _known_storage_fields(given: object) -> object:
+    """Refuses an unknown field: a misspelt `endpoint` would silently mean AWS."""
+    if isinstance(given, dict):
+        credentials = given.get("credentials")
+        fields = AccessKeys.model_fields | AssumedRole.model_fields
+        unknown = [*(given.keys() - StorageBinding.model_fields)]
+        unknown += [*(credentials.keys() - fields)] if isinstance(credentials, dict) else []
+        if unknown:
+            raise ValueError(f"unknown fields: {', '.join(sorted(map(str, unknown)))}")
+    return given
+
+
+GivenStorage = Annotated[StorageBinding, AfterValidator(check_storage), BeforeValidator(_known_storage_fields)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
@@ -49,6 +64,8 @@ class GivenCluster(_Strict):
     policy: ScalingPolicy = ScalingPolicy()
     visibility: Visibility = "own"
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
+    storage: GivenStorage | None = None
+    """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     agent_key: CheckedReference | None = None
