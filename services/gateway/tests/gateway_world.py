@@ -1,7 +1,7 @@
 """A running gateway for tests: real NATS, real HTTP, and stand-ins for the services behind it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,7 +50,9 @@ class _Service(Service):
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-def provisioned(tenant: str, *clusters: str, admins: tuple[str, ...] = ()) -> dict[str, object]:
+def provisioned(
+    tenant: str, *clusters: str, admins: tuple[str, ...] = (), storage: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """A tenant as in a provision file. Its people have addresses in `<tenant>.example`."""
     return {
         "id": tenant,
@@ -64,6 +66,7 @@ def provisioned(tenant: str, *clusters: str, admins: tuple[str, ...] = ()) -> di
                 "slurmrestd_url": "http://127.0.0.1:1",
                 "jwt_key": "file:/none",
                 "operator": SlurmUser(name="clusterra", uid=5000, gid=5000).model_dump(),
+                "storage": storage,
             }
             for cluster in clusters
         ],
@@ -103,14 +106,16 @@ class World:
 
 
 @asynccontextmanager
-async def running(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
-    """Starts everything. The gateway listens on `settings.http_port`."""
+async def running(
+    settings: Settings, issuer: IssuerStandIn, *, storage: Mapping[str, object] | None = None
+) -> AsyncIterator[World]:
+    """Starts everything. The gateway listens on `settings.http_port`. Both clusters have the same `storage`."""
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(MemoryStore())
         await store.create_tables(*tables_of(TABLES))
         tenants = [
-            provisioned("acme", "main", admins=("boss@acme.example",)),
-            provisioned("rival", "secret", admins=("chief@rival.example",)),
+            provisioned("acme", "main", admins=("boss@acme.example",), storage=storage),
+            provisioned("rival", "secret", admins=("chief@rival.example",), storage=storage),
         ]
         client = await bus.connect(settings, "stand-in")
         opened.push_async_callback(bus.close, client)

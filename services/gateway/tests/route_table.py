@@ -8,6 +8,7 @@ from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.issuers.choice import ServedIssuers
@@ -30,6 +31,7 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "partition_name": "main",
         "operation": "reconfigure",
         "run_id": "0" * 32,
+        "upload_id": "0" * 32,
         "issuer_name": "google",
     }
     return route.path.format(
@@ -51,7 +53,7 @@ def route_table() -> tuple[Route, ...]:
         raise AssertionError("these routes answer no requests")
 
     settings = Settings(oidc_issuer="https://issuer.example", oidc_client_id="clusterra")
-    store, client = MemoryStore(), Client()
+    store, client, registry, secrets = MemoryStore(), Client(), Registry(), Secrets()
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
     issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
     return gateway_routes(
@@ -59,6 +61,7 @@ def route_table() -> tuple[Route, ...]:
         SessionKeys(KeySet([OctKey.generate_key(256)])),
         issuers,
         Directory(store, Outbox(store, publish)),
-        GatewayBus(client, Registry(), EventFeed(client), EdgeConnections(), RevocationMessages(client)),
-        Secrets(),
+        GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client)),
+        secrets,
+        Buckets(registry, secrets),
     )

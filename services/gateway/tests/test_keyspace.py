@@ -26,6 +26,7 @@ REF = ClusterRef(tenant="acme", cluster="main")
         (keyspace.cluster_key(REF), "clusters", "acme.main"),
         (keyspace.current_agent_key_hash_key(REF), "cluster#acme.main", "agent-key"),
         (keyspace.agent_key_owner_key("h1"), "agent-key#h1", "agent-key"),
+        (keyspace.file_event_key(REF, "e1"), "file-event#acme.main", "e1"),
     ],
 )
 def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:

@@ -25,6 +25,7 @@ from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.issuers.choice import ServedIssuers
@@ -67,6 +68,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         announced(service, client),
         followed_registry(client) as registry,
         Outbox(store, partial(bus.store, client)) as outbox,
+        Buckets(registry, secrets) as buckets,
     ):
         directory = Directory(store, outbox)
         projection = Projection(directory, client, registry)
@@ -88,7 +90,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("heartbeats", heartbeats.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
-        routes = gateway_routes(settings, session_keys, issuers, directory, gateway_bus, secrets)
+        routes = gateway_routes(settings, session_keys, issuers, directory, gateway_bus, secrets, buckets)
         await revocations.follow()
         async with serving(
             routes,

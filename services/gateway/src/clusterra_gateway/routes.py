@@ -22,6 +22,10 @@ from clusterra_gateway.device_flow import routes as device_flow
 from clusterra_gateway.device_flow.flows import DeviceFlows
 from clusterra_gateway.device_flow.program_side import ProgramSide as DeviceProgramSide
 from clusterra_gateway.events import routes as events
+from clusterra_gateway.files import routes as files
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
@@ -75,6 +79,7 @@ def gateway_routes(
     directory: Directory,
     bus: GatewayBus,
     secrets: Secrets,
+    buckets: Buckets,
 ) -> tuple[Route, ...]:
     """The routes of all rooms. Each room gets exactly the objects that its handlers use."""
     slurm = SlurmRequests(bus.client)
@@ -106,6 +111,7 @@ def gateway_routes(
     token_endpoint = TokenEndpoint(LoopbackProgramSide(codes, program_tokens).redeem, device.redeem)
     queues = QueueSummaries(bus.client, bus.registry)
     once = AnswerOnce(directory.store)
+    file_bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
     api_tokens = ApiTokens(token_records, revocations, once)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
@@ -128,6 +134,7 @@ def gateway_routes(
         *runs.routes(access, run_records, RunWork(run_records, directory, slurm, keys)),
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
+        *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),

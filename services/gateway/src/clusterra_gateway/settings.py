@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 MAX_SESSION_SECONDS = 30 * 86_400
 """The longest that a session may be configured to last."""
+MAX_URL_SECONDS = 12 * 3600
+"""The longest that a presigned URL may be configured to be valid."""
 IssuerKind = Literal["oidc", "google", "entra"]
 """`oidc` is any issuer that keeps to OpenID Connect, such as Okta; `google` and `entra` have rules of their own."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -66,6 +68,13 @@ class Settings(RecordSettings):
 
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """Timeout of a request to a cluster's edge."""
+
+    files_url_seconds: Annotated[int, Field(gt=0, le=MAX_URL_SECONDS)] = 900
+    """How long a presigned URL of a file is valid, unless the client asks for another time."""
+    files_url_max_seconds: Annotated[int, Field(gt=0, le=MAX_URL_SECONDS)] = 3600
+    """The longest time that a client may ask for."""
+    files_max_bytes: Annotated[int, Field(gt=0, le=5 * 1024**4)] = 5 * 1024**4
+    """The largest file that may be uploaded."""
 
     @property
     def secure(self) -> bool:

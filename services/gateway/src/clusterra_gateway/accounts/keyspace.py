@@ -20,6 +20,7 @@
 | `authorization-code#<hash>` | `authorization-code` | what a person has granted to a program on their own machine |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
+| `file-event#<tenant>.<cluster>` | `<id>` | the event of a change of files, for two days |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
@@ -169,3 +170,8 @@ def current_agent_key_hash_key(ref: ClusterRef) -> Key:
 def agent_key_owner_key(key_hash: str) -> Key:
     """Key of the cluster that the agent key with this hash belongs to."""
     return Key(f"agent-key#{key_hash}", "agent-key")
+
+
+def file_event_key(ref: ClusterRef, version: str) -> Key:
+    """Key of the event of a change of files in a cluster's bucket."""
+    return Key(f"file-event#{ref.key}", version)

@@ -15,6 +15,8 @@ type Scope = Literal[
     "jobs:read",
     "jobs:write",
     "events:read",
+    "files:read",
+    "files:write",
     "members:read",
     "members:write",
 ]
@@ -23,7 +25,7 @@ type Scope = Literal[
 ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
 SCOPES: tuple[Scope, ...] = (
     *("profile", "clusters:read", "clusters:write", "jobs:read", "jobs:write", "events:read"),
-    *("members:read", "members:write"),
+    *("files:read", "files:write", "members:read", "members:write"),
 )
 
 

@@ -5,12 +5,21 @@ import io
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
-from clusterra_contracts.events import ActionKind, AdminFact, AdminKind, Event, JobActionFact, JobFact
+from clusterra_contracts.events import (
+    ActionKind,
+    AdminFact,
+    AdminKind,
+    Event,
+    FileFact,
+    FileKind,
+    JobActionFact,
+    JobFact,
+)
 from clusterra_contracts.identity import Moment
 
 from clusterra_gateway.http.responses import ResponseBody
 
-KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind))
+KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
 """The kinds of events that somebody caused. All others tell what Slurm or the machines did."""
 
 Format = Literal["ndjson", "csv"]
@@ -25,11 +34,11 @@ class Entry(ResponseBody):
     action: str
     """The kind of the event, such as `action.cancel`."""
     subject: str
-    """What was acted on: a job id, a user name, a token id, a cluster."""
+    """What was acted on: a job id, a user name, a token id, a cluster, or `files`."""
     owner: str
     """The user name of the job's owner; empty where the subject is no job."""
     detail: str
-    """The job's name, the array's tasks and what was changed, as far as the event has them."""
+    """The job's name, the array's tasks and what was changed, or the paths of files, as far as the event has them."""
     event_id: str
     """The event that this entry is made from. The same event never makes two entries."""
 
@@ -43,6 +52,9 @@ def entry_of(event: Event) -> Entry | None:
             actor, owner, detail = fact.actor, fact.user, [fact.name, fact.tasks, fact.detail]
         case AdminFact() as fact:
             actor, owner, detail = fact.actor, "", []
+        case FileFact() as fact:
+            actor, owner = fact.actor, ""
+            detail = [", ".join(fact.paths), f"to {fact.destination}" if fact.destination else ""]
         case _:
             return None
     told = "; ".join(part for part in detail if part)

@@ -1,0 +1,211 @@
+"""The handlers of files: presigned URLs, lists, deletes, copies and other names."""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.events import FileKind
+from clusterra_contracts.identity import ClusterRef
+
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.copying import copy_object
+from clusterra_gateway.files.file_events import FileEvents
+from clusterra_gateway.files.models import (
+    DeletedFiles,
+    DeleteFiles,
+    File,
+    FilePage,
+    FolderQuery,
+    MovedFile,
+    MoveFile,
+    NotDeleted,
+    Owner,
+    PathQuery,
+    PresignedUrl,
+    PresignedUrlRequest,
+)
+from clusterra_gateway.files.objects import (
+    ListRequest,
+    ObjectPage,
+    delete_objects,
+    find,
+    head,
+    list_objects,
+)
+from clusterra_gateway.files.paths import AREAS, SHARED
+from clusterra_gateway.files.presigned import Content, signed_get, signed_put
+from clusterra_gateway.files.reach import Place, Reach
+from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.json_body import BodyBounds
+from clusterra_gateway.http.parameters import body, query
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.authentication import Caller
+
+log = structlog.get_logger()
+
+_MANY_PATHS = BodyBounds(4 * 1024 * 1024, 2000)
+"""The bounds of a body with as many paths as may be deleted at once."""
+
+
+class FileHandlers:
+    """The handlers of files."""
+
+    def __init__(self, buckets: Buckets, bounds: Bounds, events: FileEvents, once: AnswerOnce) -> None:
+        self._buckets = buckets
+        self._bounds = bounds
+        self._events = events
+        self._once = once
+
+    async def presign(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Makes a URL with which a client uploads (`PUT`) or downloads (`GET`) a file directly at the bucket.
+
+        An upload states its size and its SHA-256. Both are signed: send them in the answered headers, and the bucket
+        takes exactly these bytes. It needs the role `member` and the scope `files:write`; only admins upload to
+        `shared/`. Larger files are uploaded in parts.
+        """
+        wanted = await body(request, PresignedUrlRequest)
+        reach = await Reach.of(self._buckets, caller, ref)
+        seconds = self._bounds.lifetime(wanted.expires_in_seconds)
+        if wanted.method == "GET":
+            if wanted.size is not None or wanted.sha256 is not None:
+                raise InvalidRequest("a download has no size and no sha256", hint="leave them out")
+            place = reach.readable(wanted.path)
+            signed = await signed_get(reach.bucket, place.key, place.path.file_name, seconds)
+        else:
+            place = reach.writable(wanted.path)
+            if wanted.size is None or wanted.sha256 is None:
+                raise InvalidRequest(
+                    "an upload needs its size and its sha256",
+                    hint="give the size in bytes, and the SHA-256 as sha256sum prints it or in base64",
+                )
+            content = Content(self._bounds.within(wanted.size), wanted.sha256)
+            signed = await signed_put(reach.bucket, place.key, content, seconds)
+        return json_response(
+            PresignedUrl(
+                path=place.path.shown,
+                method=signed.method,
+                url=signed.url,
+                headers=signed.headers,
+                expires_at=signed.expires_at,
+            )
+        )
+
+    async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists a folder: the folders in it, and its files in the order of their names.
+
+        Without a path it lists the areas: `scripts`, `data` and `outputs` are the caller's own, `shared` is for all.
+        """
+        wanted = query(request, FolderQuery)
+        reach = await Reach.of(self._buckets, caller, ref)
+        if not wanted.path:
+            areas = FilePage(path="", owner=_owner(caller), folders=AREAS, files=(), unreadable=0, next_cursor=None)
+            return json_response(areas)
+        folder = reach.folder(wanted.path)
+        listed = ListRequest(folder.key, wanted.recursive, wanted.limit, wanted.cursor)
+        found = await list_objects(reach.bucket, listed)
+        return json_response(await asyncio.to_thread(_page, reach, folder, found))
+
+    async def delete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Deletes a file. Files of `shared/` are deleted by admins."""
+        reach = await Reach.of(self._buckets, caller, ref)
+        place = reach.writable(query(request, PathQuery).path)
+        await head(reach.bucket, place.key)
+        if failed := await delete_objects(reach.bucket, [place.key]):
+            raise Conflict(f"the file was not deleted ({failed[place.key]})", hint="ask the operators about the bucket")
+        await self._told(ref, caller, "file.deleted", [place])
+        return no_content()
+
+    async def delete_many(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Deletes up to 1,000 files at once. One path that the caller may not delete refuses the whole request."""
+        wanted = await body(request, DeleteFiles, bounds=_MANY_PATHS)
+        reach = await Reach.of(self._buckets, caller, ref)
+        places = list({place.key: place for place in map(reach.writable, wanted.paths)}.values())
+        failed = await delete_objects(reach.bucket, [place.key for place in places])
+        deleted = [place for place in places if place.key not in failed]
+        await self._told(ref, caller, "file.deleted", deleted)
+        return json_response(
+            DeletedFiles(
+                deleted=tuple(place.path.shown for place in deleted),
+                failed=tuple(
+                    NotDeleted(path=place.path.shown, reason=failed[place.key])
+                    for place in places
+                    if place.key in failed
+                ),
+            )
+        )
+
+    async def copy(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Copies a file within the bucket. So an admin gives everybody a file: to `shared/`."""
+        wanted = await body(request, MoveFile)
+        reach = await Reach.of(self._buckets, caller, ref)
+        source, target = reach.readable(wanted.source), reach.writable(wanted.destination)
+
+        async def act() -> MovedFile:
+            made = await self._copied(reach, source, target, overwrite=wanted.overwrite)
+            await self._told(ref, caller, "file.copied", [source], target)
+            return made
+
+        return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
+
+    async def rename(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Gives a file another name or folder. The bucket copies it, then deletes the old name.
+
+        After a failure between the two, both are there: send the request again with `overwrite`.
+        """
+        wanted = await body(request, MoveFile)
+        reach = await Reach.of(self._buckets, caller, ref)
+        source, target = reach.writable(wanted.source), reach.writable(wanted.destination)
+
+        async def act() -> MovedFile:
+            made = await self._copied(reach, source, target, overwrite=wanted.overwrite)
+            if failed := await delete_objects(reach.bucket, [source.key]):
+                raise Conflict(
+                    f"the file was copied, but its old name could not be deleted ({failed[source.key]})",
+                    hint="delete the old name",
+                )
+            await self._told(ref, caller, "file.renamed", [source], target)
+            return made
+
+        return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
+
+    async def _copied(self, reach: Reach, source: Place, target: Place, *, overwrite: bool) -> MovedFile:
+        if source.key == target.key:
+            raise InvalidRequest("the source and the destination are the same", hint="choose another destination")
+        known = await head(reach.bucket, source.key)
+        if not overwrite and await find(reach.bucket, target.key) is not None:
+            raise Conflict(f"there is a file {target.path.shown}", hint="choose another name, or send overwrite: true")
+        await copy_object(reach.bucket, source.key, target.key, known)
+        return MovedFile(path=target.path.shown, size=known.size)
+
+    async def _told(
+        self, ref: ClusterRef, caller: Caller, kind: FileKind, places: Sequence[Place], target: Place | None = None
+    ) -> None:
+        log.info("files_changed", kind=kind, cluster=ref.cluster, count=len(places))
+        destination = None if target is None else target.path
+        await self._events.tell(ref, caller.member, kind, [place.path for place in places], destination)
+
+
+def _page(reach: Reach, folder: Place, found: ObjectPage) -> FilePage:
+    # An object whose key ends with a slash marks an empty folder, as some programs make them.
+    objects = {each.key: each for each in found.objects if not each.key.endswith("/")}
+    files, unreadable_files = reach.shown(objects)
+    folders, unreadable_folders = reach.shown(prefix.removesuffix("/") for prefix in found.prefixes)
+    return FilePage(
+        path=folder.path.shown,
+        owner=None if folder.path.area == SHARED else _owner(reach.caller),
+        folders=tuple(path.shown for path in folders.values()),
+        files=tuple(
+            File(path=path.shown, size=each.size, modified_at=each.modified_at, etag=each.etag)
+            for key, path in files.items()
+            for each in (objects[key],)
+        ),
+        unreadable=found.unreadable + unreadable_files + unreadable_folders,
+        next_cursor=found.cursor,
+    )
+
+
+def _owner(caller: Caller) -> Owner:
+    return Owner(id=caller.member.id, name=caller.member.display_name or caller.member.user)

@@ -1,0 +1,119 @@
+"""The clients of a bucket: one for requests, one that signs URLs with the address that clients use.
+
+Signing is arithmetic, and makes no request. All of boto3 runs in threads: it would block the event loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import boto3
+from botocore.config import Config
+from clusterra_contracts.registry import AssumedRole, StorageBinding
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+CONNECTIONS = 16
+"""Requests to one bucket at a time."""
+CONNECT_SECONDS = 2.0
+READ_SECONDS = 15.0
+ATTEMPTS = 2
+"""With the times above, a request ends before the gateway's clients give up (`HTTP_SECONDS`)."""
+ROLE_SECONDS = 3600
+"""How long an assumed role is valid: the longest that every role allows."""
+ROLE_RENEWED_SECONDS = ROLE_SECONDS // 2
+"""A role is assumed again when less of its time is left. A URL that it signs ends with it."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What signs requests. `expires_at` is None for keys, which have no end."""
+
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
+
+    def renewable(self, now: datetime) -> bool:
+        """Whether they should be replaced by newer ones."""
+        return self.expires_at is not None and self.expires_at - now < timedelta(seconds=ROLE_RENEWED_SECONDS)
+
+
+@dataclass(frozen=True)
+class S3:
+    """The clients of one bucket with one pair of credentials."""
+
+    bucket: str
+    client: "S3Client"
+    signer: "S3Client"
+    credentials: Credentials
+
+
+def connect(session: boto3.Session, storage: StorageBinding, credentials: Credentials) -> S3:
+    """Make the clients of a bucket. Makes no request; takes some milliseconds, so call it in a thread."""
+    client = _client(session, storage, storage.endpoint, credentials)
+    public = storage.public_endpoint
+    signer = client if public is None else _client(session, storage, public, credentials)
+    return S3(storage.bucket, client, signer, credentials)
+
+
+def assume(role: AssumedRole, region: str, name: str) -> Credentials:
+    """Assume a role with this process's own AWS identity. `name` is what the customer's CloudTrail shows.
+
+    Raises botocore's errors.
+    """
+    # A session of its own: one session makes no clients in several threads at once, and this request may hang.
+    sts: Any = boto3.Session().client(
+        "sts",
+        region_name=region,
+        config=Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        ),
+    )
+    try:
+        external = {} if role.external_id is None else {"ExternalId": role.external_id}
+        answer = sts.assume_role(
+            RoleArn=role.role_arn, RoleSessionName=name[:64], DurationSeconds=ROLE_SECONDS, **external
+        )
+    finally:
+        sts.close()
+    made = answer["Credentials"]
+    return Credentials(
+        made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"], made["Expiration"].astimezone(UTC)
+    )
+
+
+def _client(
+    session: boto3.Session, storage: StorageBinding, endpoint: str | None, credentials: Credentials
+) -> "S3Client":
+    style: Literal["auto", "path", "virtual"] = storage.addressing
+    if style == "auto":
+        style = "virtual" if endpoint is None else "path"
+    make: Callable[..., S3Client] = session.client
+    return make(
+        "s3",
+        region_name=storage.region,
+        endpoint_url=endpoint,
+        aws_access_key_id=credentials.access_key_id,
+        aws_secret_access_key=credentials.secret_access_key,
+        aws_session_token=credentials.session_token,
+        config=Config(  # type: ignore[call-arg]  # its stubs lack ignore_configured_endpoint_urls
+            signature_version="s3v4",
+            s3={"addressing_style": style},
+            max_pool_connections=CONNECTIONS,
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            tcp_keepalive=True,
+            user_agent="clusterra",
+            # Only the binding says where a bucket is, never a variable that is meant for our own tables.
+            ignore_configured_endpoint_urls=True,
+            # Servers other than AWS do not know the newer checksums, which boto3 would add unasked.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )

@@ -1,0 +1,133 @@
+"""The handlers of uploads in parts."""
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.models import (
+    UPLOAD_ID,
+    BeginUpload,
+    BegunUpload,
+    CompletedUpload,
+    CompleteUpload,
+    PartsQuery,
+    PartUrl,
+    PartUrls,
+    PathQuery,
+    SignParts,
+    Upload,
+    UploadedParts,
+    UploadedPartView,
+    Uploads,
+    UploadsQuery,
+)
+from clusterra_gateway.files.presigned import Content, Part, signed_parts
+from clusterra_gateway.files.reach import Reach
+from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes, unfinished
+from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.parameters import body, path_id, query
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.authentication import Caller
+
+
+class UploadHandlers:
+    """The handlers of uploads in parts."""
+
+    def __init__(self, buckets: Buckets, bounds: Bounds, once: AnswerOnce) -> None:
+        self._buckets = buckets
+        self._bounds = bounds
+        self._once = once
+
+    async def begin(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Begins an upload in parts, for a large file or one that shall survive a break.
+
+        The answer says how to cut the file. The upload stays until it is completed or aborted, or until a rule of the
+        bucket removes it.
+        """
+        wanted = await body(request, BeginUpload)
+        reach = await Reach.of(self._buckets, caller, ref)
+        place, size = reach.writable(wanted.path), self._bounds.within(wanted.size)
+
+        async def act() -> BegunUpload:
+            part = part_bytes(size)
+            return BegunUpload(
+                upload_id=await begin(reach.bucket, place.key),
+                path=place.path.shown,
+                part_size=part,
+                part_count=-(-size // part),
+            )
+
+        return await self._once.answer(request, caller.owner_key, wanted, act)
+
+    async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists uploads to a folder that were neither completed nor aborted."""
+        wanted = query(request, UploadsQuery)
+        reach = await Reach.of(self._buckets, caller, ref)
+        folder = reach.folder(wanted.path)
+        reach.require_write(folder.path)
+        found = await unfinished(reach.bucket, folder.key, wanted.limit)
+        paths, _ = reach.shown(each.key for each in found)
+        return json_response(
+            Uploads(
+                uploads=tuple(
+                    Upload(upload_id=each.id, path=paths[each.key].shown, begun_at=each.begun_at)
+                    for each in found
+                    if each.key in paths
+                )
+            )
+        )
+
+    async def parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists the parts that the bucket has. To go on after a break, send the others."""
+        wanted, upload = query(request, PartsQuery), path_id(request, UPLOAD_ID)
+        reach = await Reach.of(self._buckets, caller, ref)
+        place = reach.writable(wanted.path)
+        page = await list_parts(reach.bucket, place.key, upload, after=wanted.after, limit=wanted.limit)
+        return json_response(
+            UploadedParts(
+                path=place.path.shown,
+                upload_id=upload,
+                parts=tuple(UploadedPartView(**each.model_dump()) for each in page.parts),
+                next_after=page.after,
+            )
+        )
+
+    async def sign_parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Makes the URLs of up to 100 parts. The size and the SHA-256 of each part are signed, as for a whole file."""
+        wanted, upload = await body(request, SignParts), path_id(request, UPLOAD_ID)
+        reach = await Reach.of(self._buckets, caller, ref)
+        place = reach.writable(wanted.path)
+        parts = [Part(each.number, Content(each.size, each.sha256)) for each in wanted.parts]
+        if len({part.number for part in parts}) < len(parts):
+            raise InvalidRequest("a part is named twice", hint="name each number once")
+        seconds = self._bounds.lifetime(wanted.expires_in_seconds)
+        signed = await signed_parts(reach.bucket, place.key, upload, parts, seconds)
+        urls = tuple(
+            PartUrl(number=part.number, url=each.url, headers=each.headers)
+            for part, each in zip(parts, signed, strict=True)
+        )
+        return json_response(PartUrls(urls=urls, expires_at=signed[0].expires_at))
+
+    async def complete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Makes the file of the parts that the bucket has.
+
+        It is a conflict while parts are missing, or while they have another size together than the file.
+        """
+        wanted, upload = await body(request, CompleteUpload), path_id(request, UPLOAD_ID)
+        reach = await Reach.of(self._buckets, caller, ref)
+        place, size = reach.writable(wanted.path), self._bounds.within(wanted.size)
+
+        async def act() -> CompletedUpload:
+            etag = await complete(reach.bucket, place.key, upload, size)
+            return CompletedUpload(path=place.path.shown, size=size, etag=etag)
+
+        return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
+
+    async def abort(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Ends an upload and forgets its parts."""
+        wanted, upload = query(request, PathQuery), path_id(request, UPLOAD_ID)
+        reach = await Reach.of(self._buckets, caller, ref)
+        await abort(reach.bucket, reach.writable(wanted.path).key, upload)
+        return no_content()
