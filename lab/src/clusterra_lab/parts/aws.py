@@ -88,7 +88,7 @@ def _settings(host: str, port: int, directory: Path) -> dict[str, str]:
     return {
         "BIND_HOST": host,
         "GATEWAY_PORT": str(port),
-        "SERVICES": "dynamodb,s3,secretsmanager",
+        "SERVICES": "dynamodb,s3,secretsmanager,sts",
         "MINISTACK_REGION": REGION,
         "PERSIST_STATE": "1",
         "STATE_DIR": str(directory / "state"),

@@ -16,6 +16,8 @@ _SECRET_KEYS = re.compile(r"password|passwd|secret|token|authorization|cookie|cr
 _SAFE_KEYS = frozenset({"token_id", "secret_reference"})
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _HIDDEN = "[hidden]"
+_CHATTY = ("boto3", "botocore", "s3transfer", "urllib3")
+"""At DEBUG, AWS's SDK logs whole requests and answers: signatures, and the values of secrets that it reads."""
 
 type Entry = MutableMapping[str, Any]
 
@@ -65,6 +67,8 @@ def configure(service: str, level: str = "INFO", *, instance: str = "") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(logging.INFO, root.level))
     logging.captureWarnings(True)
     # stamina counts retries in `stamina_retries_total`. It would also log each with the arguments of the call.
     stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.PrometheusOnRetryHook])

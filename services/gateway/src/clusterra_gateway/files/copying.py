@@ -20,10 +20,10 @@ PART_BYTES = 256 * 1024**2
 PARTS_AT_ONCE = 10
 
 
-async def copy_object(bucket: Bucket, source: str, target: str, known: Head, *, part_bytes: int = PART_BYTES) -> None:
+async def copy_object(bucket: Bucket, source: str, target: str, known: Head) -> None:
     """Copy an object as it was when it was looked at. A copy that takes too long is undone. Raises RequestError."""
     config = s3transfer.manager.TransferConfig(
-        multipart_threshold=part_bytes + 1, multipart_chunksize=part_bytes, max_request_concurrency=PARTS_AT_ONCE
+        multipart_threshold=PART_BYTES + 1, multipart_chunksize=PART_BYTES, max_request_concurrency=PARTS_AT_ONCE
     )
     running: list[TransferFuture] = []
 
