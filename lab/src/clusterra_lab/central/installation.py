@@ -69,8 +69,8 @@ class Installation:
     async def provision(self, policy: ScalingPolicy) -> None:
         """Write tenants and clusters to the record. Raises SetupFailed."""
         file = self.home.state / "tenants.json"
-        keys = {"jwt_key": f"file:{JWT_KEYS}/{_JWT_KEY}", "agent_key": f"file:{self._of_cluster / 'agent-key'}"}
-        file.write_text(provision_file(self.slurm, policy, **keys))
+        jwt_key, agent_key = f"file:{JWT_KEYS}/{_JWT_KEY}", f"file:{self._of_cluster / 'agent-key'}"
+        file.write_text(provision_file(self.slurm, policy, jwt_key=jwt_key, agent_key=agent_key))
         environment = {
             **self._aws,
             "CLUSTERRA_NATS_URL": self.site.nats_url,

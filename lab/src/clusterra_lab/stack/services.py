@@ -11,6 +11,7 @@ from clusterra_contracts.registry import ScalingPolicy
 
 from clusterra_lab.machine.secret_file import ensure_secret, write_secret
 from clusterra_lab.parts.aws import Aws
+from clusterra_lab.parts.bucket import storage
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_lab.parts.oidc import Oidc, Person
 from clusterra_lab.slurm.control_plane import SlurmCluster
@@ -57,8 +58,14 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
     if not parts.agent_key_file.exists():
         write_secret(parts.agent_key_file, new_key())
     file = parts.directory / "tenants.json"
-    keys = {"jwt_key": f"file:{parts.slurm.jwt_key_file}", "agent_key": f"file:{parts.agent_key_file}"}
-    file.write_text(provision_file(parts.slurm, policy, **keys))
+    content = provision_file(
+        parts.slurm,
+        policy,
+        jwt_key=f"file:{parts.slurm.jwt_key_file}",
+        agent_key=f"file:{parts.agent_key_file}",
+        storage=storage(parts.aws, parts.directory),
+    )
+    file.write_text(content)
     environment = {
         **parts.nats.environment("setup"),
         **parts.aws.environment(),
@@ -106,10 +113,18 @@ def _edge_agent(parts: Parts) -> dict[str, str]:
     }
 
 
-def provision_file(slurm: SlurmCluster, policy: ScalingPolicy, *, jwt_key: str, agent_key: str) -> str:
+def provision_file(
+    slurm: SlurmCluster,
+    policy: ScalingPolicy,
+    *,
+    jwt_key: str,
+    agent_key: str,
+    storage: Mapping[str, object] | None = None,
+) -> str:
     """The content of the lab's provision file: two tenants, the first of which has the cluster.
 
     `jwt_key` and `agent_key` are references to secrets: the proxy reads the first one, the command the second one.
+    `storage` is the bucket with people's files.
     """
     tenant = {
         "id": CLUSTER.tenant,
@@ -126,6 +141,7 @@ def provision_file(slurm: SlurmCluster, policy: ScalingPolicy, *, jwt_key: str, 
                 "shared_path": slurm.shared_path,
                 "policy": policy.model_dump(mode="json"),
                 "agent_key": agent_key,
+                "storage": storage,
             }
         ],
     }

@@ -17,6 +17,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.machine.secret_file import write_secret
 from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.bucket import made_bucket
 from clusterra_lab.parts.curl import cookie_file
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_lab.parts.oidc import Oidc, oidc_provider
@@ -181,6 +182,7 @@ async def stack(
         client = await bus.connect(parts.nats.settings("lab"), "lab")
         running.push_async_callback(bus.close, client)
         await topology.apply(client)
+        await made_bucket(parts.aws)
         async with unwrapped_task_group() as starting:
             starting.create_task(run_setup(setup(parts, options.policy), home.logs, progress))
             started = starting.create_task(
