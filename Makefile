@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-fleet soak test-openapi docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -96,6 +96,9 @@ bench-latency: prepare ## Measure the time from submit to worker and to run, and
 bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs, 200 clients and 1,000 followers of one output (4 minutes)
 	@PYTHONPATH=bench $(BIN)/python -m gateway
 
+bench-files: prepare ## Measure lists of a folder with 10,000 objects, and presigned URLs, through the gateway (OBJECTS=N, 2 minutes)
+	@PYTHONPATH=bench $(BIN)/python bench/files.py $(if $(OBJECTS),--objects $(OBJECTS))
+
 bench-edge: prepare-kubernetes ## Measure the Kubernetes edge: time to acceptance, memory and CPU with 7500 workers
 	@$(BIN)/python bench/edge.py
 
@@ -104,7 +107,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway bench-files:
 	@lab/in-container $@
 
 endif
@@ -113,6 +116,9 @@ endif
 test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (two to three minutes on 2 cores)
 	@$(PYTEST) --fast
+
+test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle, and resume it (GIB=1: the emulator keeps a file in memory, twice)
+	@UPLOAD_BYTES=$$(($(or $(GIB),1) * 1024 * 1024 * 1024)) $(BIN)/pytest -q -s -n0 -k cut_in_the_middle services/gateway/tests/test_file_uploads.py
 
 bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml, WAIT_USD_PER_HOUR= the price of waiting)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \

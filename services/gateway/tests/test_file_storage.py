@@ -1,11 +1,10 @@
 """The storage of a cluster: other credentials and addresses, a bucket that fails, and secrets that stay secret."""
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.registry import AssumedRole, StorageBinding
@@ -98,15 +97,17 @@ async def test_a_wrong_binding_is_a_bad_upstream_that_names_no_secret(
     assert str(tmp_path) not in str(answer.body)
 
 
-async def test_replaced_keys_are_used_at_once(files: FilesWorld, tmp_path: Path) -> None:
+async def test_replaced_keys_are_used_soon(files: FilesWorld, tmp_path: Path) -> None:
     ada = await files.person("ada@acme.example")
-    (tmp_path / "s3-secret").write_text("wrong")
-    refused = await ada.presign("data/x", CONTENT)
-    (tmp_path / "s3-secret").write_text(files.aws.secret_access_key)
-    taken = await ada.presign("data/x", CONTENT)
+    assert await ada.put("data/x", CONTENT) == 200
 
-    assert await ada.send(refused.body, CONTENT) == 403
-    assert await ada.send(taken.body, CONTENT) == 200
+    async def answered(status: int) -> bool:
+        return await ada.put("data/x", CONTENT) == status
+
+    (tmp_path / "s3-secret").write_text("wrong")
+    await until(lambda: answered(403), seconds=30, what="the other secret in URLs")
+    (tmp_path / "s3-secret").write_text(files.aws.secret_access_key)
+    await until(lambda: answered(200), seconds=30, what="the right secret again")
 
 
 async def test_urls_name_the_public_address_and_requests_go_to_the_other_one(files: FilesWorld) -> None:
@@ -196,11 +197,16 @@ async def test_no_secret_and_no_signature_is_logged_even_when_everything_is(
     assert "StringToSign" not in logged
 
 
+@pytest.mark.parametrize("text", ["2026-11-24T23:45:33.000Z", "2026-11-24T23:45:33Z", "Tue, 24 Nov 2026 23:45:33 GMT"])
+def test_the_times_of_lists_and_of_headers_are_read(text: str) -> None:
+    assert s3_client._timestamp(text) == datetime(2026, 11, 24, 23, 45, 33, tzinfo=UTC)
+
+
 def test_the_address_of_aws_is_not_that_of_our_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     storage = StorageBinding(bucket="acme-files", region="eu-central-1", credentials=ROLE)
 
-    s3 = s3_client.connect(boto3.Session(), storage, s3_client.Credentials("AKIA", "secret"))
+    s3 = s3_client.connect(s3_client.new_session(), storage, s3_client.Credentials("AKIA", "secret"))
     url = s3.signer.generate_presigned_url("get_object", Params={"Bucket": s3.bucket, "Key": file_path("data/x").shown})
 
     assert url.startswith("https://acme-files.s3.eu-central-1.amazonaws.com/data/x?")

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
-from clusterra_gateway.files.s3_client import CONNECTIONS, S3, Credentials, assume, connect
+from clusterra_gateway.files.s3_client import CONNECTIONS, S3, Credentials, assume, connect, new_session
 from clusterra_gateway.files.s3_errors import misconfigured, translated, unavailable
 from clusterra_gateway.http.errors import BadUpstream, NotFound, Unavailable
 
@@ -28,6 +29,8 @@ MAX_KEPT = 64
 """The buckets whose clients are kept; of others, the one that was used longest ago is made again."""
 _THREADS = 64
 _SIGNING_THREADS = 4
+_KEYS_SECONDS = 5.0
+"""How long keys are used before they are looked at again."""
 _TURN_SECONDS = 10.0
 """How long a request waits for its turn at a bucket that others keep busy."""
 
@@ -36,6 +39,14 @@ _TURN_SECONDS = 10.0
 class _Kept:
     storage: StorageBinding
     s3: S3
+    read_at: float
+    """When the credentials were read, by the monotonic clock."""
+
+    def current(self, storage: StorageBinding) -> bool:
+        """Whether the credentials need not be looked at again."""
+        if self.storage != storage or self.s3.credentials.renewable(now()):
+            return False
+        return self.s3.credentials.expires_at is not None or time.monotonic() < self.read_at + _KEYS_SECONDS
 
 
 class Bucket:
@@ -111,17 +122,21 @@ class Buckets:
 
     async def _opened(self, ref: ClusterRef, storage: StorageBinding) -> S3:
         kept = self._kept.get(ref)
-        credentials = await self._credentials(ref, storage, kept)
-        if kept is None or kept.storage != storage or kept.s3.credentials != credentials:
-            # The old client ends with the last request that uses it.
-            s3 = await asyncio.get_running_loop().run_in_executor(self._requests, self._connect, storage, credentials)
-            kept = self._kept[ref] = _Kept(storage, s3)
+        if kept is None or not kept.current(storage):
+            read_at, credentials = time.monotonic(), await self._credentials(ref, storage)
+            if kept is not None and kept.storage == storage and kept.s3.credentials == credentials:
+                s3 = kept.s3
+            else:
+                # The old client ends with the last request that uses it.
+                loop = asyncio.get_running_loop()
+                s3 = await loop.run_in_executor(self._requests, self._connect, storage, credentials)
+            kept = self._kept[ref] = _Kept(storage, s3, read_at)
         self._kept.move_to_end(ref)
         while len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return kept.s3
 
-    async def _credentials(self, ref: ClusterRef, storage: StorageBinding, kept: _Kept | None) -> Credentials:
+    async def _credentials(self, ref: ClusterRef, storage: StorageBinding) -> Credentials:
         match storage.credentials:
             case AccessKeys() as keys:
                 try:
@@ -134,15 +149,13 @@ class Buckets:
                     log.error("storage_keys_unavailable", cluster=str(ref), reason=reason)  # noqa: TRY400 - has it all
                     raise misconfigured("its keys cannot be read") from None
             case role:
-                if kept is not None and kept.storage == storage and not kept.s3.credentials.renewable(now()):
-                    return kept.s3.credentials
                 name = f"clusterra-{ref.tenant}-{ref.cluster}"
                 return await _in_thread(self._requests, lambda given: assume(given, storage.region, name), role)
 
     def _connect(self, storage: StorageBinding, credentials: Credentials) -> S3:
         with self._connecting:
             if self._session is None:
-                self._session = boto3.Session()
+                self._session = new_session()
             return connect(self._session, storage, credentials)
 
 

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
+import botocore.session
 from botocore.config import Config
+from botocore.utils import parse_timestamp
 from clusterra_contracts.registry import AssumedRole, StorageBinding
 
 if TYPE_CHECKING:
@@ -49,6 +51,25 @@ class S3:
     client: "S3Client"
     signer: "S3Client"
     credentials: Credentials
+
+
+def new_session() -> boto3.Session:
+    """A session whose clients read the times in S3's answers quickly.
+
+    botocore's own reader takes every known form of a time, which is four fifths of the work of reading a list.
+    """
+    core = botocore.session.get_session()
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
+    return boto3.Session(botocore_session=core)
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            pass  # such as that of a header, Wed, 21 Oct 2026 07:28:00 GMT
+    return parse_timestamp(value)
 
 
 def connect(session: boto3.Session, storage: StorageBinding, credentials: Credentials) -> S3:
