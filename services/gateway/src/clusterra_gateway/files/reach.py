@@ -87,6 +87,4 @@ class Reach:
 def _refusal(refused: PathRefused) -> InvalidRequest | NotFound:
     if isinstance(refused, NoSuchArea):
         return NotFound("there is no such folder", hint=f"paths begin with one of {_AREAS}")
-    return InvalidRequest(
-        f"no file can have this path: {refused}", hint=f"paths look like data/run 1/input.csv; {_AREAS}"
-    )
+    return InvalidRequest(f"no file can have this path: {refused}", hint="paths look like data/run 1/input.csv")
