@@ -15,6 +15,7 @@ FIRST = (
     "tests/test_central_kubernetes.py",
     "tests/compose/test_compose.py",
     "tests/test_mixed_queue.py",
+    "tests/test_openapi.py",
     "admin/tests/test_doctor.py",
     "admin/tests/test_restore.py",
     "services/edge-agent/tests/test_lease.py",

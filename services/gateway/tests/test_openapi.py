@@ -128,6 +128,39 @@ async def test_the_links_of_lists_lead_to_what_they_list(world: World) -> None:
     assert {"clusters_get", "jobs_get", "members_get", "service_accounts_get", "problem_type"} <= followed
 
 
+async def test_the_links_of_what_was_made_lead_to_it(world: World) -> None:
+    operations = {
+        each["operationId"]: (method, path, each)
+        for path, item in document(route_table())["paths"].items()
+        for method, each in item.items()
+    }
+    boss = await world.login("boss@acme.example")
+
+    async def call(name: str, path: dict[str, str], content: object = None) -> tuple[int, Any]:
+        method, template, _ = operations[name]
+        async with boss.request(method, template.format(**path), json=content) as answer:
+            return answer.status, await answer.json() if answer.content_length else None
+
+    for made, content, path, then in (
+        ("tokens_make", {"name": "ci"}, {}, (("tokens_revoke", None),)),
+        ("invitations_create", {"email": "ada@acme.example"}, {}, (("invitations_revoke", None),)),
+        ("service_accounts_create", {"name": "ci"}, {}, (("service_accounts_get", None),)),
+        (
+            "service_accounts_keys_make",
+            {"name": "runner"},
+            {"name": "ci"},
+            (("service_accounts_keys_rotate", {}), ("service_accounts_keys_revoke", None)),
+        ),
+    ):
+        status, answer = await call(made, path, content)
+        assert status == 201, answer
+        links = operations[made][2]["responses"]["201"]["links"]
+        for follower, body in then:
+            parameters = links[follower]["parameters"].items()
+            values = {name.removeprefix("path."): _value(told, path, answer) for name, told in parameters}
+            assert (await call(follower, values, body))[0] in (200, 201, 204), follower
+
+
 def _value(expression: str, path: dict[str, str], answer: Any) -> str:
     """The value of a link's parameter: of the request's path, or at a JSON pointer in the answer."""
     place, _, pointer = expression.partition("#")
