@@ -1,11 +1,13 @@
 """Runs through the API: what reaches the proxy, who sees them, and who goes on with one that was left."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
-from clusterra_gateway.runs import routes, run_records
+from clusterra_contracts.identity import ClusterRef
+from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.runs import routes, run_records, sweep
 from clusterra_gateway.runs.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
@@ -222,6 +224,32 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
 
     await until(all_are_active, seconds=120, what="the runs to be submitted once Slurm answers")
     assert len(world.rival.jobs) == 5
+
+
+async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "INTERVAL_SECONDS", 0.01)
+    silent = [ClusterRef(tenant=f"t{number}", cluster="c") for number in range(2 * sweep.CLUSTERS_AT_A_TIME)]
+    found, asked, hold = [(ref, "run") for ref in silent], set[ClusterRef](), asyncio.Event()
+    well = ClusterRef(tenant="well", cluster="c")
+
+    class Records:
+        async def unfinished(self, _limit: int, _cursor: str | None) -> tuple[list[tuple[ClusterRef, str]], None]:
+            return found, None
+
+    class Work:
+        async def advance(self, ref: ClusterRef, _run_id: str) -> None:
+            if ref != well and (hold.is_set() or ref in asked):
+                await asyncio.Event().wait()
+            asked.add(ref)
+            if ref != well:
+                raise Unavailable("no answer", hint="")
+
+    rounds = asyncio.create_task(sweep.RunSweep(cast(Any, Records()), cast(Any, Work())).run())
+    await until(lambda: len(asked) == len(silent), seconds=30, what="each cluster to be asked once", every=0.01)
+    hold.set()
+    found.append((well, "run"))
+    await until(lambda: well in asked, seconds=10, what="the cluster that answers", every=0.01)
+    rounds.cancel()
 
 
 async def test_a_run_that_others_keep_changing_is_not_available(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ log = structlog.get_logger()
 INTERVAL_SECONDS = 5.0
 PAGE = 1000
 CLUSTERS_AT_A_TIME = 32
+SILENT_AT_A_TIME = 16
+"""So many of them may be clusters that did not answer in their last round."""
 RUN_SECONDS = 60.0
 """A run that takes longer is gone on with in the next round."""
 UNANSWERED = 2
@@ -35,6 +37,8 @@ class RunSweep:
         self._records = records
         self._work = work
         self._under_way: set[ClusterRef] = set()
+        self._silent: set[ClusterRef] = set()
+        """The clusters that left a run unanswered in their last round: each holds up its place for a minute."""
 
     async def run(self) -> None:
         """Look for unfinished runs every few seconds, until cancelled."""
@@ -48,7 +52,11 @@ class RunSweep:
                     continue
                 idle = [ref for ref in found if ref not in self._under_way]
                 random.shuffle(idle)
+                self._silent.intersection_update(found)
+                idle.sort(key=self._silent.__contains__)
                 for ref in idle[: CLUSTERS_AT_A_TIME - len(self._under_way)]:
+                    if ref in self._silent and len(self._silent & self._under_way) >= SILENT_AT_A_TIME:
+                        break
                     self._under_way.add(ref)
                     rounds.create_task(self._sweep(ref, found[ref]))
 
@@ -72,6 +80,7 @@ class RunSweep:
                     return
         finally:
             self._under_way.remove(ref)
+            (self._silent.add if unanswered else self._silent.discard)(ref)
 
     async def _finished(self, ref: ClusterRef, run_id: str) -> bool:
         """Whether a run needs no gateway any more, after it was gone on with."""
