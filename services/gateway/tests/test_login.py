@@ -218,6 +218,16 @@ async def test_the_address_may_come_from_user_info_alone(world: World) -> None:
     assert (await get(browser, await authorized(browser, "bob@acme.example")))[0] == 401
 
 
+async def test_the_verification_of_one_address_counts_for_no_other(world: World) -> None:
+    def other_address(_header: Json, claims: Json) -> None:
+        claims["email"] = "boss@acme.example"
+        del claims["email_verified"]
+
+    world.issuer.tamper = other_address
+
+    assert (await read_profile(await world.login("ada@acme.example")))["email"] == "ada@acme.example"
+
+
 async def test_a_login_can_only_be_finished_in_the_browser_that_began_it(world: World) -> None:
     victim, attacker = await world.browser(), await world.browser()
     theirs = await authorized(attacker)

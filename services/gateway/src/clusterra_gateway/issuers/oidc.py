@@ -156,7 +156,10 @@ class Issuer:
             user_info = await self._user_info(metadata.userinfo_endpoint, tokens.access_token)
             if user_info.sub != claims.sub:
                 raise Unauthenticated("the sign-in service answered about two different people", hint="sign in again")
-            claims = user_info.model_copy(update=claims.model_dump(exclude_none=True))
+            # A verification counts for the address that it came with.
+            there = user_info.model_dump(include={"email", "email_verified"}, exclude_none=True)
+            whose = set(there) if "email" in there else None
+            claims = user_info.model_copy(update=claims.model_dump(exclude_none=True, exclude=whose))
         is_verified = verified(self.given.kind, claims.address, claims.email_verified, claims.hd)
         return Identity(issuer, claims.sub, claims.address, is_verified, claims.name or "")
 
