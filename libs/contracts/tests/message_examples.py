@@ -14,6 +14,7 @@ from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPoli
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
+from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -243,7 +244,7 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v1": EVENT,
-    "registry.cluster.v5": ClusterBinding(
+    "registry.cluster.v6": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
@@ -373,5 +374,7 @@ EXAMPLES: dict[str, Wire] = {
         snapshot_generation=1772366400250,
         as_of=MOMENT,
     ),
+    "forget.v1": forget_rpc.Forget(most=100),
+    "forgotten.v1": forget_rpc.Forgotten(removed=42),
     "rpc.done.v1": rpc.Done(),
 }

@@ -78,10 +78,13 @@ class StorageBinding(Wire):
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v5"
+    schema_name: ClassVar[str] = "registry.cluster.v6"
 
     name: str
     state: Literal["active", "paused"] = "active"
+    deleting: bool = False
+    """Whether the cluster is being deleted: its workers go as soon as they run nothing, and no job is accepted. It is
+    paused, too, for releases that do not know this field."""
     slurmrestd_url: str
     jwt_key: SecretReference
     operator: SlurmUser
@@ -96,3 +99,8 @@ class ClusterBinding(Wire):
     storage: StorageBinding | None = None
     """The bucket with its people's files; None: they have none."""
     version: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def lifecycle(self) -> Literal["active", "paused", "deleting"]:
+        """The cluster's state as people see it."""
+        return "deleting" if self.deleting else self.state

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE
 from clusterra_contracts.events import Event
+from clusterra_contracts.rpc.forget import Forget, Forgotten
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
@@ -44,11 +45,15 @@ async def app(service: Service) -> AsyncIterator[None]:
         async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
             return await archive.read(subject.ref, request)
 
+        async def forget(subject: Subject, request: Forget) -> Forgotten:
+            return Forgotten(removed=await archive.forget(subject.ref, request.most))
+
         client = await bus.connect(settings, NAME)
         try:
             service.ready_when("nats", lambda: client.is_connected)
             async with announced(service, client):
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
+                await rpc.serve(client, "forget.*.*.events", Forget, forget, queue=QUEUE)
                 consuming = broker(settings, NAME, client=client)
                 archiving = durable(
                     consuming,

@@ -19,11 +19,15 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.page import Between
-from clusterra_runtime.store.store import Put, Store, Table, TransactionCancelled
+from clusterra_runtime.store.store import Delete, Put, Store, Table, TransactionCancelled, token_key
 from clusterra_runtime.store.table_use import TableUse
 
 ARCHIVE = Table("events")
-TABLES = (TableUse(ARCHIVE, "every event, by time, entity and kind", frozenset({"put", "query"}), items_expire=True),)
+TABLES = (
+    TableUse(
+        ARCHIVE, "every event, by time, entity and kind", frozenset({"put", "query", "delete"}), items_expire=True
+    ),
+)
 """The tables of the events service, and what it does with each."""
 
 MAX_EXAMINED = 1000
@@ -111,6 +115,17 @@ class Archive:
                     events.append(event)
         return HistoryPage(events=tuple(events))
 
+    async def forget(self, ref: ClusterRef, most: int) -> int:
+        """Remove at most `most` events of a cluster that is deleted, oldest first. Returns how many it removed.
+
+        An event leaves the view by time last. So whoever goes on after a crash finds what is left of it.
+        """
+        page = await self._store.query(self._table, _by_time(ref), limit=most)
+        for item in page.items:
+            for key in (*_copies(ref, item), item.key):
+                await self._store.delete(Delete(self._table, key))
+        return len(page.items)
+
     async def _merged(
         self, views: Iterable[str], sort: Between, descending: bool, page_size: int
     ) -> AsyncGenerator[Item]:
@@ -138,6 +153,17 @@ class Archive:
                 yield item
             if (cursor := page.cursor) is None:
                 return
+
+
+def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
+    """The keys of what was written together with an event of the view by time: of its token too."""
+    event = Event.model_validate_json(str(item.attributes["event"]))
+    return (
+        Key(_by_subject(ref, event.subject), item.key.sk),
+        Key(_by_kind(ref, event.kind), item.key.sk),
+        Key(f"{ref.key}#id#{event.id}", "id"),
+        token_key(f"{ref.key}#{item.key.sk}"),
+    )
 
 
 def _sortable(moment: datetime) -> str:

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from clusterra_contracts.rpc.forget import Forget
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.garbage_collection import collect_seldom
 from clusterra_runtime.nats import bus, rpc
@@ -22,6 +23,7 @@ from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
+from clusterra_scaler.forgetting import Forgetting
 from clusterra_scaler.large_process.process import LargeProcess
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
@@ -65,6 +67,8 @@ async def app(service: Service) -> AsyncIterator[None]:
                     service.ready_when("heartbeats arrive", lambda: heartbeats.working)
                     usage = UsageReader(client, registry)
                     await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
+                    forgetting = Forgetting(fleets, registry)
+                    await rpc.serve(client, "forget.*.*.scaler", Forget, forgetting.forget, queue=SERVICE)
                     service.background("heartbeats", heartbeats.run)
                     service.background("partitions", partitions.run)
                     service.background("record levels", levels.watch)

@@ -1,19 +1,20 @@
 """The stored fleet states: one item per cluster, written under a lease together with the events about it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.store.condition import Absent, VersionIs, at_most
+from clusterra_runtime.store.condition import Absent, Present, VersionIs, at_most
 from clusterra_runtime.store.fence_counter import FenceCounter
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OUTBOX, OutboxMessage, without_subject
 from clusterra_runtime.store.record_level import RecordForms
-from clusterra_runtime.store.store import ConditionFailed, Store, Table, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Store, Table, Update
 from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_scaler.planner.decide import Decision
@@ -26,7 +27,7 @@ TABLES = (
     TableUse(
         FLEETS,
         "each cluster's fleet: desired state, workers and run times; the fences of the partitions",
-        frozenset({"get", "update", "query_index"}),
+        frozenset({"get", "update", "delete", "query_index"}),
     ),
 )
 """The scaler's tables, and what it does with each."""
@@ -101,6 +102,15 @@ class Fleets:
     async def store_history(self, ref: ClusterRef, history: RunHistory) -> None:
         """Store the run-time history. The write has no condition: the history of any scaler will do."""
         await self._store.write(Update(FLEETS, _history_key(ref), set={"counts": packed_history(history)}))
+
+    async def forget(self, ref: ClusterRef) -> int:
+        """Remove all that is stored of a cluster that is deleted. Returns how many records there were."""
+        removed = 0
+        for key in (fleet_key(ref.key), _history_key(ref)):
+            with suppress(ConditionFailed):
+                await self._store.delete(Delete(FLEETS, key, Present()))
+                removed += 1
+        return removed
 
     async def _write(
         self,

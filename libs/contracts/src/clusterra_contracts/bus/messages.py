@@ -13,6 +13,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
+from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -92,4 +93,6 @@ REQUESTS: tuple[Request, ...] = (
     Request(
         "scaler.{tenant}.{cluster}.estimate", estimate_rpc.EstimateJob, estimate_rpc.Estimate, "scaler", ("gateway",)
     ),
+    Request("forget.{tenant}.{cluster}.scaler", forget_rpc.Forget, forget_rpc.Forgotten, "scaler", ("gateway",)),
+    Request("forget.{tenant}.{cluster}.events", forget_rpc.Forget, forget_rpc.Forgotten, "events", ("gateway",)),
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts.bus import sharing, subjects
+from clusterra_contracts.bus import sharing, subjects, traces
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
 from clusterra_contracts.bus.topology import (
     CONSUMERS,
@@ -69,6 +69,8 @@ def central_service(service: CentralService) -> Permissions:
     if service == "gateway":
         # It passes on what agents without a connection to NATS report over HTTP.
         publish.append("heartbeat.*.*")
+        # What remains of a cluster that is deleted. The server checks the stream, not the subjects in the request.
+        publish += [f"$JS.API.STREAM.PURGE.{stream}" for stream in traces.PURGED]
     if service in _LEASED:
         publish += [f"$KV.{LEASES.name}.{service}.>", f"$JS.API.STREAM.PURGE.KV_{LEASES.name}"]
     publish += [f"$JS.API.STREAM.PURGE.KV_{VERSIONS.name}", subjects.dead_letter(">"), *_JETSTREAM]

@@ -88,6 +88,11 @@ def scaler(ref: ClusterRef, operation: str) -> str:
     return f"scaler.{ref.tenant}.{ref.cluster}.{operation}"
 
 
+def forget(ref: ClusterRef, service: str) -> str:
+    """The subject of requests to a service to remove its records of a cluster that is deleted."""
+    return f"forget.{ref.tenant}.{ref.cluster}.{service}"
+
+
 def usage(ref: TenantRef) -> str:
     """The subject of requests to the scaler about the current cost of a tenant's jobs."""
     return f"usage.{ref.tenant}"
@@ -123,6 +128,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("edge",): ("edge", lambda rest: rest == 1),
     ("history",): ("history", lambda rest: rest == 0),
     ("scaler",): ("scaler", lambda rest: rest == 1),
+    ("forget",): ("forget", lambda rest: rest == 1),
 }
 
 TENANT_FAMILIES = frozenset({"usage", "revocation"})

@@ -12,7 +12,7 @@ from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
 from clusterra_runtime.store.dynamodb_expression import Expression, key_condition, live, unchanged
 from clusterra_runtime.store.dynamodb_tables import create_table, is_usable, table_differences
 from clusterra_runtime.store.item import Item, Key, canonical
-from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
+from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after, scan_after, scan_cursor
 from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
@@ -138,6 +138,16 @@ class DynamoDBStore(Store):
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
         page = found[:limit]
         return Page(tuple(page), cursor_after(page[-1].key) if len(found) > len(page) else None)
+
+    @override
+    async def scan(self, table: Table, *, limit: int, cursor: str | None = None) -> Page:
+        request: dict[str, Any] = {"TableName": self.table_name(table), "ConsistentRead": True, "Limit": limit}
+        if (after := scan_after(cursor)) is not None:
+            request["ExclusiveStartKey"] = key_record(after)
+        answer = await self._client.call("scan", **request)
+        found = tuple(item for record in answer["Items"] if (item := self._live(record)) is not None)
+        last = answer.get("LastEvaluatedKey")
+        return Page(found, None if last is None else scan_cursor(key_of(last)))
 
     @override
     async def query_index(

@@ -8,7 +8,7 @@ from typing import Self, override
 
 from clusterra_runtime.store.condition import holds
 from clusterra_runtime.store.item import Item, Key, Value, canonical, sum_of
-from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after
+from clusterra_runtime.store.page import Page, SortRange, continue_after, cursor_after, scan_after, scan_cursor
 from clusterra_runtime.store.store import (
     Check,
     ConditionFailed,
@@ -97,6 +97,16 @@ class MemoryStore(Store):
         page = found[:limit]
         more = len(found) > len(page)
         return Page(tuple(_copy(item) for item in page), cursor_after(page[-1].key) if more else None)
+
+    @override
+    async def scan(self, table: Table, *, limit: int, cursor: str | None = None) -> Page:
+        await asyncio.sleep(0)
+        after = scan_after(cursor)
+        place = None if after is None else (after.pk, after.sk)
+        found = sorted(self._all(table, self._table(table)), key=lambda item: (item.key.pk, item.key.sk))
+        left = [item for item in found if place is None or (item.key.pk, item.key.sk) > place]
+        page = left[:limit]
+        return Page(tuple(map(_copy, page)), scan_cursor(page[-1].key) if len(left) > len(page) else None)
 
     @override
     async def query_index(

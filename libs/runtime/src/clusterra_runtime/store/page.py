@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 from dataclasses import dataclass, replace
 
 from clusterra_runtime.store.item import InvalidItem, Item, Key
@@ -56,6 +57,22 @@ class Page:
 def cursor_after(key: Key) -> str:
     """The cursor that continues after an item. It holds no partition, so it gives no access to another partition."""
     return base64.urlsafe_b64encode(key.sk.encode()).decode().rstrip("=")
+
+
+def scan_cursor(key: Key) -> str:
+    """The cursor that continues a scan after an item."""
+    return base64.urlsafe_b64encode(json.dumps([key.pk, key.sk]).encode()).decode()
+
+
+def scan_after(cursor: str | None) -> Key | None:
+    """The key to continue a scan after; None means from the beginning. Raises InvalidCursor."""
+    if cursor is None:
+        return None
+    try:
+        pk, sk = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        return Key(pk, sk)
+    except (binascii.Error, ValueError, TypeError, AttributeError) as error:
+        raise InvalidCursor("this cursor is not from an earlier page: start again without a cursor") from error
 
 
 def continue_after(pk: str, sort: SortRange | None, cursor: str | None) -> Key | None:

@@ -197,6 +197,14 @@ class Store(Protocol):
         """
         ...
 
+    async def scan(self, table: Table, *, limit: int, cursor: str | None = None) -> Page:
+        """Returns some `limit` live items of the whole table, in no order, and a cursor; None at the end.
+
+        It reads all there is, so it is for rare work such as a deletion. A page may be empty before the end. Items that
+        are written meanwhile may be missing. Raises InvalidCursor.
+        """
+        ...
+
     async def query_index(
         self, table: Table, index: Index, partition: str, *, sort: SortRange | None = None, limit: int = 1000
     ) -> list[Key]:
@@ -224,11 +232,16 @@ def token_record(writes: Sequence[Write], token: str, now: float) -> Put:
     digest = hashlib.sha256(repr(targets).encode()).hexdigest()
     return Put(
         writes[0].table,
-        Key(f"transaction#{token}", "token"),
+        token_key(token),
         {"targets": digest},
         Absent(),
         expires_at=int(now) + TOKEN_SECONDS,
     )
+
+
+def token_key(token: str) -> Key:
+    """The key of the item that marks a transaction as done, in the table of its first write."""
+    return Key(f"transaction#{token}", "token")
 
 
 def accept_repetition(record: Put, reasons: Sequence[ConditionFailed | None]) -> None:

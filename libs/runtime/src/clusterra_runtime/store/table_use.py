@@ -6,7 +6,7 @@ from typing import Literal
 
 from clusterra_runtime.store.store import Table
 
-type Operation = Literal["get", "put", "update", "delete", "query", "query_index"]
+type Operation = Literal["get", "put", "update", "delete", "query", "query_index", "scan"]
 """An operation of the store. A transaction needs no right of its own, only those of its writes."""
 
 ACTIONS: dict[Operation, str] = {
@@ -16,6 +16,7 @@ ACTIONS: dict[Operation, str] = {
     "delete": "dynamodb:DeleteItem",
     "query": "dynamodb:Query",
     "query_index": "dynamodb:Query",
+    "scan": "dynamodb:Scan",
 }
 """The action of DynamoDB that each operation of `DynamoDBStore` takes."""
 READINESS_ACTION = "dynamodb:DescribeTable"

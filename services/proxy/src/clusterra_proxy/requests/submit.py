@@ -33,6 +33,7 @@ from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
+    Conflict,
     NotFound,
     NotSent,
     NotUnderstood,
@@ -88,6 +89,8 @@ async def _submit_once(cluster: Cluster, request: Submit, key: str) -> Submitted
 
 
 async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Submitted:
+    if cluster.binding.deleting:
+        raise Conflict("this cluster is being deleted and takes no jobs", hint="submit to another cluster")
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
         applied = await translate(cluster, request.script, request.job)

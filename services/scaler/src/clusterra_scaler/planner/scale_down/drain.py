@@ -6,6 +6,7 @@
     victim -- not drained or busy in Slurm, and still at the edge --> in use, see `taken_back`
     in use -- drained for a head-job reservation, see `head_reservation` --> Drain --accepted--> drained
     in use or idle -- its machine will be interrupted --> Drain, never needed again -- it is gone --> Down
+    in use, of a cluster that is being deleted --> Drain, never needed again
     drained by Slurm itself, see `slurm_drains` -- runs nothing --> victim
     unregistered for longer than its limit --> victim, see `registration`
 
@@ -150,8 +151,16 @@ def _continued_drains(
 def _new_drains(
     context: DecisionContext, plan: Plan, drained: Collection[WorkerName], budget: DrainBudget
 ) -> Iterator[Action]:
-    """Drains that begin now: for the head-job reservation first, then of idle workers."""
+    """Drains that begin now: for the head-job reservation first, then of idle workers.
+
+    A cluster that is being deleted needs no worker any more. Slurm lets the jobs on a draining node go on to their end.
+    """
     nodes = context.supply.nodes
+    if context.observation.binding.deleting:
+        for name in sorted(context.supply.workers.keys() & nodes.keys() - drained):
+            if not nodes[name].draining and budget.spend(name):
+                yield Drain(node=name, reason="its cluster is being deleted")
+        return
     for name in sorted(plan.drain_for.keys() & nodes.keys() - drained):
         if not nodes[name].draining and budget.spend(name):
             yield Drain(node=name, reason=f"makes room for job {plan.drain_for[name]}")

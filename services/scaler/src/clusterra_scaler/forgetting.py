@@ -1,0 +1,27 @@
+"""Removes what the scaler has stored of a cluster that is deleted, when the gateway asks for it."""
+
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.rpc.forget import Forget, Forgotten
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_scaler.fleets import Fleets
+
+
+class Forgetting:
+    """The handler. Any replica answers: the fleet has no control loop any more."""
+
+    def __init__(self, fleets: Fleets, registry: Registry) -> None:
+        self._fleets = fleets
+        self._registry = registry
+
+    async def forget(self, subject: Subject, _request: Forget) -> Forgotten:
+        """Remove the fleet. Raises RpcFailed: `conflict` while this replica still decides for the cluster."""
+        if self._registry.get(subject.ref) is not None:
+            raise RpcFailed(RpcError(kind="conflict", detail=f"the cluster {subject.ref} is still in the registry"))
+        try:
+            return Forgotten(removed=await self._fleets.forget(subject.ref))
+        except StoreError as error:
+            raise RpcFailed(RpcError(kind="unavailable", detail=str(error), effect="unknown")) from error
