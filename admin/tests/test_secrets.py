@@ -11,6 +11,7 @@ from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.directory import Directory
 from clusterra_admin.secrets.nkey import Key
 from clusterra_contracts.agent_http import is_key, new_key
+from clusterra_gateway.identity.operators import Operators
 
 CLUSTER = ("--tenant", "acme", "--cluster", "main")
 PLACE = "clusters/acme/main"
@@ -291,3 +292,16 @@ async def test_list_says_what_is_there_and_what_may_be_brought(tmp_path: Path) -
     assert [name for name, each in found.items() if each["there"]] == ["session-key"]
     assert found[f"{PLACE}/slurm.key"]["may_be_brought"]
     assert not found["nats/resolver.conf"]["may_be_brought"]
+
+
+async def test_an_operators_token_is_known_by_the_entry_that_is_printed_with_it(tmp_path: Path) -> None:
+    made = await admin("secrets", "operator-token", "anna")
+
+    token, _, entry = made.out.removeprefix("token: ").partition("\n")
+    file = tmp_path / "operators.yaml"
+    file.write_text("operators:\n" + entry.partition("\n")[2])
+    operator = await Operators(file).operator(token)
+    assert (operator.name, operator.scopes) == ("anna", ("tenants:read", "tenants:write"))
+    assert token not in entry
+    assert "tenants:write" not in (await admin("secrets", "operator-token", "rita", "--read-only")).out
+    assert "must" in (await admin("secrets", "operator-token", "No One", code=1)).err

@@ -139,6 +139,28 @@ def agent_key() -> None:
     typer.echo(new_key())
 
 
+@command.command("operator-token")
+def operator_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The operator: a-z, 0-9 and -, from a letter on.")],
+    read_only: Annotated[bool, typer.Option("--read-only", help="They may look at tenants, and change none.")] = False,
+) -> None:
+    """Generate the token of an operator of the platform, and their entry for CLUSTERRA_OPERATORS_FILE.
+
+    The entry has the token's hash alone. Hand the token over by a way that nobody else reads: it is kept nowhere.
+    """
+    from clusterra_gateway.identity.operators import entry_of, new_token
+    from pydantic import ValidationError
+
+    token = new_token()
+    try:
+        entry = entry_of(name, token, read_only=read_only)
+    except ValidationError:
+        fail(f"{name!r} must be a name of an operator", "it has 1 to 32 of a-z, 0-9 and -, and begins with a letter")
+    typer.echo(f"token: {token}")
+    typer.echo("entry, below `operators:` in the file:")
+    typer.echo(entry)
+
+
 def _ref(tenant: str | None, cluster: str | None) -> "ClusterRef | None":
     from clusterra_contracts.identity import ClusterRef
     from pydantic import ValidationError

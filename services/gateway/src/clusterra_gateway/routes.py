@@ -35,6 +35,7 @@ from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.login import Login
+from clusterra_gateway.identity.operators import Operators
 from clusterra_gateway.identity.profile import Profiles
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
@@ -86,7 +87,7 @@ def gateway_routes(
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
-    authentication = Authentication(directory, session_keys, settings.origins)
+    authentication = Authentication(directory, session_keys, settings.origins, Operators(settings.operators_file))
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
     cookies = Cookies(session_keys, settings)
     access = Access(authentication, bus.registry, limits, cookies)

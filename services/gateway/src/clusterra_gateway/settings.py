@@ -54,6 +54,9 @@ class Settings(RecordSettings):
     issuers_file: Path | None = None
     """Further issuers (YAML)."""
 
+    operators_file: Path | None = None
+    """The operators of the platform, who manage tenants over HTTP (YAML). None: nobody does."""
+
     session_key_file: Path | None = None
     """32 or more random bytes, a JWK or a JWK set. There is no default: the gateway does not start without a key."""
     session_seconds: Annotated[float, Field(gt=0, le=MAX_SESSION_SECONDS)] = 12 * 3600.0
@@ -65,6 +68,9 @@ class Settings(RecordSettings):
     """How many GET and HEAD requests a person may send to a replica in a minute."""
     changes_per_minute: Annotated[int, Field(gt=0)] = 3000
     """How many POST and PATCH requests a person may send to a replica in a minute, and how many DELETE requests."""
+
+    deletion_wait_seconds: Annotated[float, Field(ge=0)] = 3600.0
+    """How long the deletion of a cluster waits at most until its edge has no worker any more."""
 
     edge_timeout_seconds: Annotated[float, Field(gt=0)] = 5.0
     """Timeout of a request to a cluster's edge."""

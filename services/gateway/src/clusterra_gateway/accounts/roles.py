@@ -1,4 +1,4 @@
-"""The roles of members in their tenant, and the scopes that a token may be limited to."""
+"""The roles of members in their tenant, the scopes that a token may be limited to, and those of operators."""
 
 from typing import Literal
 
@@ -21,12 +21,21 @@ type Scope = Literal[
     "members:write",
 ]
 """What a token may be used for. A token without scopes may do all that its owner may."""
+type OperatorScope = Literal["tenants:read", "tenants:write"]
+"""What an operator of the platform may do: look at tenants and their clusters, and make, change and delete them.
+
+No member's token has these, and no operator has a member's: an operator sees no job and no data of a tenant.
+"""
+OPERATOR_ROLE = "operator"
+"""What a route of operators names in the place of a role. It is none of a member's."""
 
 ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
 SCOPES: tuple[Scope, ...] = (
     *("profile", "clusters:read", "clusters:write", "jobs:read", "jobs:write", "events:read"),
     *("files:read", "files:write", "members:read", "members:write"),
 )
+
+OPERATOR_SCOPES: tuple[OperatorScope, ...] = ("tenants:read", "tenants:write")
 
 
 def includes(role: Role, needed: Role) -> bool:

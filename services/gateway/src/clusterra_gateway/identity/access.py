@@ -12,6 +12,7 @@ from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
+from clusterra_gateway.identity.operators import Operator
 from clusterra_gateway.identity.rate_limits import RateLimits
 
 
@@ -32,6 +33,10 @@ class Access:
         caller = await self._authentication.caller(request)
         self._cookies.renew_session(request, caller)
         return caller
+
+    async def operator(self, request: web.Request) -> Operator:
+        """The operator of the platform who calls. Raises Unauthenticated, and Forbidden for a member."""
+        return await self._authentication.operator(request)
 
     async def owner(self, token: str) -> Caller:
         """The owner of a token that came in another header than usual. Raises Unauthenticated."""

@@ -18,6 +18,7 @@ from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
 from clusterra_gateway.http.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
+from clusterra_gateway.identity.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
 from clusterra_gateway.settings import MAX_SESSION_SECONDS
@@ -79,17 +80,17 @@ class Caller:
 class Authentication:
     """Verifies credentials, and trusts a verified one for 15 s without another check."""
 
-    def __init__(self, directory: Directory, keys: SessionKeys, origins: frozenset[str]) -> None:
+    def __init__(self, directory: Directory, keys: SessionKeys, origins: frozenset[str], operators: Operators) -> None:
         self._directory = directory
+        self._operators = operators
         self._keys = keys
         self.origins = origins
         self._verified: CredentialCache[Caller] = CredentialCache()
 
     async def caller(self, request: web.Request) -> Caller:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
-        scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and bearer:
-            return await self.owner(bearer.strip())
+        if (bearer := _bearer(request)) is not None:
+            return await self.owner(bearer)
         if cookie := request.cookies.get(HOST_COOKIE) or request.cookies.get(COOKIE):
             self.reject_cross_site(request)
             return await self.owner(cookie)
@@ -97,6 +98,17 @@ class Authentication:
             "the request has no session cookie and no bearer token",
             hint="sign in at /v1/auth/login, or send a bearer token",
         )
+
+    async def operator(self, request: web.Request) -> Operator:
+        """The operator of the platform who calls.
+
+        Raises Unauthenticated; Forbidden for a member, whatever their credential and role.
+        """
+        bearer = _bearer(request)
+        if bearer is not None and is_operator_token(bearer):
+            return await self._operators.operator(bearer)
+        await self.caller(request)
+        raise Forbidden("only an operator of the platform may do this", hint="ask those who run this installation")
 
     def reject_cross_site(self, request: web.Request) -> None:
         """Raises Forbidden for a request that another site's page made."""
@@ -124,7 +136,12 @@ class Authentication:
         self._verified.forget(lambda caller: (caller.member.tenant, caller.member.user) == (tenant, user))
 
     async def owner(self, credential: str) -> Caller:
-        """The owner of a session or of an API token. Raises Unauthenticated."""
+        """The owner of a session or of an API token. Raises Unauthenticated, and Forbidden for an operator's token."""
+        if is_operator_token(credential):
+            operator = await self._operators.operator(credential)
+            raise Forbidden(
+                f"the operator {operator.name} belongs to no workspace", hint="operators use the routes of /v1/tenants"
+            )
         digest = secret_hash(credential)
         caller = self._verified.get(digest)
         if caller is None:
@@ -162,3 +179,8 @@ class Authentication:
         if member.disabled:
             raise Unauthenticated("this member is disabled", hint="ask an admin of your workspace")
         return member
+
+
+def _bearer(request: web.Request) -> str | None:
+    scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
+    return bearer.strip() if scheme.lower() == "bearer" and bearer.strip() else None
