@@ -25,8 +25,10 @@ ENDING = (
     "auth_login",
     "members_change",
     "memberships_choose",
+    # No operator's token is sent. They are left out all the same: nothing may delete the lab.
+    *("clusters_delete", "tenants_delete", "tenants_delete_cluster"),
 )
-"""Operations that end or replace the session of the run, or take its role."""
+"""Operations that end or replace the session of the run, take its role, or delete what it runs on."""
 LEFT_OUT = (
     # Takes a spoilt token beside a valid cookie for a hole. `test_credential_matrix.py` covers it.
     "ignored_auth",

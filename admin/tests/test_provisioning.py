@@ -15,16 +15,20 @@ from clusterra_admin.provision.file import read
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, tenant_key
+from clusterra_gateway.accounts.records import Tenant, TenantDeletion, expiry
 from clusterra_gateway.agents.key_rotation import rotate_agent_key
 from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
+from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import ConditionFailed, Table, Update
+from clusterra_runtime.store.store import ConditionFailed, Put, Table, Update
 from gateway_world import CATALOGUE, provisioned
 from pydantic import ValidationError
 
@@ -91,7 +95,7 @@ async def test_domains_are_bound_to_the_issuers_of_their_tenant(directory: Direc
     await apply(directory, acme)
     bound = acme | {"issuers": ["https://id.acme.example"]}
 
-    assert await apply(directory, bound) == ["domain acme.example: tenant acme"]
+    assert await apply(directory, bound) == ["tenant acme", "domain acme.example: tenant acme"]
     assert await apply(directory, bound) == []
 
     domain = await directory.domain("acme.example")
@@ -405,3 +409,27 @@ async def test_a_generated_agent_key_is_accepted(directory: Directory, tmp_path:
     await apply(directory, with_cluster(provisioned("acme", "main"), **with_agent_key(tmp_path, "agent.key", key)))
 
     assert (await owner_of(directory, key)).ref == MAIN
+
+
+async def test_a_file_brings_nothing_back_that_is_being_deleted(directory: Directory) -> None:
+    acme = provisioned("acme", "main")
+    await apply(directory, acme)
+    await Deletions(directory, Registry()).begin_cluster(MAIN, by="operator:anna")
+    with pytest.raises(Conflict, match="being deleted"):
+        await apply(directory, acme)
+
+    await Deletions(directory, Registry()).begin_tenant("acme", by="operator:anna")
+    with pytest.raises(Conflict, match="being deleted"):
+        await apply(directory, provisioned("acme"))
+
+
+async def test_the_id_of_a_deleted_tenant_is_taken_until_its_tombstone_expires(directory: Directory) -> None:
+    deletion = TenantDeletion(by="operator:anna", since=now(), removed_at=now())
+    tombstone = Tenant(name="", deletion=deletion).attributes()
+    for ends, taken in ((now() + timedelta(days=1), True), (now() - timedelta(days=1), False)):
+        key = tenant_key("gone" if taken else "free")
+        await directory.store.write(Put(ACCOUNTS, key, tombstone, Absent(), expiry(ends)))
+
+    with pytest.raises(Conflict, match="was deleted of late"):
+        await apply(directory, provisioned("gone"))
+    assert "tenant free" in await apply(directory, provisioned("free"))

@@ -14,6 +14,7 @@ from clusterra_lab.parts.nats import NatsServer
 from files_world import BUCKET, FilesWorld, forget_bindings, s3_client, storage_of
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
+from operator_tokens import write_operators
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +43,7 @@ def settings(nats: NatsServer, issuer: IssuerStandIn, tmp_path: Path) -> Setting
         oidc_client_secret_file=tmp_path / "client.secret",
         session_key_file=tmp_path / "session.key",
         edge_timeout_seconds=3.0,
+        operators_file=write_operators(tmp_path / "operators.yaml", "anna", "rita"),
     )
 
 

@@ -25,6 +25,7 @@ from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.table_use import tables_of
 from issuer_stand_in import IssuerStandIn
+from operator_tokens import header
 
 CATALOGUE = Catalogue(
     shapes=(Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1),)
@@ -91,6 +92,10 @@ class World:
         """A new browser without cookies."""
         jar = aiohttp.CookieJar(unsafe=True)
         return await self.opened.enter_async_context(aiohttp.ClientSession(self.url, cookie_jar=jar))
+
+    async def operator(self, name: str = "anna") -> aiohttp.ClientSession:
+        """A program of this operator of the platform."""
+        return await self.opened.enter_async_context(aiohttp.ClientSession(self.url, headers=header(name)))
 
     async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
         """A browser in which this person has signed in."""

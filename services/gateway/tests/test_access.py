@@ -192,12 +192,14 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
     walked = 0
     for cluster in ("secret", "rival.secret", "..", "*", "%2e%2e", "rival%2Fsecret", "nothing"):
         for route in route_table():
-            if "{cluster_id}" not in route.path:
+            if "{cluster_id}" not in route.path or not isinstance(route, PrivateRoute):
                 continue
             path = example_path(route, cluster)
+            # A route for owners refuses an admin before it looks at the cluster.
+            expected = {403, 404} if route.role == "owner" else {404}
             body = SUBMISSION if route.method == "POST" else None
             async with admin.request(route.method, path, json=body) as answer:
-                assert answer.status == 404, (route.name, cluster)
+                assert answer.status in expected, (route.name, cluster)
                 assert "secret" not in await answer.text()
                 walked += 1
 

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION
 from clusterra_gateway.identity.cookies import LOGIN
+from clusterra_gateway.identity.operator_route import OperatorRoute
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
 from clusterra_gateway.oauth.route import PageRoute
@@ -140,6 +141,10 @@ async def revoked_key(world: World) -> str:
     return await key_of_a_service_account(world, "/keys/{key_id}")
 
 
+async def of_no_operator(_world: World) -> str:
+    return f"clusterra-operator_{'x' * 43}"
+
+
 async def of_a_deleted_service_account(world: World) -> str:
     return await key_of_a_service_account(world, "")
 
@@ -153,12 +158,12 @@ async def works(world: World, credential: str) -> bool:
 CREDENTIALS: tuple[Credential, ...] = (
     *(none, expired, signed_by_a_stranger, unsigned, for_another_purpose, of_nobody),
     *(with_the_secret_of_another, signed_out, revoked, of_a_disabled_member),
-    *(revoked_key, of_a_deleted_service_account),
+    *(revoked_key, of_a_deleted_service_account, of_no_operator),
 )
 
 
 def test_every_route_is_private_or_open_on_purpose() -> None:
-    others = {route.name for route in route_table() if not isinstance(route, PrivateRoute)}
+    others = {route.name for route in route_table() if not isinstance(route, PrivateRoute | OperatorRoute)}
 
     assert others == OPEN | OF_AGENTS | PAGES
 
@@ -178,7 +183,7 @@ async def test_no_private_route_takes_it(world: World, credential: Credential) -
     for headers in (as_header, as_cookie, as_host_cookie):
         async with aiohttp.ClientSession(world.url, headers=headers) as program:
             for route in route_table():
-                if not isinstance(route, PrivateRoute):
+                if not isinstance(route, PrivateRoute | OperatorRoute):
                     continue
                 body = {"script": "#!/bin/sh\n", "job": {}} if route.method == "POST" else None
                 async with program.request(route.method, example_path(route), json=body) as answer:
@@ -208,6 +213,38 @@ async def test_no_page_takes_it(world: World, credential: Credential) -> None:
                     led_to = answer.headers.get("Location", "") + await answer.text()
                 assert answer.status == (303 if route.method == "GET" else 401), (route.name, headers.keys())
                 assert "/v1/auth/login?return_to=" in led_to
+
+
+@pytest.mark.parametrize("who", ["session", "token", "key"])
+async def test_no_credential_of_a_tenant_opens_a_route_of_operators(world: World, who: str) -> None:
+    boss, cookie = await session_of(world, "boss@acme.example")
+    if who == "session":
+        headers = {"Cookie": f"{COOKIE}={cookie}", "Origin": world.settings.public_url}
+    elif who == "token":
+        headers = {"Authorization": f"Bearer {(await token(boss))['token']}"}
+    else:
+        async with boss.post("/v1/service-accounts", json={"name": "ci", "role": "admin"}) as answer:
+            assert answer.status == 201, await answer.text()
+        async with boss.post("/v1/service-accounts/ci/keys", json={"name": "runner"}) as answer:
+            headers = {"Authorization": f"Bearer {(await answer.json())['token']}"}
+
+    async with aiohttp.ClientSession(world.url, headers=headers) as program:
+        for route in route_table():
+            if isinstance(route, OperatorRoute):
+                async with program.request(route.method, example_path(route), json={}) as answer:
+                    assert answer.status == 403, (route.name, await answer.text())
+
+
+async def test_no_operator_opens_a_route_of_a_tenant(world: World) -> None:
+    world.acme.add_job("7", user=SECRET)
+    operator = await world.operator()
+
+    for route in route_table():
+        if isinstance(route, PrivateRoute):
+            async with operator.request(route.method, example_path(route), json={}) as answer:
+                text = await answer.text()
+            assert answer.status == 403, (route.name, text)
+            assert SECRET not in text
 
 
 async def test_the_same_credentials_work_before_they_are_spoilt(world: World) -> None:

@@ -16,7 +16,7 @@ from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import presented
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
-from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.invitations.invitations import Invitations, Inviter
 from clusterra_gateway.issuers.oidc import Identity
 from clusterra_gateway.oauth.program import ProgramRequest
 from clusterra_gateway.oauth.route import OAuthFailure
@@ -141,7 +141,9 @@ async def test_a_service_account_is_created_once_and_comes_back_with_its_uid(rep
 
 
 async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory]) -> None:
-    _, _, token = await Invitations(replicas[0], Registry()).create(BOSS, GUEST.email, "viewer", seconds=3600)
+    _, _, token = await Invitations(replicas[0], Registry()).create(
+        Inviter.of(BOSS), GUEST.email, "viewer", seconds=3600
+    )
     invitation = await presented(replicas[1], token)
     people = [GUEST, Identity(GUEST.issuer, "another", GUEST.email, True, "Another")]
 

@@ -74,7 +74,7 @@ def list_clusters(timeout: Timeout = TIMEOUT_SECONDS, json: Json = False) -> Non
         binding = row.binding
         table.add_row(
             str(row.ref),
-            binding.state if row.recorded else UNRECORDED,
+            binding.lifecycle if row.recorded else UNRECORDED,
             str(binding.version),
             _heartbeat(row),
             *counts,
@@ -186,7 +186,7 @@ def _record(row: "Row") -> dict[str, Any]:
         "tenant": row.ref.tenant,
         "cluster": row.ref.cluster,
         "name": row.binding.name,
-        "state": row.binding.state if row.recorded else UNRECORDED,
+        "state": row.binding.lifecycle if row.recorded else UNRECORDED,
         "version": row.binding.version,
         "slurmrestd_url": masked(row.binding.slurmrestd_url),
         "heartbeat_seconds": row.heartbeat_seconds,

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import override
 
+from clusterra_gateway.accounts.keyspace import TENANTS
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox_item import without_messages
 from clusterra_runtime.store.store import Put, Store, Table, Update, Write
 
-_BOOKKEEPING = "transaction#"
-"""Items that remember transactions."""
+_BOOKKEEPING = ("transaction#", TENANTS)
+"""Items that remember transactions, and the marks by which tenants are listed."""
 
 
 class Draft(MemoryStore):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
-from clusterra_contracts.bus.topology import HB, JOB
-from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
@@ -23,6 +22,7 @@ from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.bus.connection import connected, followed_registry
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
+from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
 from clusterra_runtime import catalogue
@@ -129,6 +129,11 @@ class Record:
         binding = recorded or self.registry.get(ref)
         if binding is None:
             raise _unknown(ref)
+        if binding.deleting and not force:
+            raise Conflict(
+                f"cluster {ref} is being deleted, and the gateways remove it",
+                hint="wait until it is not listed any more; --force of this command leaves its history behind",
+            )
         row = await self._row(ref, binding, recorded is not None)
         if not force and not row.idle:
             raise Conflict(
@@ -150,13 +155,11 @@ class Record:
 
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
-            beat = await direct.last_stored(self.client, HB.name, subjects.heartbeat(ref))
-            heartbeat = None if beat is None else _heartbeat(beat)
+            heard = await last_heartbeat(self.client, ref)
             queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
         except InvalidMessage as error:
             raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error
-        # By the server's clock: an agent whose clock is behind is not silent.
-        heard_at = None if beat is None or heartbeat is None else beat.stored_at or heartbeat.sent_at
+        heartbeat, heard_at = (None, None) if heard is None else heard
         snapshot = None if queue is None else queue[0]
         return Row(
             ref,
@@ -166,10 +169,6 @@ class Record:
             None if heartbeat is None or heartbeat.workers is None else len(heartbeat.workers),
             *_job_counts(snapshot),
         )
-
-
-def _heartbeat(stored: direct.Stored) -> Heartbeat:
-    return decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES)
 
 
 def _job_counts(snapshot: QueueSnapshot | None) -> tuple[int | None, int | None]:

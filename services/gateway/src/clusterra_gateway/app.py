@@ -37,6 +37,11 @@ from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import FORMS, TABLES
+from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.removal import ClusterRemoval
+from clusterra_gateway.tenants.sweep import DeletionSweep
+from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.tenants.tenants import list_those_of_before
 
 NAME = "gateway"
 
@@ -73,6 +78,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         directory = Directory(store, outbox)
         projection = Projection(directory, client, registry)
         await projection.project()
+        await list_those_of_before(directory)
         feed, edges, revocations = EventFeed(client), EdgeConnections(), RevocationMessages(client)
         heartbeats = await edges.follow(client, await directory.clusters())
         issuers = ServedIssuers(http, given, settings.redirect_uri)
@@ -85,6 +91,10 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         runs = RunRecords(store)
         run_work = RunWork(runs, directory, SlurmRequests(client), IdempotencyKeys(store))
         service.background("runs", RunSweep(runs, run_work).run)
+        deletions = Deletions(directory, registry)
+        removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
+        sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))
+        service.background("deletions", sweep.run)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)

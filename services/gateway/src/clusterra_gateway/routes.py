@@ -3,6 +3,7 @@
 The router, `/v1/api-routes` and the OpenAPI document are made from this table, in this order.
 """
 
+from clusterra_runtime import catalogue
 from clusterra_runtime.secrets.reader import Secrets
 
 from clusterra_gateway.accounts.directory import Directory
@@ -71,6 +72,10 @@ from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
+from clusterra_gateway.tenants import cluster_routes as tenant_clusters
+from clusterra_gateway.tenants import routes as tenants
+from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.tenants import Tenants
 
 
 def gateway_routes(
@@ -113,6 +118,9 @@ def gateway_routes(
     queues = QueueSummaries(bus.client, bus.registry)
     once = AnswerOnce(directory.store)
     file_bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
+    shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
+    all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
+    projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
@@ -124,8 +132,10 @@ def gateway_routes(
         *invitations.routes(access, Invitations(directory, bus.registry), once),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
-        *management.routes(access, directory, Projection(directory, bus.client, bus.registry)),
+        *management.routes(access, directory, projection),
         *key_rotation.routes(access, directory, once),
+        *tenants.routes(access, directory, bus.registry, all_tenants, once),
+        *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
         *fleet_routes.routes(access, archive, bus.client),
         *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed)),
         *explanations.routes(access, Explanations(slurm, scaler, archive)),

@@ -11,13 +11,13 @@ TABLES = (
     TableUse(
         ACCOUNTS,
         "tenants, people, sessions signed out, API tokens, sign-ins of programs, clusters and agent keys",
-        frozenset({"get", "put", "update", "delete", "query", "query_index"}),
+        frozenset({"get", "put", "update", "delete", "query", "query_index", "scan"}),
         items_expire=True,
     ),
     TableUse(
         IDEMPOTENCY,
         "the claims and answers of submits that carried an Idempotency-Key, for 24 h",
-        frozenset({"put", "update", "delete"}),
+        frozenset({"put", "update", "delete", "scan"}),
         items_expire=True,
     ),
     TableUse(

@@ -27,6 +27,8 @@ async def set_cluster_state(directory: Directory, ref: ClusterRef, state: Cluste
                 f"there is no cluster {ref} in the record",
                 hint="GET /v1/clusters and `clusterra-admin provision list` name them all",
             )
+        if current.deleting:
+            raise Conflict(f"the cluster {ref} is being deleted", hint="a deletion cannot be taken back")
         return current.model_copy(update={"state": state})
 
     fact = AdminFact(

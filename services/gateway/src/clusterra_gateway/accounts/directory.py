@@ -15,9 +15,12 @@ from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
+    CLUSTER_DELETIONS,
     CLUSTERS,
+    DELETIONS,
     MEMBERSHIPS,
     cluster_key,
+    deleted_cluster,
     domain_key,
     further_tenant,
     invitation_key,
@@ -25,7 +28,15 @@ from clusterra_gateway.accounts.keyspace import (
     sent_invitation_key,
     tenant_key,
 )
-from clusterra_gateway.accounts.records import Domain, Invitation, Member, Record, SentInvitation, Tenant
+from clusterra_gateway.accounts.records import (
+    ClusterDeletion,
+    Domain,
+    Invitation,
+    Member,
+    Record,
+    SentInvitation,
+    Tenant,
+)
 
 log = structlog.get_logger()
 
@@ -82,6 +93,13 @@ class Directory:
                 # Not the error's text: it repeats the record.
                 log.error("cluster_unreadable", cluster=item.key.sk, problems=error.error_count())  # noqa: TRY400
         return clusters
+
+    async def leaving(self) -> frozenset[ClusterRef]:
+        """The clusters whose records are being removed: the registry lacks them for good."""
+        page = await self.store.query(ACCOUNTS, DELETIONS, sort=CLUSTER_DELETIONS)
+        return frozenset(
+            deleted_cluster(item.key) for item in page.items if ClusterDeletion.of(item).removing_since is not None
+        )
 
     async def cluster(self, ref: ClusterRef) -> ClusterBinding | None:
         """A cluster; None when there is none."""

@@ -2,7 +2,10 @@
 
 | partition | sort key | item |
 |---|---|---|
-| `tenant#<tenant>` | `tenant` | the tenant |
+| `tenants` | `<tenant>` | the mark of a tenant, for the list of all |
+| `deletions` | `cluster#<tenant>.<cluster>` | a cluster that is being deleted, and how far that is |
+| | `tenant#<tenant>` | a tenant that is being deleted |
+| `tenant#<tenant>` | `tenant` | the tenant; after its deletion the tombstone, for some time |
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
@@ -38,6 +41,16 @@ ACCOUNTS = Table("accounts", indexes=(OUTBOX,))
 CLUSTERS = "clusters"
 """The partition of all clusters. There is only one, so that they can be listed."""
 
+TENANTS = "tenants"
+"""The partition of the marks of all tenants."""
+
+DELETIONS = "deletions"
+"""The partition of everything that is being deleted. Each gateway looks at it again and again."""
+
+CLUSTER_DELETIONS = Prefix("cluster#")
+TENANT_DELETIONS = Prefix("tenant#")
+"""Their sort keys."""
+
 KEPT_EVENTS = Prefix("event#")
 """The sort keys of the facts that a tenant without clusters keeps."""
 
@@ -60,6 +73,31 @@ SERVICE_ACCOUNTS = Prefix("service-account#")
 def tenant_key(tenant: str) -> Key:
     """Key of a tenant."""
     return Key(f"tenant#{tenant}", "tenant")
+
+
+def listed_tenant_key(tenant: str) -> Key:
+    """Key of the mark of a tenant, for the list of all."""
+    return Key(TENANTS, tenant)
+
+
+def cluster_deletion_key(ref: ClusterRef) -> Key:
+    """Key of a cluster's deletion while it is under way."""
+    return Key(DELETIONS, f"cluster#{ref.key}")
+
+
+def deleted_cluster(key: Key) -> ClusterRef:
+    """The cluster of this deletion."""
+    return ClusterRef.from_key(key.sk.removeprefix(CLUSTER_DELETIONS.text))
+
+
+def deleted_tenant(key: Key) -> str:
+    """The tenant of this deletion."""
+    return key.sk.removeprefix(TENANT_DELETIONS.text)
+
+
+def tenant_deletion_key(tenant: str) -> Key:
+    """Key of a tenant's deletion while it is under way."""
+    return Key(DELETIONS, f"tenant#{tenant}")
 
 
 def uid_counter_key(tenant: str) -> Key:

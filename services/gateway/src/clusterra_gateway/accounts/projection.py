@@ -32,7 +32,10 @@ class Projection:
         Raises StoreError, BusUnavailable.
         """
         outdated = []
+        leaving = await self._directory.leaving()
         for ref, binding in (await self._recorded(only)).items():
+            if ref in leaving:
+                continue
             projected = self._registry.get(ref)
             unreadable = ref in self._registry.unreadable
             if projected is None or unreadable or projected.version < binding.version:

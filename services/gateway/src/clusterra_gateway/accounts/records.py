@@ -33,10 +33,41 @@ class Record(BaseModel):
         return attributes
 
 
+class Mark(Record):
+    """An item that says by its key all there is to say."""
+
+
+class TenantDeletion(Record):
+    """Who deletes a tenant, and since when. With `removed_at` it is a tombstone, which keeps the id from others."""
+
+    by: str
+    since: Moment
+    removed_at: Moment | None = None
+
+
+class ClusterDeletion(Record):
+    """A cluster's deletion while it is under way."""
+
+    by: str
+    since: Moment
+    force: bool = False
+    """Whether it is removed although its edge may have workers."""
+    removing_since: Moment | None = None
+    """Since when nothing is waited for any more: the cluster has left the registry, and its records go."""
+
+
 class Tenant(Record):
     """A customer."""
 
     name: str
+    domains: tuple[str, ...] = ()
+    """The e-mail domains of its people, for those who look at the tenant: `Domain` decides."""
+    issuers: tuple[str, ...] = ()
+    usd_per_hour: float | None = None
+    """The budget of all its clusters' workers together; None: only the clusters' own caps apply."""
+    own_caps: dict[str, float | None] = Field(default_factory=dict)
+    """Of each cluster the cap that is its own, in USD per hour; None: its share of what is left of the budget."""
+    deletion: TenantDeletion | None = None
 
 
 class Domain(Record):

@@ -17,7 +17,6 @@ from pydantic import Field
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, current_agent_key_hash_key
-from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.agents.keys import AgentKeyOwner, CurrentKey
 from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
@@ -59,14 +58,15 @@ class AgentKeyRotation:
         there before it is applied again.
         """
         wanted = await body(request, NewAgentKey)
-        return await self._once.answer(
-            request, caller.owner_key, wanted, partial(self._rotated, caller.member, ref, wanted)
-        )
+        act = partial(rotated, self._directory, ref, wanted, actor=caller.member.user)
+        return await self._once.answer(request, caller.owner_key, wanted, act)
 
-    async def _rotated(self, actor: Member, ref: ClusterRef, wanted: NewAgentKey) -> MadeAgentKey:
-        key, until = new_key(), now().replace(microsecond=0) + timedelta(seconds=wanted.overlap_seconds)
-        await rotate_agent_key(self._directory, ref, key, actor=actor.user, until=until)
-        return MadeAgentKey(id=ref.cluster, agent_key=key, previous_valid_until=until)
+
+async def rotated(directory: Directory, ref: ClusterRef, wanted: NewAgentKey, *, actor: str) -> MadeAgentKey:
+    """Makes a new agent key for a cluster. Raises Conflict."""
+    key, until = new_key(), now().replace(microsecond=0) + timedelta(seconds=wanted.overlap_seconds)
+    await rotate_agent_key(directory, ref, key, actor=actor, until=until)
+    return MadeAgentKey(id=ref.cluster, agent_key=key, previous_valid_until=until)
 
 
 async def rotate_agent_key(directory: Directory, ref: ClusterRef, key: str, *, actor: str, until: datetime) -> None:

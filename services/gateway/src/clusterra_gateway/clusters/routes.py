@@ -25,7 +25,7 @@ HEALTHY = ClusterCondition()
 
 
 class Cluster(ResponseBody):
-    """A cluster. `connection_state` is that of its edge.
+    """A cluster. `state` is `active`, `paused` or `deleting`; `connection_state` is that of its edge.
 
     `degraded` has the reasons why the cluster does not work fully: none for a healthy one, null when it is not known.
     """
@@ -125,7 +125,7 @@ class ClusterHandlers:
         return Cluster(
             id=ref.cluster,
             name=binding.name,
-            state=binding.state,
+            state=binding.lifecycle,
             connection_state=self._edges.state(ref),
             degraded=None if conditions is None else conditions.get(ref, HEALTHY).degraded,
         )

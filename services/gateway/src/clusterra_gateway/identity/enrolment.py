@@ -6,7 +6,7 @@ from itertools import islice
 
 import structlog
 from clusterra_contracts.events import AdminFact
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import TenantRef, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.outbox_item import with_messages
@@ -181,6 +181,9 @@ class Enrolment:
         return updated
 
     async def _enrol(self, identity: Identity, joining: _Joining) -> Member:
+        tenant = await self._directory.tenant(TenantRef(tenant=joining.tenant))
+        if tenant is not None and tenant.deletion is not None:
+            raise Forbidden("this workspace is being deleted", hint="contact the operators")
         uid = await next_uid(self._directory.store, joining.tenant)
         for name in islice(names_for(identity.email), MAX_NAMES):
             member = Member(

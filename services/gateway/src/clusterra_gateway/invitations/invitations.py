@@ -2,7 +2,9 @@
 
 import secrets
 import time
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Self
 
 import structlog
 from clusterra_contracts.events import AdminFact, AdminKind
@@ -36,6 +38,20 @@ ATTEMPTS = 5
 """Attempts to write while others change the same tenant."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inviter:
+    """Who invites into a tenant: one of its admins, or an operator of the platform."""
+
+    tenant: str
+    name: str
+    """A user name, or an operator as events name them."""
+
+    @classmethod
+    def of(cls, admin: Member) -> Self:
+        """An admin of the tenant."""
+        return cls(admin.tenant, admin.user)
+
+
 class Invitations:
     """The invitations of tenants. Every change is told in the events of the tenant's clusters, without the address."""
 
@@ -48,56 +64,56 @@ class Invitations:
         page = await self._directory.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
         return tuple((sent_invitation_id(item.key), SentInvitation.of(item)) for item in page.items)
 
-    async def create(self, actor: Member, email: str, role: Role, *, seconds: int) -> tuple[str, SentInvitation, str]:
+    async def create(self, by: Inviter, email: str, role: Role, *, seconds: int) -> tuple[str, SentInvitation, str]:
         """Invites an address. Returns the invitation's id, its record, and its token, which is kept nowhere.
 
         Raises Conflict for more than a tenant may have.
         """
-        invitation, secret, made_at = InvitationId(actor.tenant, secrets.token_hex(8)), secrets.token_urlsafe(32), now()
+        invitation, secret, made_at = InvitationId(by.tenant, secrets.token_hex(8)), secrets.token_urlsafe(32), now()
         record = SentInvitation(
             email=email.lower(),
             role=role,
             secret_hash=secret_hash(secret),
-            invited_by=actor.user,
+            invited_by=by.name,
             created_at=made_at,
             valid_until=made_at + timedelta(seconds=seconds),
         )
-        key = sent_invitation_key(actor.tenant, invitation.id)
+        key = sent_invitation_key(by.tenant, invitation.id)
         put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
         for _ in range(ATTEMPTS):
-            tenant = await self._tenant(actor)
-            if len(await self.open(actor.tenant)) >= MAX_INVITATIONS:
+            tenant = await self._tenant(by)
+            if len(await self.open(by.tenant)) >= MAX_INVITATIONS:
                 raise Conflict(f"there are {MAX_INVITATIONS} open invitations, the most allowed", hint="revoke one")
-            if await self._written(actor, tenant, put, "invitation.created"):
+            if await self._written(by, tenant, put, "invitation.created"):
                 log.info("invitation_created", invitation_id=invitation.id, role=role)
                 return invitation.id, record, join_invitation(invitation, secret)
         raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
 
-    async def revoke(self, actor: Member, invitation_id: str) -> None:
+    async def revoke(self, by: Inviter, invitation_id: str) -> None:
         """Makes an invitation unusable. Raises NotFound, Conflict."""
-        key = sent_invitation_key(actor.tenant, invitation_id)
+        key = sent_invitation_key(by.tenant, invitation_id)
         for _ in range(ATTEMPTS):
-            tenant = await self._tenant(actor)
+            tenant = await self._tenant(by)
             if await self._directory.store.get(ACCOUNTS, key) is None:
                 raise NotFound("there is no such open invitation", hint="GET /v1/invitations lists them")
-            if await self._written(actor, tenant, Delete(ACCOUNTS, key, Present()), "invitation.revoked"):
+            if await self._written(by, tenant, Delete(ACCOUNTS, key, Present()), "invitation.revoked"):
                 log.info("invitation_revoked", invitation_id=invitation_id)
                 return
         raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
 
-    async def _tenant(self, actor: Member) -> Item:
-        tenant = await self._directory.store.get(ACCOUNTS, tenant_key(actor.tenant))
+    async def _tenant(self, by: Inviter) -> Item:
+        tenant = await self._directory.store.get(ACCOUNTS, tenant_key(by.tenant))
         if tenant is None:
             raise Conflict("this workspace has no record", hint="contact the operators")
         return tenant
 
-    async def _written(self, actor: Member, tenant: Item, write: Put | Delete, kind: AdminKind) -> bool:
+    async def _written(self, by: Inviter, tenant: Item, write: Put | Delete, kind: AdminKind) -> bool:
         """Applies the write and sends its events. Returns False where another writer was faster.
 
         The tenant changes with each invitation, so that two cannot both be the last one allowed. It carries the events.
         """
-        fact = AdminFact(kind=kind, actor=actor.user, subject=sent_invitation_id(write.key))
-        events = tenant_events(self._registry, actor.tenant, fact, version="1")
+        fact = AdminFact(kind=kind, actor=by.name, subject=sent_invitation_id(write.key))
+        events = tenant_events(self._registry, by.tenant, fact, version="1")
         update = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
         carrier = with_messages(update, events.messages, now=time.time())
         try:

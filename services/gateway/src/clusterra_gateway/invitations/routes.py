@@ -19,7 +19,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity.tokens import DAY
-from clusterra_gateway.invitations.invitations import Invitations
+from clusterra_gateway.invitations.invitations import Invitations, Inviter
 
 INVITATIONS = "/v1/invitations"
 INVITATION = f"{INVITATIONS}/{{invitation_id}}"
@@ -93,7 +93,7 @@ class InvitationHandlers:
 
     async def _invite(self, actor: Member, wanted: Invite) -> MadeInvitation:
         invitation_id, record, token = await self._invitations.create(
-            actor, wanted.email, wanted.role, seconds=wanted.expires_in_seconds
+            Inviter.of(actor), wanted.email, wanted.role, seconds=wanted.expires_in_seconds
         )
         return MadeInvitation(**InvitationView.of(invitation_id, record).model_dump(), token=token)
 
@@ -105,7 +105,7 @@ class InvitationHandlers:
 
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes an invitation. A login that has begun with it no longer succeeds."""
-        await self._invitations.revoke(caller.member, path_id(request, INVITATION_ID))
+        await self._invitations.revoke(Inviter.of(caller.member), path_id(request, INVITATION_ID))
         return no_content()
 
 

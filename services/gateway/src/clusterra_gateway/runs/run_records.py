@@ -119,6 +119,20 @@ class RunRecords:
         places = (item.key.sk.rpartition("#") for item in page.items)
         return tuple((ClusterRef.from_key(ref), run_id) for ref, _, run_id in places), page.cursor
 
+    async def forget(self, ref: ClusterRef, most: int) -> int:
+        """Remove at most `most` runs of a cluster that is deleted. Returns how many. Their marks go last."""
+        page = await self._store.query(RUNS, _cluster(ref), limit=most)
+        for item in page.items:
+            run_id = item.key.sk.rpartition("#")[2]
+            run = await self._store.get(RUNS, _run_key(ref, run_id))
+            parts = await self._store.query(RUNS, _run_key(ref, run_id).pk)
+            keys = [part.key for part in parts.items if part.key.sk != "run"]
+            if run is not None:
+                keys += [Key(_member(ref, _stored(run).run.member), item.key.sk), run.key]
+            for key in (*keys, _unfinished_key(ref, run_id), item.key):
+                await self._store.delete(Delete(RUNS, key))
+        return len(page.items)
+
     async def _listed(self, ref: ClusterRef, run_id: str) -> Run | None:
         """A run for a list; None for one that has just expired, or that only a newer release can read."""
         try:

@@ -51,8 +51,8 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
-class GivenCluster(_Strict):
-    """A cluster: its id, the fields of its binding, and its agent's keys."""
+class ClusterFields(_Strict):
+    """A cluster: its id, and the fields of its binding."""
 
     id: Id
     name: str
@@ -68,10 +68,15 @@ class GivenCluster(_Strict):
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
-    agent_key: CheckedReference | None = None
-    """The agent key for HTTP, read when the file is applied. Without one, no agent can use HTTP."""
     slurm_key: StoredReference | None = None
     """Where the gateway can read the Slurm key that it hands to the agent."""
+
+
+class GivenCluster(ClusterFields):
+    """A cluster of a provision file, and its agent's keys."""
+
+    agent_key: CheckedReference | None = None
+    """The agent key for HTTP, read when the file is applied. Without one, no agent can use HTTP."""
 
     @model_validator(mode="after")
     def _agent_for_slurm_key(self) -> Self:
@@ -101,9 +106,13 @@ class GivenTenant(_Strict):
         self.caps()
         return self
 
+    def own_caps(self) -> dict[str, float | None]:
+        """The cap of each cluster that is its own."""
+        return {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
+
     def caps(self) -> dict[str, float | None]:
         """The cap of each cluster's workers in USD per hour. Raises ValueError where the budget does not suffice."""
-        given = {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
+        given = self.own_caps()
         return given if self.usd_per_hour is None else {**cluster_caps(self.usd_per_hour, given)}
 
 

@@ -1,35 +1,52 @@
-"""Writes the tenants, people and clusters of a provision file to the gateway's record.
+"""Writes tenants, people and clusters to the gateway's record: those of a provision file, and those of the API.
 
 Applying a file again changes nothing. What the file does not name stays as it is, with one exception: a cluster that
 the file names without an agent key loses its key.
 """
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Collection, Mapping
 
+import structlog
 from clusterra_contracts.agent_http import is_key
 from clusterra_contracts.events import AdminFact
-from clusterra_contracts.identity import ClusterRef, SlurmUser
+from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
-from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.store import Put, TransactionCancelled, Update, Write
 
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, tenant_key, user_name_key
-from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Tenant, UserNameReservation
+from clusterra_gateway.accounts.kept_events import kept_fact
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    domain_key,
+    invitation_key,
+    listed_tenant_key,
+    tenant_key,
+    user_name_key,
+)
+from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Mark, Tenant, UserNameReservation
 from clusterra_gateway.accounts.uids import FIRST_UID
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.tenants.given import Given, GivenCluster
+from clusterra_gateway.tenants.given import ClusterFields, Given, GivenCluster, GivenTenant
+from clusterra_gateway.tenants.shares import share_out, shares
+from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
+
+log = structlog.get_logger()
 
 ACTOR = "provision"
+"""Who acts by `clusterra-admin provision`."""
 
 
 class Provisioning:
-    """Writes what the record lacks of a file. `changes` describes each change in words.
+    """Writes what the record lacks. `changes` describes each change in words.
 
     `registered` are the bindings that the services know. They ignore versions that are not higher, also of a cluster
     that the record lacks because its removal was interrupted.
@@ -40,30 +57,113 @@ class Provisioning:
         directory: Directory,
         default_catalogue: Catalogue | None,
         registered: Mapping[ClusterRef, ClusterBinding] | None = None,
+        *,
+        actor: str = ACTOR,
     ) -> None:
         self._directory = directory
         self._default_catalogue = default_catalogue
         self._registered = registered or {}
+        self._actor = actor
         self.changes: list[str] = []
 
     async def apply(self, given: Given) -> None:
         """Writes what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
         for tenant in given.tenants:
-            if await self._directory.replace(tenant_key(tenant.id), Tenant(name=tenant.name)):
-                self.changes.append(f"tenant {tenant.id}")
-            for domain in tenant.domains:
-                await self._assign(
-                    f"domain {domain}", domain_key(domain), Domain(tenant=tenant.id, issuers=tenant.issuers)
-                )
+            await self.put_tenant(tenant)
         for tenant in given.tenants:
             for email in sorted({*tenant.admins, *tenant.members}):
                 await self._refuse_address_of_another(tenant.id, email)
                 invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
                 await self._assign(f"invitation of {email}", invitation_key(email), invitation)
-            caps = tenant.caps()
             for cluster in tenant.clusters:
-                policy = cluster.policy.model_copy(update={"usd_per_hour": caps[cluster.id]})
-                await self._put_cluster(tenant.id, cluster.model_copy(update={"policy": policy}))
+                await self.put_cluster(tenant.id, cluster)
+            self.changes += await share_out(self._directory, tenant.id)
+
+    async def create_tenant(self, given: GivenTenant, told: AdminFact | None = None) -> Tenant:
+        """Makes a tenant that does not exist. Raises Conflict, also for an id that was deleted of late.
+
+        `told` is kept for the history of its first cluster.
+        """
+        await self._refuse_domains_of_others(given)
+        tenant = _first(given)
+        writes: list[Write] = [
+            Put(ACCOUNTS, tenant_key(given.id), tenant.attributes(), Absent()),
+            Update(ACCOUNTS, listed_tenant_key(given.id)),
+        ]
+        if told is not None:
+            writes.append(kept_fact(given.id, told, version="1", at=now()))
+        for name in given.domains:
+            if await self._directory.domain(name) is None:
+                domain = Domain(tenant=given.id, issuers=given.issuers)
+                writes.append(Put(ACCOUNTS, domain_key(name), domain.attributes(), Absent()))
+        try:
+            await self._directory.store.transact(writes, token=f"tenant-{secrets.token_hex(16)}")
+        except TransactionCancelled as cancelled:
+            if (failed := cancelled.reasons[0]) is not None:
+                raise _taken(given.id, failed.current) from None
+            raise Conflict("one of these domains was given to another tenant just now", hint="try again") from None
+        self.changes.append(f"tenant {given.id}")
+        self.changes += [f"domain {name}: tenant {given.id}" for name in given.domains]
+        return tenant
+
+    async def put_tenant(self, given: GivenTenant) -> None:
+        """Makes a tenant, or changes its name and budget and adds domains. Raises Conflict."""
+        known = await self._directory.tenant(TenantRef(tenant=given.id))
+        if known is None:
+            await self.create_tenant(given)
+            return
+        refuse_deleted(given.id, known)
+        await self._refuse_domains_of_others(given)
+        domains = tuple(dict.fromkeys((*known.domains, *given.domains)))
+        changed = known.model_copy(
+            update=_first(given).model_dump(include={"name", "issuers", "usd_per_hour"})
+            | {"domains": domains, "own_caps": {**known.own_caps, **given.own_caps()}}
+        )
+        await self.change_tenant(given.id, changed, given.domains)
+
+    async def change_tenant(self, tenant_id: str, changed: Tenant, domains: Collection[str]) -> None:
+        """Writes a changed tenant, and assigns these domains to it with its issuers. Raises Conflict."""
+        await self._directory.add(listed_tenant_key(tenant_id), Mark())
+        if await self._directory.replace(tenant_key(tenant_id), changed):
+            self.changes.append(f"tenant {tenant_id}")
+        await self.assign_domains(tenant_id, changed, domains)
+
+    async def assign_domains(self, tenant_id: str, tenant: Tenant, domains: Collection[str]) -> None:
+        """Assigns these domains to a tenant with its issuers. Raises Conflict for one of another tenant."""
+        for domain in domains:
+            record = Domain(tenant=tenant_id, issuers=tenant.issuers)
+            await self._assign(f"domain {domain}", domain_key(domain), record)
+
+    async def bind_cluster(self, tenant_id: str, given: ClusterFields) -> int:
+        """Adds a cluster to a tenant. Returns the version of its binding.
+
+        Raises NotFound, Conflict for one that exists or a budget that does not suffice, InvalidRequest.
+        """
+        tenant = await existing(self._directory, tenant_id)
+        refuse_deleted(tenant_id, tenant)
+        if await self._directory.cluster(ClusterRef(tenant=tenant_id, cluster=given.id)) is not None:
+            raise Conflict(f"the tenant {tenant_id} has a cluster {given.id}", hint="choose another id, or delete it")
+        own_caps = {**tenant.own_caps, given.id: given.policy.usd_per_hour}
+        with_cap = tenant.model_copy(update={"own_caps": own_caps})
+        await shares(self._directory, tenant_id, with_cap, given.id)
+        if not await self._directory.replace(tenant_key(tenant_id), with_cap):
+            log.info("cluster_bound_again", tenant=tenant_id, cluster=given.id)
+        # The others shrink before the new one may spend anything.
+        self.changes += await share_out(self._directory, tenant_id, given.id)
+        return await self._put_binding(tenant_id, given, new=True) or 1
+
+    async def put_cluster(self, tenant_id: str, given: GivenCluster) -> None:
+        """Makes or changes a cluster of a provision file, with its agent key."""
+        await self._put_binding(tenant_id, given, new=False)
+        await self._put_agent_key(ClusterRef(tenant=tenant_id, cluster=given.id), given)
+
+    async def _refuse_domains_of_others(self, given: GivenTenant) -> None:
+        for name in given.domains:
+            domain = await self._directory.domain(name)
+            if domain is not None and domain.tenant != given.id:
+                raise Conflict(
+                    f"domain {name} belongs to tenant {domain.tenant}", hint="remove it from that tenant first"
+                )
 
     async def _assign(self, what: str, key: Key, record: Domain | Invitation) -> None:
         item = await self._directory.store.get(ACCOUNTS, key)
@@ -82,7 +182,8 @@ class Provisioning:
                 hint="remove the address from the file, or invite another one of this person",
             )
 
-    async def _put_cluster(self, tenant: str, given: GivenCluster) -> None:
+    async def _put_binding(self, tenant: str, given: ClusterFields, *, new: bool) -> int | None:
+        """Writes a binding. Returns its version; None where nothing changed."""
         shapes = given.catalogue or self._default_catalogue
         if shapes is None:
             raise InvalidRequest(
@@ -93,17 +194,22 @@ class Provisioning:
         ref = ClusterRef(tenant=tenant, cluster=given.id)
         orphan = self._registered.get(ref)
         first_version = 1 if orphan is None else orphan.version + 1
+        caps = await shares(self._directory, tenant, await existing(self._directory, tenant), given.id)
+        policy = given.policy.model_copy(update={"usd_per_hour": caps[given.id]})
 
         def as_given(current: ClusterBinding | None) -> ClusterBinding:
-            # `pause` and `resume` decide the state; a file has no say in it.
-            state = "active" if current is None else current.state
-            return ClusterBinding(**{**dict(given), "catalogue": shapes, "state": state, "version": first_version})
+            if current is not None and (new or current.deleting):
+                state = "being deleted" if current.deleting else "there"
+                raise Conflict(f"the cluster {ref} is {state}", hint="choose another id, or wait until it is deleted")
+            # `pause` and `resume` decide the state; what is given has no say in it.
+            kept = {"state": "active" if current is None else current.state, "version": first_version}
+            return ClusterBinding(**{**dict(given), "policy": policy, "catalogue": shapes, **kept})
 
-        registered = AdminFact(kind="cluster.registered", actor=ACTOR, subject=given.id)
+        registered = AdminFact(kind="cluster.registered", actor=self._actor, subject=given.id)
         version = await self._directory.change_cluster(ref, as_given, [cluster_event(ref, registered, version="1")])
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
-        await self._put_agent_key(ref, given)
+        return version
 
     async def _put_agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
         key_hash = None
@@ -140,3 +246,19 @@ class Provisioning:
                 f"the user name {operator.name} of tenant {tenant} is taken",
                 hint="choose another name for the operator: a name keeps its owner and uid for good",
             )
+
+
+def _first(given: GivenTenant) -> Tenant:
+    return Tenant(
+        name=given.name,
+        domains=tuple(dict.fromkeys(given.domains)),
+        issuers=given.issuers,
+        usd_per_hour=given.usd_per_hour,
+        own_caps=given.own_caps(),
+    )
+
+
+def _taken(tenant_id: str, current: Item | None) -> Conflict:
+    if current is not None:
+        refuse_deleted(tenant_id, Tenant.of(current))
+    return Conflict(f"there is a tenant {tenant_id}", hint="choose another id, or change that tenant")

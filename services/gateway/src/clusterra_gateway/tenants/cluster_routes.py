@@ -1,0 +1,228 @@
+"""The routes of a tenant's clusters for operators: `/v1/tenants/{tenant_id}/clusters`; and the owner's deletion."""
+
+from functools import partial
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.agent_http import new_key
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.nats.bus import BusUnavailable
+
+from clusterra_gateway.accounts.cluster_state import set_cluster_state
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.agents.key_rotation import MadeAgentKey, NewAgentKey, rotated
+from clusterra_gateway.clusters.management import ChangeCluster, ChangedCluster
+from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.json_body import BodyBounds
+from clusterra_gateway.http.parameters import body, path_id, query
+from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.operator_route import OperatorRoute
+from clusterra_gateway.identity.operators import Operator
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.models import (
+    BindCluster,
+    BoundCluster,
+    DeletedCluster,
+    DeletionQuery,
+    TenantCluster,
+    TenantClusters,
+)
+from clusterra_gateway.tenants.routes import TENANT, TENANT_ID
+from clusterra_gateway.tenants.tenants import Tenants
+
+log = structlog.get_logger()
+
+CLUSTERS = f"{TENANT}/clusters"
+OF_TENANT = f"{CLUSTERS}/{{cluster_id}}"
+BINDING_BOUNDS = BodyBounds(256 * 1024, 20_000)
+"""A shape of the catalogue has some fifteen values."""
+
+
+class TenantClusterHandlers:
+    """The handlers of clusters. Each change is told to the services at once."""
+
+    def __init__(
+        self, tenants: Tenants, directory: Directory, deletions: Deletions, projection: Projection, once: AnswerOnce
+    ) -> None:
+        self._tenants = tenants
+        self._directory = directory
+        self._deletions = deletions
+        self._projection = projection
+        self._once = once
+
+    async def bind(self, request: web.Request, operator: Operator) -> web.StreamResponse:
+        """Binds a cluster to a tenant: from then on its Slurm is served, and workers are bought for its jobs.
+
+        `jwt_key` and `slurm_key` are references, which the services resolve; the secrets themselves are never sent.
+        Give the `agent_key` to the cluster's edge-agent.
+        """
+        tenant_id, wanted = path_id(request, TENANT_ID), await body(request, BindCluster, bounds=BINDING_BOUNDS)
+        answer = await self._once.answer(
+            request, f"{tenant_id}#{operator.actor}", wanted, partial(self._bind, operator, tenant_id, wanted)
+        )
+        await self._project(ClusterRef(tenant=tenant_id, cluster=wanted.id))
+        return answer
+
+    async def _bind(self, operator: Operator, tenant_id: str, wanted: BindCluster) -> BoundCluster:
+        key = new_key()
+        version = await self._tenants.bind(tenant_id, wanted, key, by=operator.actor)
+        return BoundCluster(id=wanted.id, version=version, agent_key=key)
+
+    async def list(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
+        """Lists the clusters of a tenant, by id."""
+        found = await self._tenants.clusters(path_id(request, TENANT_ID))
+        clusters = tuple(TenantCluster.of(*each) for each in found)
+        return json_response(TenantClusters(clusters=clusters, total=len(clusters)))
+
+    async def get(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
+        """Returns a cluster of a tenant."""
+        ref = _ref(request)
+        return json_response(TenantCluster.of(ref, await self._tenants.cluster(ref)))
+
+    async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
+        """Pauses or resumes a cluster of a tenant. A paused cluster buys no workers."""
+        ref, wanted = _ref(request), await body(request, ChangeCluster)
+        changed = await set_cluster_state(self._directory, ref, wanted.state, actor=operator.actor)
+        await self._project(ref)
+        return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
+
+    async def new_agent_key(self, request: web.Request, operator: Operator) -> web.StreamResponse:
+        """Makes a new agent key for a cluster. The key before it works for `overlap_seconds` more."""
+        ref, wanted = _ref(request), await body(request, NewAgentKey)
+        await self._tenants.cluster(ref)
+        act = partial(rotated, self._directory, ref, wanted, actor=operator.actor)
+        return await self._once.answer(request, f"{ref.tenant}#{operator.actor}", wanted, act)
+
+    async def delete(self, request: web.Request, operator: Operator) -> web.StreamResponse:
+        """Begins to delete a cluster of a tenant. With `force`, what its edge still has is not waited for.
+
+        It takes no jobs any more, and its workers go as their jobs end. Then all its records go. Workers and jobs that
+        `force` leaves behind are yours to end.
+        """
+        return await self._delete(_ref(request), by=operator.actor, force=query(request, DeletionQuery).force)
+
+    async def delete_own(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Begins to delete the cluster: it takes no jobs any more, and its workers go as their jobs end.
+
+        Then all its records go: the history of its jobs, its runs, its agent key. It cannot be taken back. The cluster
+        is listed as `deleting` until it is gone. This needs a session.
+        """
+        if caller.credential != "session":
+            raise Forbidden("a token cannot delete a cluster", hint="sign in and delete it from there")
+        return await self._delete(ref, by=caller.member.user, force=False)
+
+    async def _delete(self, ref: ClusterRef, *, by: str, force: bool) -> web.StreamResponse:
+        deletion = await self._deletions.begin_cluster(ref, by=by, force=force)
+        await self._project(ref)
+        shown = DeletedCluster(id=ref.cluster, deleting_since=deletion.since, force=deletion.force)
+        return json_response(shown, status=202)
+
+    async def _project(self, ref: ClusterRef) -> None:
+        try:
+            await self._projection.project(ref)
+        except BusUnavailable as error:
+            log.warning("cluster_not_projected", reason=str(error))  # it is soon repeated
+
+
+def _ref(request: web.Request) -> ClusterRef:
+    return ClusterRef(tenant=path_id(request, TENANT_ID), cluster=path_id(request, CLUSTER_ID))
+
+
+def routes(
+    access: Access,
+    tenants: Tenants,
+    directory: Directory,
+    deletions: Deletions,
+    projection: Projection,
+    once: AnswerOnce,
+) -> tuple[Route, ...]:
+    """All routes of the clusters of tenants."""
+    handlers = TenantClusterHandlers(tenants, directory, deletions, projection, once)
+    return (
+        OperatorRoute(
+            "tenants_bind_cluster",
+            "POST",
+            CLUSTERS,
+            handlers.bind,
+            access=access,
+            scope="tenants:write",
+            status=201,
+            parameters=(TENANT_ID, IDEMPOTENCY_KEY),
+            body=BindCluster,
+            result=BoundCluster,
+        ),
+        OperatorRoute(
+            "tenants_clusters",
+            "GET",
+            CLUSTERS,
+            handlers.list,
+            access=access,
+            scope="tenants:read",
+            parameters=(TENANT_ID,),
+            result=TenantClusters,
+        ),
+        OperatorRoute(
+            "tenants_cluster",
+            "GET",
+            OF_TENANT,
+            handlers.get,
+            access=access,
+            scope="tenants:read",
+            parameters=(TENANT_ID, CLUSTER_ID),
+            result=TenantCluster,
+        ),
+        OperatorRoute(
+            "tenants_change_cluster",
+            "PATCH",
+            OF_TENANT,
+            handlers.change,
+            access=access,
+            scope="tenants:write",
+            parameters=(TENANT_ID, CLUSTER_ID),
+            body=ChangeCluster,
+            result=ChangedCluster,
+        ),
+        OperatorRoute(
+            "tenants_agent_key",
+            "POST",
+            f"{OF_TENANT}/agent-keys",
+            handlers.new_agent_key,
+            access=access,
+            scope="tenants:write",
+            status=201,
+            parameters=(TENANT_ID, CLUSTER_ID, IDEMPOTENCY_KEY),
+            body=NewAgentKey,
+            result=MadeAgentKey,
+        ),
+        OperatorRoute(
+            "tenants_delete_cluster",
+            "DELETE",
+            OF_TENANT,
+            handlers.delete,
+            access=access,
+            scope="tenants:write",
+            status=202,
+            parameters=(TENANT_ID, CLUSTER_ID),
+            query=DeletionQuery,
+            result=DeletedCluster,
+        ),
+        ClusterRoute(
+            "clusters_delete",
+            "DELETE",
+            CLUSTER,
+            handlers.delete_own,
+            access=access,
+            scope="clusters:write",
+            role="owner",
+            status=202,
+            parameters=(CLUSTER_ID,),
+            result=DeletedCluster,
+        ),
+    )

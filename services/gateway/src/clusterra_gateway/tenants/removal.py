@@ -1,0 +1,150 @@
+"""Removes a cluster that is being deleted, one step at a time. Every step may be repeated, and by another replica.
+
+| step | until |
+|---|---|
+| the tombstone is in the registry: no jobs, workers go | the edge has nothing, or the wait is over, or `force` |
+| the cluster leaves the registry, so no service works for it | every replica has read the registry again |
+| each service removes its records; streams are purged | a whole round has found nothing |
+| the binding goes, then the mark of the deletion | |
+
+A service never reads another's table. The scaler and the archive are asked to remove what is theirs.
+"""
+
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.bus import subjects, traces
+from clusterra_contracts.bus.topology import EDGE_EVENT, HB
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.forget import Forget, Forgotten
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import REREAD_SECONDS, Registry, delete_binding
+from clusterra_runtime.nats.rpc import call
+from clusterra_runtime.nats.streams.purge import purge
+from clusterra_runtime.store.condition import VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import Delete, Update
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, deleted_cluster, file_event_key, tenant_key
+from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.tenants.edge_report import has_nothing
+from clusterra_gateway.tenants.shares import share_out
+from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
+
+log = structlog.get_logger()
+
+QUIET_SECONDS = 15.0
+"""After the tombstone, the edge is not believed to have nothing for this long: a worker may be on its way."""
+SETTLE_SECONDS = REREAD_SECONDS + 5.0
+"""After this time every replica knows that the cluster has left the registry, also without a hint."""
+ABANDONED = timedelta(minutes=1)
+"""The age of a mark without a tombstone that counts as abandoned."""
+PAGES = 20
+"""Pages of records that a service removes in one step: a step takes seconds, not minutes."""
+FORGET_SECONDS = 20.0
+OWNERS = ("scaler", "events")
+"""The services that store records of clusters, besides the gateway."""
+_RETOLD = frozenset({HB.name, EDGE_EVENT.name})
+"""An edge-agent that still runs tells these again and again. They expire within minutes, so nothing waits for them."""
+
+
+class ClusterRemoval:
+    """The steps of a cluster's deletion."""
+
+    def __init__(
+        self, directory: Directory, client: Client, registry: Registry, runs: RunRecords, wait_seconds: float
+    ) -> None:
+        """`wait_seconds`: how long the edge is waited for at most."""
+        self._directory = directory
+        self._client = client
+        self._registry = registry
+        self._runs = runs
+        self._wait = timedelta(seconds=wait_seconds)
+
+    async def step(self, item: Item) -> None:
+        """Take the deletion with this mark one step further.
+
+        Raises StoreError, BusUnavailable, MessageRejected, InvalidMessage, RpcFailed, RequestError.
+        """
+        ref, deletion = deleted_cluster(item.key), ClusterDeletion.of(item)
+        if deletion.removing_since is None:
+            await self._release(ref, deletion, item)
+            return
+        if self._registry.get(ref) is not None:
+            await delete_binding(self._client, ref)
+            return
+        if now() - deletion.removing_since < timedelta(seconds=SETTLE_SECONDS):
+            return
+        if removed := await self._removed(ref):
+            log.info("cluster_records_removed", tenant=ref.tenant, cluster=ref.cluster, removed=removed)
+            return
+        await self._directory.store.delete(Delete(ACCOUNTS, cluster_key(ref)))
+        await self._forget_cap(ref)
+        await self._directory.store.delete(Delete(ACCOUNTS, item.key))
+        log.info("cluster_deleted", tenant=ref.tenant, cluster=ref.cluster, by=deletion.by)
+
+    async def _release(self, ref: ClusterRef, deletion: ClusterDeletion, item: Item) -> None:
+        binding = await self._directory.cluster(ref)
+        if binding is None or not binding.deleting:
+            if now() - deletion.since > ABANDONED:
+                await self._directory.store.delete(Delete(ACCOUNTS, item.key, VersionIs(item.version)))
+            return
+        waited = now() - deletion.since
+        quiet_since = deletion.since + timedelta(seconds=QUIET_SECONDS)
+        released = deletion.force or waited >= self._wait or await has_nothing(self._client, ref, quiet_since)
+        if not released:
+            return
+        update = {"removing_since": now().isoformat()}
+        await self._directory.store.write(Update(ACCOUNTS, item.key, set=update, condition=VersionIs(item.version)))
+        await delete_binding(self._client, ref)
+        log.info("cluster_leaves", tenant=ref.tenant, cluster=ref.cluster, waited_seconds=waited.total_seconds())
+
+    async def _removed(self, ref: ClusterRef) -> int:
+        """Remove what there is. Returns how many records and messages that were: 0 after a round without any."""
+        removed = await put_agent_key(self._directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
+        count = 0 if removed is None else 1
+        for service in OWNERS:
+            count += await self._forgotten(ref, service)
+        for _ in range(PAGES):
+            count += (runs := await self._runs.forget(ref, 50))
+            if not runs:
+                break
+        files = file_event_key(ref, "any").pk
+        count += await remove_partition(self._directory.store, ACCOUNTS, files)
+        for stream, patterns in traces.of_cluster(ref).items():
+            for pattern in patterns:
+                purged = await purge(self._client, stream, pattern)
+                count += 0 if stream in _RETOLD else purged
+        if count == 0:
+            # Last and seldom: it reads the whole table.
+            claims = f"{ref.key}#"
+            count += await remove_where(self._directory.store, IDEMPOTENCY, lambda each: each.key.pk.startswith(claims))
+        return count
+
+    async def _forgotten(self, ref: ClusterRef, service: str) -> int:
+        count = 0
+        for _ in range(PAGES):
+            told = await call(
+                self._client, subjects.forget(ref, service), Forget(), Forgotten, timeout_seconds=FORGET_SECONDS
+            )
+            count += told.removed
+            if not told.removed:
+                break
+        return count
+
+    async def _forget_cap(self, ref: ClusterRef) -> None:
+        """Gives the other clusters what this one had of the tenant's budget."""
+        item = await self._directory.store.get(ACCOUNTS, tenant_key(ref.tenant))
+        if item is None:
+            return
+        tenant = Tenant.of(item)
+        left = {name: cap for name, cap in tenant.own_caps.items() if name != ref.cluster}
+        if left != tenant.own_caps:
+            update = Update(ACCOUNTS, item.key, set={"own_caps": left}, condition=VersionIs(item.version))
+            await self._directory.store.write(update)
+        if tenant.usd_per_hour is not None:
+            await share_out(self._directory, ref.tenant)
