@@ -1,0 +1,175 @@
+"""A tenant is deleted on the whole lab: its job ends, its workers go, and nothing of it is left but the tombstone.
+
+The gateway is killed twice meanwhile.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from clusterra_contracts.bus.topology import BOUNDS
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_events.archive import TABLES as OF_EVENTS
+from clusterra_gateway.accounts.keyspace import tenant_key
+from clusterra_gateway.tables import TABLES as OF_GATEWAY
+from clusterra_lab.demo.observer import observe
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import Store
+from clusterra_runtime.store.table_use import tables_of
+from clusterra_scaler.fleets import TABLES as OF_SCALER
+
+TOKEN = f"clusterra-operator_{secrets.token_urlsafe(32)}"
+TENANT = "/v1/tenants/acme"
+WORDS = ("acme", "ada")
+"""Names of the tenant and of its person. No key and no value may contain one."""
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[Stack]:
+    """A lab of its own, whose tenant nobody else needs."""
+    file = tmp_path / "operators.yaml"
+    entry = {
+        "name": "anna",
+        "token_sha256": sha256(TOKEN.encode()).hexdigest(),
+        "scopes": ["tenants:read", "tenants:write"],
+    }
+    file.write_text(json.dumps({"operators": [entry]}))
+    environment = {"CLUSTERRA_OPERATORS_FILE": str(file)}
+    async with stack(
+        tmp_path / "lab", LabOptions(ScalingPolicy(idle_seconds=600.0), environment=environment)
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+async def operator(lab: Stack) -> AsyncIterator[ClientSession]:
+    async with ClientSession(lab.gateway_url, headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+        yield session
+
+
+async def test_nothing_of_a_deleted_tenant_is_left(
+    lab: Stack, operator: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lab.user("ada@acme.example") as ada, observe(lab.bus, lab.cluster) as observer:
+        await leave_traces(ada)
+        running = await ada.submit("#!/bin/bash\nsleep 30\n", {"name": "long"}, key=secrets.token_hex(8))
+        await until(lambda: (running.job_id, "job.running") in observer.job_events, seconds=120, what="a running job")
+        assert observer.workers
+        assert len(await traces(lab, monkeypatch)) > 50
+        assert len(await subjects(lab)) > 10
+
+        async with operator.delete(TENANT) as answer:
+            assert answer.status == 202, await answer.text()
+            assert (await answer.json())["state"] == "deleting"
+
+        await until(lambda: shown_as(ada, "deleting"), seconds=30, what="a cluster that is deleted")
+        assert await refused_submit(ada) == 409
+        await lab_gateway_dies(lab)
+        await until(lambda: (running.job_id, "job.completed") in observer.job_events, seconds=90, what="the job's end")
+        await until(lambda: not observer.workers, seconds=120, what="an edge without workers")
+        await until(lambda: shown_as(ada, None), seconds=90, what="a cluster that has left the registry")
+    # An agent that runs on would tell heartbeats of a cluster that nobody knows.
+    await lab.services["edge-agent"].stop()
+    await lab_gateway_dies(lab)
+
+    async def gone() -> bool:
+        async with operator.get(TENANT) as answer:
+            return answer.status == 404
+
+    await until(gone, seconds=180, what="the end of the deletion", every=1.0)
+    found = await traces(lab, monkeypatch)
+    assert [item.key for item in found] == [tenant_key("acme")], found
+    assert "anna" in text_of(found[0])
+    assert found[0].expires_at is not None
+    assert await subjects(lab) == []
+    async with operator.get("/v1/tenants") as answer:
+        assert [each["id"] for each in (await answer.json())["tenants"]] == ["globex"]
+    async with operator.post("/v1/tenants", json={"id": "acme", "name": "A", "owner": "a@b.example"}) as answer:
+        assert answer.status == 409
+        assert "deleted of late" in await answer.text()
+
+
+async def leave_traces(ada: User) -> None:
+    """Make a job with a key, a run, a token, an invitation, a service account, and a place in the audit."""
+    job = await ada.submit("#!/bin/bash\ntrue\n", {"name": "first"}, key=secrets.token_hex(8))
+    step = {"step_id": "one", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+    for path, body in (
+        (f"/v1/clusters/{ada.cluster}/runs", {"run_name": "nightly", "steps": [step]}),
+        ("/v1/users/me/tokens", {"name": "ci"}),
+        ("/v1/invitations", {"email": "guest@elsewhere.example"}),
+        ("/v1/service-accounts", {"name": "robot", "role": "member"}),
+    ):
+        headers = {"Idempotency-Key": secrets.token_hex(8)}
+        async with ada.session.post(path, json=body, headers=headers) as answer:
+            assert answer.status == 201, await answer.text()
+
+    async def ended() -> bool:
+        return (await ada.job(job.job_id)).state == "COMPLETED"
+
+    await until(ended, seconds=120, what="the end of the first job", every=0.5)
+
+
+async def shown_as(ada: User, state: str | None) -> bool:
+    async with ada.session.get("/v1/clusters") as answer:
+        if answer.status != 200:
+            return False
+        clusters = (await answer.json())["clusters"]
+    return [each["state"] for each in clusters] == ([] if state is None else [state])
+
+
+async def refused_submit(ada: User) -> int:
+    body = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
+    async with ada.session.post(f"/v1/clusters/{ada.cluster}/jobs/submit", json=body) as answer:
+        assert "being deleted" in await answer.text()
+        return answer.status
+
+
+async def lab_gateway_dies(lab: Stack) -> None:
+    gateway = lab.services["gateway"]
+    gateway.kill()
+    await until(lambda: not gateway.alive, seconds=10, what="the end of the gateway")
+    await gateway.start()
+    await gateway.ready()
+
+
+async def traces(lab: Stack, monkeypatch: pytest.MonkeyPatch) -> list[Item]:
+    """The items of all tables that name the tenant or its person."""
+    for name, value in lab.aws.environment().items():
+        monkeypatch.setenv(name, value)
+    async with DynamoDBStore(table_prefix="clusterra-") as store:
+        return [item async for item in everything(store) if any(word in text_of(item) for word in WORDS)]
+
+
+async def everything(store: Store) -> AsyncIterator[Item]:
+    """All live items of all tables of all services."""
+    for table in tables_of((*OF_GATEWAY, *OF_SCALER, *OF_EVENTS)):
+        cursor = None
+        while True:
+            page = await store.scan(table, limit=500, cursor=cursor)
+            for item in page.items:
+                yield item
+            if (cursor := page.cursor) is None:
+                break
+
+
+def text_of(item: Item) -> str:
+    return json.dumps([item.key.pk, item.key.sk, dict(item.attributes)], default=repr)
+
+
+async def subjects(lab: Stack) -> list[str]:
+    """The subjects that name the tenant, of all messages in all streams and buckets."""
+    found: list[str] = []
+    for stream in BOUNDS:
+        request = json.dumps({"subjects_filter": ">"}).encode()
+        answer = await asyncio.wait_for(lab.bus.request(f"$JS.API.STREAM.INFO.{stream}", request, timeout=5), 10)
+        found += json.loads(answer.data)["state"].get("subjects", {})
+    return [subject for subject in found if "acme" in subject]
