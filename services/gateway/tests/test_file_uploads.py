@@ -194,12 +194,13 @@ async def test_nobody_reaches_the_upload_of_another_person(files: FilesWorld) ->
 
     listed = await eve.call("GET", UPLOADS, params={"path": "data"})
     parts = await eve.call("GET", f"{UPLOADS}/{upload}/parts", params={"path": "data/x"})
-    sent = await eve.send(await theirs.sign(upload, 1, b"evil"), b"evil")
+    part = {"number": 1, "size": 4, "sha256": sha256(b"evil")}
+    signed = await eve.call("POST", f"{UPLOADS}/{upload}/part-urls", json={"path": "data/x", "parts": [part]})
     completed, _ = await theirs.complete(upload)
     aborted = await eve.call("DELETE", f"{UPLOADS}/{upload}", params={"path": "data/x"})
 
     assert listed.body["uploads"] == []
-    assert (parts.status, sent, completed, aborted.status) == (404, 404, 404, 404)
+    assert (parts.status, signed.status, completed, aborted.status) == (404, 404, 404, 404)
     await uploader.send(upload)
     assert (await uploader.complete(upload))[0] == 200
     assert await ada.get("data/x") == b"a" * PART

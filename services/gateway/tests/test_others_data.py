@@ -7,14 +7,19 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.identity.private_route import PrivateRoute
-from gateway_world import World
+from files_world import FilesWorld
 from route_table import route_table
 
 SECRET = "only-for-its-owner"
 JOB = {"environment": ["PATH=/bin"]}
+FILE = "data/theirs.txt"
+MOVED = {"source": "data/mine.txt", "destination": "data/moved.txt"}
 BODIES: Mapping[str, dict[str, Any]] = {
     "clusters_agent_key": {},
     "clusters_change": {"state": "paused"},
+    "files_copy": MOVED,
+    "files_delete_many": {"paths": ["data/mine.txt"]},
+    "files_rename": MOVED,
     "invitations_create": {"email": "new@acme.example"},
     "jobs_cancel_many": {"name": "hello"},
     "jobs_estimate": {"script": "#!/bin/sh\n", "job": JOB},
@@ -30,9 +35,20 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "slurm_requeue": {"jobs": ["7"]},
     "slurm_submit": {"script": "#!/bin/sh\n", "job": JOB},
     "slurm_update": {"name": "mine"},
+    "storage_presigned_url": {"method": "GET", "path": "data/mine.txt"},
     "tokens_make": {"name": "mine"},
+    "uploads_begin": {"path": "data/mine.txt", "size": 1},
+    "uploads_complete": {"path": FILE, "size": 1},
+    "uploads_sign_parts": {"path": FILE, "parts": [{"number": 1, "size": 1, "sha256": "0" * 64}]},
 }
 """A body that is right, by the name of the route, so that nothing is refused for its shape."""
+QUERIES: Mapping[str, dict[str, str]] = {
+    "files_delete": {"path": "data/mine.txt"},
+    "uploads_abort": {"path": FILE},
+    "uploads_list": {"path": "data"},
+    "uploads_parts": {"path": FILE},
+}
+"""A query that is right, likewise. A path of files names the caller's own, so only an upload's id can be another's."""
 ENDS_THE_SESSION = {"auth_logout"}
 OF_NOBODY = {
     "version": "v0.0.45",
@@ -64,6 +80,7 @@ async def all_that_is_theirs(
     token = await made(owner, "/v1/users/me/tokens", {"name": SECRET})
     account = await made(admin, "/v1/service-accounts", {"name": "vault", "description": SECRET})
     key = await made(admin, f"/v1/service-accounts/{account['name']}/keys", {"name": SECRET})
+    upload = await made(owner, f"/v1/clusters/{cluster}/files/uploads", {"path": FILE, "size": 1})
     invitation = await made(admin, "/v1/invitations", {"email": f"{SECRET}@partner.example"})
     return {
         "member_id": me["id"],
@@ -74,6 +91,7 @@ async def all_that_is_theirs(
         "key_id": key["id"],
         "invitation_id": invitation["id"],
         "job_id": "7",
+        "upload_id": upload["upload_id"],
     }
 
 
@@ -95,7 +113,8 @@ async def ask_all(
         if route.name in without:
             continue
         path = route.path.format(cluster_id=cluster, **OF_NOBODY, **theirs)
-        async with browser.request(route.method, path, json=BODIES.get(route.name)) as answer:
+        asked = browser.request(route.method, path, json=BODIES.get(route.name), params=QUERIES.get(route.name))
+        async with asked as answer:
             if not route.stream or answer.status != 200:
                 assert SECRET not in await answer.text(), route.name
             assert SECRET not in str(answer.headers), route.name
@@ -111,7 +130,8 @@ def test_every_route_with_a_body_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("who", ["bob", "viewer"])
-async def test_another_user_of_the_tenant_gets_nothing_of_it(world: World, who: str) -> None:
+async def test_another_user_of_the_tenant_gets_nothing_of_it(files: FilesWorld, who: str) -> None:
+    world = files.world
     ada, boss, other = [await world.login(f"{name}@acme.example") for name in ("ada", "boss", who)]
     theirs = await all_that_is_theirs(ada, "main", boss)
     async with ada.get("/v1/users/me") as answer:
@@ -136,7 +156,8 @@ async def test_another_user_of_the_tenant_gets_nothing_of_it(world: World, who: 
 
 
 @pytest.mark.parametrize("cluster", ["main", "secret"])
-async def test_an_admin_of_another_tenant_gets_nothing_of_it(world: World, cluster: str) -> None:
+async def test_an_admin_of_another_tenant_gets_nothing_of_it(files: FilesWorld, cluster: str) -> None:
+    world = files.world
     eve, chief, boss = [await world.login(f"{email}.example") for email in ("eve@rival", "chief@rival", "boss@acme")]
     theirs = await all_that_is_theirs(eve, "secret", chief)
     world.rival.add_job("7", user=SECRET)
@@ -168,6 +189,7 @@ async def all_is_there(
         (admin, f"/v1/service-accounts/{theirs['name']}", SECRET),
         (admin, f"/v1/service-accounts/{theirs['name']}/keys", theirs["key_id"]),
         (admin, "/v1/invitations", theirs["invitation_id"]),
+        (owner, f"/v1/clusters/{cluster}/files/uploads?path=data", theirs["upload_id"]),
     ):
         async with browser.get(path) as answer:
             if shown not in await answer.text():

@@ -29,7 +29,7 @@ from clusterra_gateway.files.models import (
     UploadsQuery,
 )
 from clusterra_gateway.files.upload_handlers import UploadHandlers
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
@@ -95,8 +95,18 @@ def routes(access: Access, buckets: Buckets, bounds: Bounds, events: FileEvents,
             parameters=once_parameters,
             body=BeginUpload,
             result=BegunUpload,
+            names=(Named(UPLOAD, "/upload_id"),),
         ),
-        write("uploads_list", "GET", UPLOADS, uploads.list, parameters=of_cluster, query=UploadsQuery, result=Uploads),
+        write(
+            "uploads_list",
+            "GET",
+            UPLOADS,
+            uploads.list,
+            parameters=of_cluster,
+            query=UploadsQuery,
+            result=Uploads,
+            names=(Named(UPLOAD, "/uploads/0/upload_id"),),
+        ),
         write("uploads_abort", "DELETE", UPLOAD, uploads.abort, parameters=of_upload, query=PathQuery, status=204),
         write(
             "uploads_parts",

@@ -95,7 +95,10 @@ class UploadHandlers:
         )
 
     async def sign_parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Makes the URLs of up to 100 parts. The size and the SHA-256 of each part are signed, as for a whole file."""
+        """Makes the URLs of up to 100 parts of an upload that was begun.
+
+        The size and the SHA-256 of each part are signed, as for a whole file.
+        """
         wanted, upload = await body(request, SignParts), path_id(request, UPLOAD_ID)
         reach = await Reach.of(self._buckets, caller, ref)
         place = reach.writable(wanted.path)
@@ -103,6 +106,8 @@ class UploadHandlers:
         if len({part.number for part in parts}) < len(parts):
             raise InvalidRequest("a part is named twice", hint="name each number once")
         seconds = self._bounds.lifetime(wanted.expires_in_seconds)
+        # Signing asks nobody. An upload that is gone, or another's, is told here and not at each part.
+        await list_parts(reach.bucket, place.key, upload, limit=1)
         signed = await signed_parts(reach.bucket, place.key, upload, parts, seconds)
         urls = tuple(
             PartUrl(number=part.number, url=each.url, headers=each.headers)

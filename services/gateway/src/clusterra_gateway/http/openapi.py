@@ -139,12 +139,16 @@ def _described(parameter: Parameter, *, required: bool) -> dict[str, Any]:
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
     if route.query is None:
         return []
-    properties = route.query.model_json_schema()["properties"]
-    return [_query_parameter(name, _not_null(schema)) for name, schema in properties.items()]
+    model = route.query.model_json_schema()
+    required = model.get("required", ())
+    return [
+        _query_parameter(name, _not_null(schema), required=name in required)
+        for name, schema in model["properties"].items()
+    ]
 
 
-def _query_parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    parameter = {"name": name, "in": "query", "required": False, "style": "form", "explode": False, "schema": schema}
+def _query_parameter(name: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    parameter = {"name": name, "in": "query", "required": required, "style": "form", "explode": False, "schema": schema}
     # `state=` is a list without values, which counts as not given.
     return parameter | ({"allowEmptyValue": True} if schema.get("type") == "array" else {})
 
