@@ -6,12 +6,13 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.rpc.slurm_jobs import Hold, SendSignal, Update
-from clusterra_gateway.slurmrestd.submission import is_unset
+from clusterra_gateway.slurmrestd.unset import is_unset
 from gateway_world import World
 
 API = "/v1/clusters/main/slurm/v0.0.45"
 DATABASE = "/v1/clusters/main/slurmdb/v0.0.45"
 JOB = {"environment": ["PATH=/bin"]}
+TOKEN = "X-SLURM-USER-TOKEN"
 UNSET = {"set": False, "infinite": False, "number": 0}
 
 
@@ -53,6 +54,35 @@ async def test_a_token_comes_in_either_header_and_says_alone_who_calls(
     async with aiohttp.ClientSession(world.url, headers={"X-SLURM-USER-TOKEN": "nonsense"}) as stranger:
         status, refused = await told(stranger, "GET", f"{API}/jobs/")
     assert (status, refused["jobs"], refused["errors"][0]["error"]) == (401, [], "unauthenticated")
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_what_is_not_passed_on_is_refused_whatever_its_query(client: aiohttp.ClientSession, method: str) -> None:
+    status, refused = await told(client, method, f"{API}/nodes/?update_time=&flags=")
+
+    assert (status, refused["errors"][0]["error"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "changed"),
+    [
+        ({"nice": {"set": True, "infinite": False, "number": 7}, "begin_time": {}, "name": ""}, 200, {"nice": 7}),
+        ({"nice": {"set": True, "infinite": True, "number": 0}}, 400, None),
+        ({"nice": False}, 400, None),
+        ({"name": {"number": 7}}, 400, None),
+    ],
+)
+async def test_a_change_takes_slurms_numbers_and_unset_fields(
+    world: World, client: aiohttp.ClientSession, changes: dict[str, Any], status: int, changed: dict[str, Any] | None
+) -> None:
+    async with client.get("/v1/users/me", headers={"Authorization": f"Bearer {client.headers[TOKEN]}"}) as answer:
+        world.acme.add_job("7", uid=(await answer.json())["uid"])
+
+    answered, _ = await told(client, "POST", f"{API}/job/7", json=changes)
+
+    assert answered == status
+    sent = [each.change.changes.model_dump(exclude_none=True) for each in world.acme.changes]  # type: ignore[union-attr]
+    assert sent == ([] if changed is None else [changed])
 
 
 async def test_a_list_of_many_parts_is_one_body(world: World, client: aiohttp.ClientSession) -> None:

@@ -48,13 +48,15 @@ class PrivateRoute(Route):
     access: Access
     scope: Scope
     role: Role = "viewer"
+    any_query: bool = False
+    """Whether the handler looks at no query parameter, and none is an error."""
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         caller = await self._caller(request)
         await self.access.limits.admit(request, caller.member.id)
         caller.require(self.role, self.scope)
-        if self.query is None:
+        if self.query is None and not self.any_query:
             query(request, Query)
         tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)
         with (

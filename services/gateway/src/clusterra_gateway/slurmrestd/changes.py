@@ -17,14 +17,15 @@ from clusterra_contracts.rpc.slurm_jobs import (
     Update,
 )
 from clusterra_runtime.nats.rpc import RpcFailed
-from pydantic import Field, RootModel, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, RootModel, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import Body, Query, body, checked, query, selected_jobs
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
-from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, OURS, is_unset, read_rest_submission, refusal
+from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, OURS, as_taken, read_rest_submission, refusal
+from clusterra_gateway.slurmrestd.unset import number, set_fields
 
 MAX_KILLED = 100
 """The most jobs of one request: they are cancelled one after another."""
@@ -61,6 +62,8 @@ class RequeueJobs(Body):
 
 class RestJobChanges(JobChanges):
     """What of a job can be changed. Fields that are not set are left as they are, whatever their names."""
+
+    model_config = ConfigDict(json_schema_extra=as_taken)
 
     hold: bool | None = None
 
@@ -114,12 +117,11 @@ class Changes:
     async def update(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Changes a job: its name, time limit, nice, dependency, partition, begin time, or `hold`."""
         jobs = selected_jobs(request)
-        given = (await body(request, _Given, bounds=CHANGE_BOUNDS)).root
-        sent = {name: value for name, value in given.items() if name == "hold" or not is_unset(value)}
+        sent = set_fields((await body(request, _Given, bounds=CHANGE_BOUNDS)).root, RestJobChanges.model_fields)
         sent.pop("job_id", None)
         if refused := sorted(sent.keys() - OURS - RestJobChanges.model_fields.keys()):
             raise refusal(refused, "#")
-        wanted = checked(RestJobChanges, {name: _number(value) for name, value in sent.items() if name not in OURS})
+        wanted = checked(RestJobChanges, {name: number(value) for name, value in sent.items() if name not in OURS})
         changes = JobChanges.model_validate(wanted.model_dump(exclude={"hold"}))
         if changes != JobChanges():
             await self._slurm.change(ref, caller.viewer, jobs, Update(changes=changes))
@@ -156,14 +158,9 @@ def _signal(given: str | None, flags: tuple[str, ...]) -> tuple[Signal | None, b
     return (None if signal == "KILL" and "BATCH_JOB" not in flags else signal), "BATCH_JOB" in flags
 
 
-def _number(value: Any) -> Any:
-    """Read Slurm's `{"set": true, "number": N}` as N."""
-    return value["number"] if isinstance(value, dict) and "number" in value else value
-
-
 def _kill_status(jobs: str, code: int, why: str) -> dict[str, Any]:
-    number = jobs.partition("_")[0]
-    job_id = UNSET | ({"set": True, "number": int(number)} if number.isdecimal() and len(number) < 11 else {})
+    job = jobs.partition("_")[0]
+    job_id = UNSET | ({"set": True, "number": int(job)} if job.isdecimal() and len(job) < 11 else {})
     error = {"string": why, "code": code, "message": why}
     return {"error": error, "step_id": jobs, "job_id": job_id, "federation": {"sibling": ""}}
 

@@ -48,7 +48,9 @@ REASONS: dict[tuple[str, str], str] = {
 
 @dataclass(frozen=True)
 class RefusedRoute(RestRoute):
-    """The route of everything that is not passed on."""
+    """The route of everything that is not passed on, whatever its query."""
+
+    any_query: bool = True
 
     @property
     @override

@@ -11,13 +11,13 @@ from clusterra_gateway.http.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
-from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
 from clusterra_gateway.slurmrestd.reads import Read
 from clusterra_gateway.slurmrestd.refused import OPERATION, Refusal, RefusedRoute
 from clusterra_gateway.slurmrestd.route import SLURM, SLURMDB, VERSION, RestRoute, spellings
+from clusterra_gateway.slurmrestd.submission import DescribedSubmission
 
 NODE_NAME = Parameter("node_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
 PARTITION_NAME = Parameter("partition_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
@@ -236,7 +236,7 @@ def routes(access: Access, slurm: SlurmRequests, submits: Submits) -> tuple[Rout
             f"{SLURM}/job/submit",
             handlers.submit,
             parameters=(IDEMPOTENCY_KEY,),
-            body=Submission,
+            body=DescribedSubmission,
             names=(Named(JOB, "/job_id"), Named(PAST_JOB, "/job_id")),
         ),
         change("slurm_requeue", "POST", f"{SLURM}/jobs/requeue", handlers.requeue, empty=_STATUS, body=RequeueJobs),

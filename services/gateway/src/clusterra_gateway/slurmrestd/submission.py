@@ -5,11 +5,13 @@ from typing import Any
 
 from aiohttp import web
 from clusterra_contracts.rpc.slurm import JobDescription
+from pydantic import ConfigDict
 
 from clusterra_gateway.http.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
 from clusterra_gateway.jobs.submission import BOUNDS, HINTS, Submission, check_size
+from clusterra_gateway.slurmrestd import unset
 
 OURS = frozenset({"user_id", "group_id", "comment", "admin_comment", "extra"})
 """Fields that Clusterra sets itself: what a client sends in them is left out, and the answer warns."""
@@ -21,6 +23,24 @@ class RestSubmission(Body):
     script: str | None = None
     job: dict[str, Any] | None = None
     jobs: tuple[dict[str, Any], ...] | None = None
+
+
+def as_taken(schema: dict[str, Any]) -> None:
+    """Say in the schema of a job what is taken from clients beside it: unset fields, and those that are ours."""
+    unset.or_unset(schema)
+    schema["properties"] |= {name: {"description": "Left out: Clusterra sets it."} for name in sorted(OURS)}
+
+
+class RestJob(JobDescription):
+    """A job to submit, as in slurmrestd. Fields that are not set are left out, whatever their names."""
+
+    model_config = ConfigDict(json_schema_extra=as_taken)
+
+
+class DescribedSubmission(Submission):
+    """A job as slurmrestd takes it. The script may be in the job as well, and the job alone in a list, `jobs`."""
+
+    job: RestJob
 
 
 async def read_rest_submission(request: web.Request) -> tuple[Submission, tuple[str, ...]]:
@@ -42,8 +62,7 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
     Raises InvalidRequest, which names all that are refused.
     """
     known = JobDescription.model_fields.keys()
-    # `requeue: false` says something, where the field is known.
-    sent = {name: value for name, value in given.items() if not is_unset(value) or (value is False and name in known)}
+    sent = unset.set_fields(given, known)
     refused = sorted(sent.keys() - OURS - known)
     if refused:
         raise refusal(refused, pointer)
@@ -56,13 +75,6 @@ def refusal(names: list[str], pointer: str) -> InvalidRequest:
     detail = "this field is not accepted"
     errors = tuple(FieldError("body", f"{pointer}/{name}", detail) for name in names[:MAX_FIELD_ERRORS])
     return InvalidRequest(f"not accepted: {', '.join(names[:MAX_FIELD_ERRORS])}", errors=errors)
-
-
-def is_unset(value: Any) -> bool:
-    """Whether a value says nothing, as generated clients send it for a field that was not set."""
-    if isinstance(value, Mapping):
-        return not value or value.get("set") is False
-    return value is None or value is False or value in ("", [], ())
 
 
 CHANGE_BOUNDS = BodyBounds(64 * 1024, 2000)
