@@ -1,6 +1,7 @@
 """Requests whose Content-Type is there twice, as SchedMD's client for Go sends it."""
 
 import asyncio
+import json
 
 import pytest
 from clusterra_gateway.http.connection import without_repeated_content_type
@@ -78,4 +79,28 @@ async def test_a_body_that_comes_after_the_answer_takes_nothing_of_the_next_requ
         await asyncio.sleep(0)  # a segment of its own
         writer.write(b"GET /v1/auth/issuers HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await status() == b"200"
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (f"GET /v1/problems?x={'y' * 9000} HTTP/1.1\r\nHost: x\r\n\r\n", "longer than 8190 bytes"),
+        (f"GET /v1/problems HTTP/1.1\r\nHost: x\r\nX-Long: {'y' * 9000}\r\n\r\n", "longer than 8190 bytes"),
+        ("GET /v1/problems HTTP/1.1\r\nHost: x\r\nno header\r\n\r\n", "400"),
+    ],
+)
+async def test_a_head_that_cannot_be_read_is_answered_with_a_problem(world: World, head: str, told: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.settings.http_port)
+
+    writer.write(head.encode())
+    async with asyncio.timeout(20):
+        answered, _, body = (await reader.read()).partition(b"\r\n\r\n")
+
+    assert answered.split()[1] == b"400"
+    assert b"application/problem+json" in answered
+    problem = json.loads(body)
+    assert (problem["type"], problem["status"]) == ("about:blank", 400)
+    assert told in f"{problem['status']} {problem['detail']}"
+    assert problem["request_id"].encode() in answered
     writer.close()

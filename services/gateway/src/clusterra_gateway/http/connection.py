@@ -4,10 +4,21 @@ SchedMD's client for Go (github.com/SlinkyProject/slurm-client, in all versions)
 """
 
 import re
+import uuid
+from http import HTTPStatus
 from typing import Any, override
 
+import structlog
 from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
+from clusterra_gateway.http.problems import REQUEST_ID, bare_problem
+
+log = structlog.get_logger()
+
+MAX_LINE_BYTES = 8190
+"""Of a request's first line, and of each header: aiohttp's limit."""
+MAX_DETAIL_CHARACTERS = 200
 _REQUEST_LINE = re.compile(rb"[A-Z]{1,16} [^\r\n]+ HTTP/1\.[01]\r\n")
 _CONTENT_TYPE = re.compile(rb"\r\n(content-type:[^\r\n]*)(?=\r\n)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
@@ -30,7 +41,7 @@ def without_repeated_content_type(data: bytes) -> bytes:
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's own, except for that header."""
+    """aiohttp's own, except for that header, and for the answer to what it cannot read."""
 
     __slots__ = ("_last_body",)
 
@@ -54,3 +65,24 @@ class Connection(web.RequestHandler):
         if not within_a_request and (self._last_body is None or self._last_body.is_eof()):
             data = without_repeated_content_type(data)
         super().data_received(data)
+
+    @override
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answers a request whose head cannot be read with a problem, as all others. The log has nothing of it."""
+        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        log.info("request_unreadable", reason=type(exc).__name__)
+        detail = (message or "the request is no HTTP").partition("\n")[0][:MAX_DETAIL_CHARACTERS]
+        if isinstance(exc, LineTooLong):
+            detail = f"the path with its query, or a header, is longer than {MAX_LINE_BYTES} bytes"
+        request_id = uuid.uuid4().hex
+        response = bare_problem(status, detail, request_id).response()
+        response.headers[REQUEST_ID] = request_id
+        response.force_close()
+        return response
