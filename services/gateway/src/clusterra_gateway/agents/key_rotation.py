@@ -34,7 +34,7 @@ DAY = 86_400
 class NewAgentKey(Body):
     """How long the present key goes on working, so that the agent can be given the new one without a gap."""
 
-    overlap_seconds: Annotated[int, NotBoolean, Field(ge=0, le=7 * DAY)] = DAY
+    overlap_seconds: Annotated[int, Field(ge=0, le=7 * DAY), NotBoolean] = DAY
 
 
 class MadeAgentKey(ShownOnce):

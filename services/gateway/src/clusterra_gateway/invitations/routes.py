@@ -24,14 +24,16 @@ from clusterra_gateway.invitations.invitations import Invitations, Inviter
 INVITATIONS = "/v1/invitations"
 INVITATION = f"{INVITATIONS}/{{invitation_id}}"
 INVITATION_ID = Parameter("invitation_id", "path", "^[0-9a-f]{16}$")
+InvitedAddress = Annotated[
+    str, StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}$")
+]
+"""An e-mail address that may be invited. Its case does not count."""
 
 
 class Invite(Body):
     """The request to invite an address."""
 
-    email: Annotated[
-        str, StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}$")
-    ]
+    email: InvitedAddress
     role: Literal["viewer", "member", "admin"] = "member"
     expires_in_seconds: Annotated[int, Field(ge=60, le=30 * DAY)] = 7 * DAY
 

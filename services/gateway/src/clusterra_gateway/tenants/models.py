@@ -11,13 +11,13 @@ from clusterra_gateway.http.parameters import Body, NotBoolean, Query
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.idempotency.answer_once import ShownOnce
 from clusterra_gateway.identity.tokens import DAY
-from clusterra_gateway.tenants.given import ClusterFields, DomainName, Email, IssuerUrl
+from clusterra_gateway.invitations.routes import InvitedAddress
+from clusterra_gateway.tenants.given import ClusterFields, DomainName, IssuerUrl
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Domains = Annotated[tuple[DomainName, ...], Field(max_length=50)]
 Issuers = Annotated[tuple[IssuerUrl, ...], Field(max_length=8)]
-Budget = Annotated[float, NotBoolean, Field(gt=0, allow_inf_nan=False)]
-Address = Annotated[Email, StringConstraints(max_length=254)]
+Budget = Annotated[float, Field(ge=0.0001, le=1_000_000), NotBoolean]
 
 
 class CreateTenant(Body):
@@ -33,9 +33,9 @@ class CreateTenant(Body):
     """The OpenID Connect issuers that may assert addresses in the domains. Empty: the gateway's own issuer."""
     usd_per_hour: Budget | None = None
     """The budget of all its clusters' workers together. Null: only the clusters' own caps apply."""
-    owner: Address
+    owner: InvitedAddress
     """Who is invited to be the first owner."""
-    invitation_seconds: Annotated[int, NotBoolean, Field(ge=60, le=30 * DAY)] = 7 * DAY
+    invitation_seconds: Annotated[int, Field(ge=60, le=30 * DAY), NotBoolean] = 7 * DAY
 
 
 class ChangeTenant(Body):
@@ -50,9 +50,9 @@ class ChangeTenant(Body):
 class InviteToTenant(Body):
     """The request to invite an address, also as an owner."""
 
-    email: Address
+    email: InvitedAddress
     role: Literal["viewer", "member", "admin", "owner"] = "owner"
-    expires_in_seconds: Annotated[int, NotBoolean, Field(ge=60, le=30 * DAY)] = 7 * DAY
+    expires_in_seconds: Annotated[int, Field(ge=60, le=30 * DAY), NotBoolean] = 7 * DAY
 
 
 class TenantsQuery(Query):
