@@ -29,7 +29,7 @@ from clusterra_scaler.fleets import TABLES as OF_SCALER
 
 TOKEN = f"clusterra-operator_{secrets.token_urlsafe(32)}"
 TENANT = "/v1/tenants/acme"
-WORDS = ("acme", "ada")
+WORDS = ("acme", "Lovelace", '"ada"', "#ada", "-ada-")
 """Names of the tenant and of its person. No key and no value may contain one."""
 
 

@@ -35,6 +35,7 @@ async def test_every_route_answers_404_to_a_user_of_another_tenant(lab: Stack, a
             "node_name": "general-xs-00000",
             "partition_name": "main",
             "run_id": "0" * 32,
+            "upload_id": "0" * 32,
         }
         for route in of_clusters:
             path = re.sub(r"{(\w+)}", lambda match: values[match[1]], route["path"])
