@@ -57,6 +57,7 @@ async def test_a_cluster_without_storage_has_no_files(files: FilesWorld) -> None
     answer = await until_answered(ada, 404)
 
     assert answer.body["detail"] == "this cluster has no storage for files"
+    assert (await ada.list(""))["folders"] == []
 
 
 async def test_a_server_that_does_not_answer_is_unavailable_for_now(files: FilesWorld) -> None:

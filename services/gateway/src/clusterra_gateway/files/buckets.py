@@ -110,6 +110,11 @@ class Buckets:
         for pool in (self._requests, self._signing):
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
+    def exist(self, ref: ClusterRef) -> bool:
+        """Whether a cluster has a bucket, as its binding says."""
+        binding = self._registry.get(ref)
+        return binding is not None and binding.storage is not None
+
     async def of(self, ref: ClusterRef) -> Bucket:
         """The bucket of a cluster. Raises NotFound for a cluster without one, BadUpstream, Unavailable."""
         binding = self._registry.get(ref)

@@ -96,13 +96,15 @@ class FileHandlers:
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists a folder: the folders in it, and its files in the order of their names.
 
-        Without a path it lists the areas: `scripts`, `data` and `outputs` are the caller's own, `shared` is for all.
+        Without a path it lists the areas: `scripts`, `data` and `outputs` are the caller's own, `shared` is for all. A
+        cluster without storage has none.
         """
         wanted = query(request, FolderQuery)
-        reach = await Reach.of(self._buckets, caller, ref)
         if not wanted.path:
-            areas = FilePage(path="", owner=_owner(caller), folders=AREAS, files=(), unreadable=0, next_cursor=None)
+            folders = AREAS if self._buckets.exist(ref) else ()
+            areas = FilePage(path="", owner=_owner(caller), folders=folders, files=(), unreadable=0, next_cursor=None)
             return json_response(areas)
+        reach = await Reach.of(self._buckets, caller, ref)
         folder = reach.folder(wanted.path)
         listed = ListRequest(folder.key, wanted.recursive, wanted.limit, wanted.cursor)
         found = await list_objects(reach.bucket, listed)

@@ -17,7 +17,6 @@ MAX_LISTED_UPLOADS = 1000
 
 PathText = Annotated[str, StringConstraints(max_length=4096)]
 """A path as a client writes it; `paths` checks it."""
-Bytes = Annotated[int, NotBoolean, Field(ge=0)]
 UPLOAD_ID = Parameter(
     "upload_id", "path", r"^[A-Za-z0-9._~+=-]{1,1024}$", "The id of an upload, as `POST .../files/uploads` answered it."
 )
@@ -29,11 +28,11 @@ class PresignedUrlRequest(Body):
     path: PathText
     """`<area>/<name>`, such as `data/input.csv`."""
     method: Literal["PUT", "GET"] = "PUT"
-    size: Annotated[int, NotBoolean, Field(ge=0, le=MAX_PUT_BYTES)] | None = None
+    size: Annotated[int, Field(ge=0, le=MAX_PUT_BYTES), NotBoolean] | None = None
     """Of an upload: its size in bytes."""
     sha256: Sha256 | None = None
     """Of an upload: its SHA-256, in hexadecimal digits or base64."""
-    expires_in_seconds: Annotated[int, NotBoolean, Field(ge=1, le=MAX_URL_SECONDS)] | None = None
+    expires_in_seconds: Annotated[int, Field(ge=1, le=MAX_URL_SECONDS), NotBoolean] | None = None
 
 
 class PresignedUrl(ResponseBody):
@@ -133,7 +132,7 @@ class BeginUpload(Body):
     """The request for an upload in parts."""
 
     path: PathText
-    size: Annotated[int, NotBoolean, Field(ge=1)]
+    size: Annotated[int, Field(ge=1), NotBoolean]
 
 
 class BegunUpload(ResponseBody):
@@ -194,8 +193,8 @@ class UploadedParts(ResponseBody):
 class WantedPart(Body):
     """A part to send."""
 
-    number: Annotated[int, NotBoolean, Field(ge=1, le=MAX_PARTS)]
-    size: Annotated[int, NotBoolean, Field(ge=1, le=MAX_PUT_BYTES)]
+    number: Annotated[int, Field(ge=1, le=MAX_PARTS), NotBoolean]
+    size: Annotated[int, Field(ge=1, le=MAX_PUT_BYTES), NotBoolean]
     sha256: Sha256
 
 
@@ -204,7 +203,7 @@ class SignParts(Body):
 
     path: PathText
     parts: Annotated[tuple[WantedPart, ...], Field(min_length=1, max_length=MAX_SIGNED_PARTS)]
-    expires_in_seconds: Annotated[int, NotBoolean, Field(ge=1, le=MAX_URL_SECONDS)] | None = None
+    expires_in_seconds: Annotated[int, Field(ge=1, le=MAX_URL_SECONDS), NotBoolean] | None = None
 
 
 class PartUrl(ResponseBody):
@@ -226,7 +225,7 @@ class CompleteUpload(Body):
     """The request to make a file of the parts. `size` is that of the whole file."""
 
     path: PathText
-    size: Annotated[int, NotBoolean, Field(ge=1)]
+    size: Annotated[int, Field(ge=1), NotBoolean]
 
 
 class CompletedUpload(ResponseBody):

@@ -33,7 +33,11 @@ def _sha256(text: str) -> str:
     return base64.b64encode(digest).decode()
 
 
-Sha256 = Annotated[str, Field(max_length=64), AfterValidator(_sha256)]
+Sha256 = Annotated[
+    str,
+    Field(max_length=64, json_schema_extra={"pattern": "^([0-9a-fA-F]{64}|[A-Za-z0-9+/]{43}=)$"}),
+    AfterValidator(_sha256),
+]
 """A SHA-256 in hexadecimal digits or base64; checked, it is in base64, as S3 writes it."""
 
 
