@@ -1,0 +1,86 @@
+"""The templates within a definition: its script, its `#SBATCH` lines, the paths that it writes. Checked at load."""
+
+import re
+from collections.abc import Callable, Collection
+
+from clusterra_sbatch.checking import check_denied
+from clusterra_sbatch.parsing import PREFIX, Directive, scan
+
+from clusterra_templates.definitions import Own, Runnable
+from clusterra_templates.go_rendering import GoTemplate
+from clusterra_templates.jinja_language import JinjaTemplate
+from clusterra_templates.placement import INTERPRETERS
+from clusterra_templates.problems import TemplateInvalid
+
+DENIED = frozenset(
+    {
+        *("uid", "gid", "get-user-env", "export-file", "propagate", "nodefile"),
+        *("wrap", "wait", "test-only", "help", "usage", "version", "parsable", "ignore-pbs"),
+        *("clusters", "cluster-constraint", "comment", "extra", "mail-type", "mail-user", "mcs-label"),
+        *("priority", "reboot", "core-spec", "thread-spec", "bb", "bbf", "network", "power", "stepmgr"),
+        *("container", "container-id", "container-type", "nodelist", "reservation", "account", "qos", "wckey"),
+    }
+)
+"""Options of sbatch that no template may set. They are about who runs the job, about other machines, about special
+rights, or belong to the person who submits. That person may still set the last ones in `sbatch_override`."""
+check_denied(DENIED)
+
+DEFAULT_INTERPRETER = "#!/bin/bash\n"
+_INSERTION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{##.*?##\}", re.DOTALL)
+_VALUE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+type Template = GoTemplate | JinjaTemplate
+
+
+def template(definition: Runnable, source: str, line: int = 1) -> Template:
+    """A template in the language of the definition. Raises TemplateInvalid."""
+    return JinjaTemplate(source, line=line) if isinstance(definition, Own) else GoTemplate(source, line=line)
+
+
+def script_source(definition: Runnable) -> str:
+    """The whole script as a template: the interpreter, the `#SBATCH` lines, the rest."""
+    script = definition.script or ""
+    first, rest = DEFAULT_INTERPRETER, script
+    if script.startswith("#!"):
+        first, newline, rest = script.partition("\n")
+        first += newline or "\n"
+    lines = definition.sbatch
+    return first + lines + ("" if not lines or lines.endswith("\n") else "\n") + rest
+
+
+def check_sources(definition: Runnable, line_of: Callable[..., int]) -> None:
+    """Raises TemplateInvalid for a template that can never be rendered, or sets an option that none may set."""
+    if definition.script is not None:
+        template(definition, definition.script, line_of("script"))
+        first = definition.script.partition("\n")[0]
+        if first.startswith("#!") and not INTERPRETERS.fullmatch(first):
+            raise TemplateInvalid(
+                "the script must be one of bash or sh: call another interpreter from it", line=line_of("script")
+            )
+    template(definition, definition.sbatch, line_of("sbatch"))
+    _check_sbatch(definition.sbatch, line_of("sbatch"))
+    if definition.outputs is not None:
+        template(definition, definition.outputs.dir, line_of("outputs", "dir"))
+        for index, artifact in enumerate(definition.outputs.artifacts):
+            template(definition, artifact.path, line_of("outputs", "artifacts", index, "path"))
+
+
+def denied_options(script: str, denied: Collection[str] = DENIED) -> list[str]:
+    """What is wrong with each line of a script that sets an option which it must not set."""
+    return [
+        f"line {each.line}: {each.option.name} is not allowed here: remove it"
+        for each in scan(script)
+        if isinstance(each, Directive) and each.option.long in denied
+    ]
+
+
+def _check_sbatch(source: str, line: int) -> None:
+    """Looks at the lines as far as they stand before any value is known."""
+    one_line_each = _INSERTION.sub(lambda match: match.group().replace("\n", " "), source)
+    for offset, text in enumerate(one_line_each.split("\n")):
+        at = line + offset
+        bare = _INSERTION.sub("", text).strip()
+        if bare and not bare.startswith("#"):
+            raise TemplateInvalid(f"`sbatch` has only {PREFIX} lines and comments: move {bare!r} to `script`", line=at)
+        if denied := denied_options(_VALUE.sub("1", text)):
+            raise TemplateInvalid(denied[0].partition(": ")[2], line=at)

@@ -1,0 +1,202 @@
+"""Scripts from definitions: both languages, defaults, bounds, overrides, arrays, and paths."""
+
+import pytest
+from clusterra_templates.problems import RenderRefused
+from clusterra_templates.rendering import JobContext, Wanted, render
+from template_examples import CONTEXT, NOW, OWN, VERSION_2, rendered, runnable, with_script
+
+
+def test_an_own_definition_renders_with_its_defaults() -> None:
+    found = rendered(OWN, text_file="in put.txt")
+
+    assert found.script == (
+        "#!/bin/bash\n#SBATCH --job-name=count-words\n#SBATCH --time=5\nset -eu\nmkdir -p counts/r1\necho words\n"
+        "wc -w < 'in put.txt' > counts/r1/count.txt\n"
+    )
+    assert found.output_dir == "counts/r1"
+
+
+def test_a_definition_of_version_2_renders_unchanged() -> None:
+    found = rendered(VERSION_2, {"ntomp": 16, "config": "a: 1\nb: 2", "env": {"B": "two words"}}, input_tpr="a.tpr")
+
+    assert found.script == (
+        "#!/bin/bash\n#SBATCH --cpus-per-task=16\n#SBATCH --partition=cpu\nset -euo pipefail\n"
+        'OUT="/mnt/efs/ada/md-r1"\nmkdir -p "$OUT"\n'
+        "cat > \"$OUT/run.yaml\" <<'CONFIG'\nrun:\n  a: 1\n  b: 2\nCONFIG\n"
+        'export B="two words"\necho mdrun:1 mdrun -s "a.tpr" -ntomp 16 \n'
+    )
+    assert found.artifacts == {"log": "/mnt/efs/ada/md-r1/md.log"}
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"unknown": 1}, "no such parameter"),
+        ({"minutes": 0}, "from 1 to 60"),
+        ({"minutes": 61}, "from 1 to 60"),
+        ({"minutes": "x"}, "must be a number"),
+        ({"minutes": True}, "must be a number"),
+        ({"twice": "yes"}, "true or false"),
+        ({"label": "a\nb"}, "one line"),
+        ({"label": "a\0b"}, "control characters"),
+        ({"label": ["a"]}, "text or a number"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_key(params: dict[str, object], reason: str) -> None:
+    with pytest.raises(RenderRefused, match=reason) as error:
+        rendered(OWN, params, text_file="a")
+
+    assert next(iter(params)) in str(error.value)
+
+
+def test_a_required_input_must_be_given() -> None:
+    with pytest.raises(RenderRefused, match=r"text_file: this input is required"):
+        rendered(OWN)
+
+
+@pytest.mark.parametrize("path", ["-rf", "../etc/passwd", "a/../../b"])
+def test_a_path_leads_nowhere_else(path: str) -> None:
+    with pytest.raises(RenderRefused, match="text_file"):
+        rendered(OWN, text_file=path)
+
+
+@pytest.mark.parametrize("script", ["{{ .params.nothing }}", '{{ index .params "y" }}', "{{ .nothing.x }}"])
+def test_a_missing_key_of_version_2_is_an_error(script: str) -> None:
+    with pytest.raises(RenderRefused):
+        rendered(with_script(f"#!/bin/bash\necho {script}", dialect="go"))
+
+
+def test_a_missing_name_of_jinja_is_an_error() -> None:
+    with pytest.raises(RenderRefused, match="no attribute"):
+        rendered(with_script("#!/bin/bash\necho {{ params.nothing }}"))
+
+
+def test_no_address_gets_into_a_script() -> None:
+    text = VERSION_2.replace("echo {{", "echo {{ .ctx.user_email }} {{")
+
+    found = rendered(text, input_tpr="a.tpr")
+
+    assert "echo ada " in found.script
+    assert "@" not in found.script
+
+
+@pytest.mark.parametrize("value", ["ada@example.org", "a/../b", "a b", "$(id)"])
+def test_a_path_of_outputs_takes_plain_values_only(value: str) -> None:
+    text = OWN.replace("counts/{{ ctx.run_id }}", "counts/{{ params.label }}")
+
+    with pytest.raises(RenderRefused, match="path"):
+        rendered(text, {"label": value}, text_file="a")
+
+
+def test_an_override_wins_and_keeps_the_other_lines() -> None:
+    wanted = Wanted(inputs={"text_file": "a"}, sbatch_override={"time": "2:00:00", "gres": "gpu:1", "exclusive": True})
+
+    script = render(runnable(OWN), wanted, CONTEXT, now=NOW).script
+
+    assert script.startswith(
+        "#!/bin/bash\n#SBATCH --job-name=count-words\n#SBATCH --time=2:00:00\n#SBATCH --gres=gpu:1\n"
+        "#SBATCH --exclusive\nset -eu\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "override", [{"uid": "0"}, {"time": "1\n#SBATCH --uid=0"}, {"time": "1 --uid=0"}, {"wrap": "id"}, {"time": None}]
+)
+def test_an_override_has_bounds(override: dict[str, object]) -> None:
+    wanted = Wanted(inputs={"text_file": "a"}, sbatch_override=override)
+
+    with pytest.raises(RenderRefused, match="sbatch_override"):
+        render(runnable(OWN), wanted, CONTEXT, now=NOW)
+
+
+@pytest.mark.parametrize("value", ["0 --uid=0", "5\n#SBATCH --uid=0", "$(id)", "5 #"])
+def test_a_value_adds_no_option(value: str) -> None:
+    text = OWN.replace("{{ params.minutes }}", "5\n  #SBATCH --constraint={{ params.label }}")
+
+    with pytest.raises(RenderRefused):
+        rendered(text, {"label": value}, text_file="a")
+
+
+def test_a_value_that_is_an_option_meets_the_deny_list() -> None:
+    text = OWN.replace("#SBATCH --job-name=count-words", "#SBATCH {{ params.label }}")
+
+    with pytest.raises(RenderRefused, match="--uid is not allowed here"):
+        rendered(text, {"label": "--uid=0"}, text_file="a")
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "more than 20000 rounds"),
+        ("{% for a in range(9999) %}" + "x" * 1000 + "{% endfor %}", "longer than 512 KiB"),
+        ("{% for a in range(100000000) %}{% endfor %}", "at most 10000 numbers"),
+        ("{{ 10 * 'x' }}", "takes two numbers"),
+        ("{{ params.x * 100000000 }}", "takes two numbers"),
+        ("{{ 1000000000000000 * 1000000000000000 * 1000000000000000 }}", "at most 1000000000000000"),
+        ("{{ 1 // 0 }}", "divides by zero"),
+        ("{% for a in params.x %}{% endfor %}", "needs a list"),
+    ],
+)
+def test_a_template_cannot_take_for_ever(script: str, reason: str) -> None:
+    with pytest.raises(RenderRefused, match=reason):
+        rendered(with_script(f"#!/bin/bash\n{script}"), {"x": "a"})
+
+
+TABLE = (
+    OWN.replace(
+        "  - {key: text_file, role: generic_path, required: true}",
+        "  - {key: text_file, role: raw_text, required: true, schema: {columns: [sample, size]}}",
+    )
+    .replace("outputs:", "array: {input: text_file, at_once: 2}\noutputs:")
+    .replace("wc -w < {{ inputs.text_file }}", "true")
+)
+
+
+def test_a_table_makes_an_array() -> None:
+    found = rendered(TABLE, text_file='sample,size,note\n"a,b",1,x\nit\'s,2,y\n')
+
+    assert found.tasks == 2
+    assert "#SBATCH --array=1-2%2\n" in found.script
+    assert "1) export ARRAY_ROW_SAMPLE='a,b' ARRAY_ROW_SIZE='1';;\n" in found.script
+    assert "2) export ARRAY_ROW_SAMPLE='it'\"'\"'s' ARRAY_ROW_SIZE='2';;\n" in found.script
+    assert "ARRAY_ROW_NOTE" not in found.script
+    assert found.script.index("esac") < found.script.index("set -eu")
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("sample,size\n", "no rows"),
+        ("sample\na\n", "no column size"),
+        ("sample,size\na\n", "line 2 has 1 values"),
+        ("sample,size\n" + "a,1\n" * 1001, "more than 1000 rows"),
+        ("sample,Sample,size\na,b,1\n", "same name"),
+        ("sample,size,a b\na,1,2\n", "letters, digits"),
+        ('sample,size\n"a,1\n', "line"),
+    ],
+)
+def test_a_bad_table_is_refused(table: str, reason: str) -> None:
+    with pytest.raises(RenderRefused, match=reason):
+        rendered(TABLE, text_file=table)
+
+
+def test_a_table_may_be_separated_by_tabs() -> None:
+    found = rendered(TABLE, text_file="sample\tsize\na,b\t1\n")
+
+    assert "ARRAY_ROW_SAMPLE='a,b'" in found.script
+    assert "CLUSTERRA_ARRAY_MANIFEST_FORMAT=tsv" in found.script
+
+
+def test_context_has_the_step_of_a_workflow() -> None:
+    context = JobContext(user="ada", cluster_id="main", run_id="r1", workflow_run_id="w1", step_id="prep")
+    text = OWN.replace("counts/{{ ctx.run_id }}", "{{ ctx.workflow_run_id }}/step-{{ ctx.step_id }}")
+
+    found = render(runnable(text), Wanted(inputs={"text_file": "a"}), context, now=NOW)
+
+    assert found.output_dir == "w1/step-prep"
+
+
+def test_loops_and_numbers_are_computed() -> None:
+    text = with_script("#!/bin/bash\n{% for n in range(3) %}\necho {{ n * 2 + 1 }} ${#HOME}\n{% endfor %}")
+
+    assert rendered(text).script.endswith("echo 1 ${#HOME}\necho 3 ${#HOME}\necho 5 ${#HOME}\n")
