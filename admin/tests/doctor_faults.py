@@ -24,6 +24,7 @@ from clusterra_events.archive import ARCHIVE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RUNS
+from clusterra_gateway.templates.records import TEMPLATES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
@@ -185,12 +186,12 @@ async def missing_index(world: World) -> AsyncIterator[Fault]:
     async with DynamoDBStore(table_prefix=there) as store:
         clusters = (await store.query(ACCOUNTS, CLUSTERS)).items
     async with DynamoDBStore(table_prefix=here) as store:
-        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, ARCHIVE)
+        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE)
         for item in clusters:
             await store.write(Put(ACCOUNTS, item.key, item.attributes, Absent()))
     settings = world.with_settings(table_prefix=here)
     yield Fault({("record.table", f"{here}{FLEETS.name}", "failure")}, settings, "tables apply")
-    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, ARCHIVE):
+    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE):
         boto3.client("dynamodb").delete_table(TableName=f"{here}{table.name}")
 
 

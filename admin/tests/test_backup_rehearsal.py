@@ -83,7 +83,9 @@ async def test_an_installation_comes_back_from_its_backup(lab: Stack, tmp_path: 
     taken = await admin("backup", str(folder), "--json", environment=environment)
 
     assert taken.json["highest_fence"] >= order_before.fence
-    assert {table["name"] for table in taken.json["tables"]} == {"accounts", "idempotency", "runs", "fleets", "events"}
+    assert {table["name"] for table in taken.json["tables"]} == (
+        {"accounts", "idempotency", "runs", "templates", "fleets", "events"}
+    )
     async with lab.user(GRACE) as grace:
         lost_uid = grace.profile.uid
     await lose_everything(lab, environment)

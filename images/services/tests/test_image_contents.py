@@ -13,12 +13,12 @@ pytestmark = [pytest.mark.containers, pytest.mark.usefixtures("images")]
 BASE = "python:3.13-slim"
 LIMIT_BYTES = 200_000_000
 PACKAGES = {
-    "gateway": {"gateway"},
+    "gateway": {"gateway", "sbatch", "templates"},
     "proxy": {"proxy", "sbatch"},
     "scaler": {"scaler"},
     "edge-agent": {"edge_agent"},
     "events": {"events"},
-    "admin": {"admin", "gateway", "scaler", "events"},
+    "admin": {"admin", "gateway", "sbatch", "templates", "scaler", "events"},
 }
 """Image -> our packages besides the libraries that all have. `clusterra-admin` imports three services."""
 SITE = re.compile(r"/opt/clusterra/lib/python[\d.]+/site-packages/([^/]+)")

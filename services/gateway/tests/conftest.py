@@ -44,6 +44,7 @@ def settings(nats: NatsServer, issuer: IssuerStandIn, tmp_path: Path) -> Setting
         session_key_file=tmp_path / "session.key",
         edge_timeout_seconds=3.0,
         operators_file=write_operators(tmp_path / "operators.yaml", "anna", "rita"),
+        templates_dir=Path(__file__).parents[3] / "catalog" / "templates",
     )
 
 

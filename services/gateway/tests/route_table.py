@@ -13,8 +13,10 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import given_issuers
-from clusterra_gateway.routes import gateway_routes
+from clusterra_gateway.routes import SignIn, gateway_routes
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.templates.library import Library
+from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -33,6 +35,10 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "run_id": "0" * 32,
         "upload_id": "0" * 32,
         "issuer_name": "google",
+        "template_id": "shell",
+        "launchable_id": "shell",
+        "number": "1",
+        "schedule_id": "0" * 16,
     }
     return route.path.format(
         cluster_id=cluster,
@@ -56,11 +62,12 @@ def route_table() -> tuple[Route, ...]:
     store, client, registry, secrets = MemoryStore(), Client(), Registry(), Secrets()
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
     issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
+    directory = Directory(store, Outbox(store, publish))
     return gateway_routes(
         settings,
-        SessionKeys(KeySet([OctKey.generate_key(256)])),
-        issuers,
-        Directory(store, Outbox(store, publish)),
+        SignIn(SessionKeys(KeySet([OctKey.generate_key(256)])), issuers),
+        directory,
+        Library({}, TemplateRecords(directory, registry)),
         GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client)),
         secrets,
         Buckets(registry, secrets),

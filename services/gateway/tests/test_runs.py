@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.http.errors import Unavailable
-from clusterra_gateway.runs import routes, run_records, sweep
+from clusterra_gateway.runs import run_records, start, sweep
 from clusterra_gateway.runs.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
@@ -185,7 +185,7 @@ async def test_impossible_runs_are_refused(world: World, wanted: list[dict[str, 
 
 async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
-    monkeypatch.setattr(routes, "MAX_RUNS", 1)
+    monkeypatch.setattr(start, "MAX_RUNS", 1)
     await started(ada, steps("a"), key="first-run")
 
     await started(ada, steps("a"), status=409)
@@ -196,7 +196,7 @@ async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch
 async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes, "ADVANCE_SECONDS", 1.0)
+    monkeypatch.setattr(start, "ADVANCE_SECONDS", 1.0)
     ada, eve = await world.login("ada@acme.example"), await world.login("eve@rival.example")
     world.rival.hold = asyncio.Event()
     others = "/v1/clusters/secret/runs"

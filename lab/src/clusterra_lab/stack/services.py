@@ -25,6 +25,7 @@ PEOPLE = (
     Person(subject="eve", email="eve@globex.example", name="Eve of another tenant"),
 )
 CATALOGUE = Path(__file__).parents[4] / "catalog" / "shapes.yaml"
+TEMPLATES = CATALOGUE.parent / "templates"
 POLICY = ScalingPolicy(idle_seconds=5.0)
 """A short keep-alive: workers of the lab cost nothing, but users of the lab wait for the fleet to empty."""
 
@@ -88,6 +89,7 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
             "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
             "CLUSTERRA_PUBLIC_URL": parts.gateway_url,
             "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
+            "CLUSTERRA_TEMPLATES_DIR": str(TEMPLATES),
             "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
         },
         "proxy": {},

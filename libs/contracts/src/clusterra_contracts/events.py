@@ -47,6 +47,13 @@ AdminKind = Literal[
     "token.rotated",
     "invitation.created",
     "invitation.revoked",
+    "template.created",
+    "template.changed",
+    "template.reviewed",
+    "template.published",
+    "template.deleted",
+    "schedule.created",
+    "schedule.deleted",
 ]
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))

@@ -1,11 +1,13 @@
 """The gateway's process: opens its connections, starts its background tasks, serves its routes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 import aiohttp
 from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.lease import Leases
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
@@ -31,12 +33,17 @@ from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
-from clusterra_gateway.routes import gateway_routes
+from clusterra_gateway.routes import SignIn, gateway_routes
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import FORMS, TABLES
+from clusterra_gateway.templates.launches import Preparations
+from clusterra_gateway.templates.library import Library, load_catalogue
+from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
+from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
@@ -91,16 +98,23 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         runs = RunRecords(store)
         run_work = RunWork(runs, directory, SlurmRequests(client), IdempotencyKeys(store))
         service.background("runs", RunSweep(runs, run_work).run)
+        catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
+        library = Library(catalogue, TemplateRecords(directory, registry))
+        ticking = Ticking(directory, Preparations(library), SlurmRequests(client), RunStarts(runs, run_work))
+        service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
         deletions = Deletions(directory, registry)
         removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))
         service.background("deletions", sweep.run)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
+        service.background("templates outbox", lambda: outbox.relay(TEMPLATES))
         service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
-        routes = gateway_routes(settings, session_keys, issuers, directory, gateway_bus, secrets, buckets)
+        routes = gateway_routes(
+            settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, buckets
+        )
         await revocations.follow()
         async with serving(
             routes,

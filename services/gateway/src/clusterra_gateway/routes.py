@@ -3,6 +3,8 @@
 The router, `/v1/api-routes` and the OpenAPI document are made from this table, in this order.
 """
 
+from dataclasses import dataclass
+
 from clusterra_runtime import catalogue
 from clusterra_runtime.secrets.reader import Secrets
 
@@ -68,21 +70,36 @@ from clusterra_gateway.output import routes as output
 from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
+from clusterra_gateway.templates import routes as templates
+from clusterra_gateway.templates import schedule_routes
+from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.library import Library
+from clusterra_gateway.templates.records import TemplateRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants import cluster_routes as tenant_clusters
 from clusterra_gateway.tenants import routes as tenants
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.tenants import Tenants
 
 
+@dataclass(frozen=True)
+class SignIn:
+    """With what people sign in."""
+
+    session_keys: SessionKeys
+    issuers: ServedIssuers
+
+
 def gateway_routes(
     settings: Settings,
-    session_keys: SessionKeys,
-    issuers: ServedIssuers,
+    sign_in: SignIn,
     directory: Directory,
+    library: Library,
     bus: GatewayBus,
     secrets: Secrets,
     buckets: Buckets,
@@ -92,15 +109,17 @@ def gateway_routes(
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
-    authentication = Authentication(directory, session_keys, settings.origins, Operators(settings.operators_file))
+    authentication = Authentication(
+        directory, sign_in.session_keys, settings.origins, Operators(settings.operators_file)
+    )
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
-    cookies = Cookies(session_keys, settings)
+    cookies = Cookies(sign_in.session_keys, settings)
     access = Access(authentication, bus.registry, limits, cookies)
     revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
     login = Login(
-        issuers,
+        sign_in.issuers,
         Enrolment(directory, bus.registry, default_issuer=settings.oidc_issuer),
         cookies,
         authentication,
@@ -122,6 +141,9 @@ def gateway_routes(
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
+    run_work = RunWork(run_records, directory, slurm, keys)
+    template_records = TemplateRecords(directory, bus.registry)
+    launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), bus.registry)
     return (
         *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
@@ -137,12 +159,14 @@ def gateway_routes(
         *tenants.routes(access, directory, bus.registry, all_tenants, once),
         *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
         *fleet_routes.routes(access, archive, bus.client),
-        *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed)),
+        *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed, launches)),
         *explanations.routes(access, Explanations(slurm, scaler, archive)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm, once),
-        *runs.routes(access, run_records, RunWork(run_records, directory, slurm, keys)),
+        *runs.routes(access, run_records, run_work),
+        *templates.routes(access, template_records, library, launches, once),
+        *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),

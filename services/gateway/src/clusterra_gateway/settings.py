@@ -31,6 +31,9 @@ class RecordSettings(ServiceSettings):
 class Settings(RecordSettings):
     """Settings of the gateway."""
 
+    templates_dir: Path | None = None
+    """The folder with the templates (`*.yaml`) that every tenant has; without it there are none."""
+
     http_host: str = "127.0.0.1"
     """The address to listen on."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080

@@ -6,6 +6,7 @@ from clusterra_runtime.store.table_use import TableUse
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RUNS
+from clusterra_gateway.templates.records import TEMPLATES
 
 TABLES = (
     TableUse(
@@ -18,6 +19,12 @@ TABLES = (
         IDEMPOTENCY,
         "the claims and answers of submits that carried an Idempotency-Key, for 24 h",
         frozenset({"put", "update", "delete", "scan"}),
+        items_expire=True,
+    ),
+    TableUse(
+        TEMPLATES,
+        "templates of tenants with their versions, and schedules",
+        frozenset({"get", "put", "update", "delete", "query", "query_index"}),
         items_expire=True,
     ),
     TableUse(

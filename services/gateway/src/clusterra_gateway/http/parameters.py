@@ -98,7 +98,11 @@ async def body[B: BaseModel](
     request: web.Request, model: type[B], hints: Hints | None = None, bounds: BodyBounds = SMALL
 ) -> B:
     """Reads the JSON body. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
-    content = await read_json(request, bounds)
+    return parsed(await read_json(request, bounds), model, hints)
+
+
+def parsed[B: BaseModel](content: bytes, model: type[B], hints: Hints | None = None) -> B:
+    """Reads JSON that `read_json` has let pass. Raises InvalidRequest."""
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

@@ -15,12 +15,12 @@ from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Quer
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.http.sse import EVENT_POSITION
-from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
-from clusterra_gateway.jobs.submission import Submission, read_submission
+from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
 from clusterra_gateway.jobs.submits import Submits
 
 ALL_JOBS = f"{CLUSTER}/jobs"
@@ -60,8 +60,16 @@ class SubmitQuery(Query):
 class Jobs:
     """The handlers of jobs."""
 
-    def __init__(self, slurm: SlurmRequests, submits: Submits, estimates: Estimates, feed: EventFeed) -> None:
+    def __init__(
+        self,
+        slurm: SlurmRequests,
+        submits: Submits,
+        estimates: Estimates,
+        feed: EventFeed,
+        templates: TemplateJobs,
+    ) -> None:
         self._slurm = slurm
+        self._templates = templates
         self._feed = feed
         self._submits = submits
         self._estimates = estimates
@@ -75,14 +83,21 @@ class Jobs:
         accepted the job; 422 `key-reused` for another body. After 409 and 504, ask again with the same key after the
         seconds in `Retry-After`. After another error the key is free again.
 
+        With a `template_id` in place of a script, the script is rendered from the template. A workflow is started with
+        `POST /v1/launchables/{launchable_id}/submit`.
+
         With `dry_run=true` nothing is submitted, and no key is used: the answer is 200 with the estimate of
         `jobs/estimate`.
         """
         dry_run = query(request, SubmitQuery).dry_run
-        submission = await read_submission(request)
+        wanted = await read_any_submission(request)
+        if isinstance(wanted, TemplateSubmission):
+            submission = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
+        else:
+            submission = wanted
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
-        submitted = await self._submits.submit(request, caller, ref, submission)
+        submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
         return json_response(
             submitted,
             status=201,
@@ -149,7 +164,7 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             status=201,
             parameters=(*of_cluster, IDEMPOTENCY_KEY),
             query=SubmitQuery,
-            body=Submission,
+            body=AnySubmission,
             result=Submitted,
             names=(Named(JOB, "/job_id"),),
             dry_result=JobEstimate,

@@ -1,15 +1,19 @@
 """A job to submit, as the API takes it: its shape and its size limits."""
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import JobDescription
-from pydantic import Field
+from clusterra_templates.parts import TemplateId
+from pydantic import Field, RootModel
+from pydantic_core import from_json
 
 from clusterra_gateway.http.errors import TooLarge
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
-from clusterra_gateway.http.parameters import Body, Hints, body
+from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_json
+from clusterra_gateway.http.parameters import Body, Hints, body, checked, parsed
+from clusterra_gateway.identity.authentication import Caller
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
@@ -44,6 +48,50 @@ class Submission(Body):
     def digest(self) -> str:
         """Identifies the submission among the requests with one Idempotency-Key."""
         return hashlib.sha256(self.canonical()).hexdigest()
+
+
+class TemplateSubmission(Body):
+    """A job from a template: the script is rendered from the template and these values."""
+
+    template_id: TemplateId
+    params: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
+    inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
+    sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
+    """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
+    job: JobDescription | None = None
+    """Fields of the job, which win over the script's `#SBATCH` lines."""
+
+    def digest(self) -> str:
+        """Identifies the request among those with one Idempotency-Key, whatever version of the template it finds."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+
+class AnySubmission(RootModel[Submission | TemplateSubmission]):
+    """A job with a script of its own, or from a template."""
+
+
+class TemplateJobs(Protocol):
+    """Renders jobs from templates."""
+
+    async def submission(
+        self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
+    ) -> Submission:
+        """The job to submit. The same key gives the same run id. Raises InvalidRequest, NotFound, Conflict."""
+        ...
+
+
+async def read_any_submission(request: web.Request) -> Submission | TemplateSubmission:
+    """Reads either body; it has a `template_id` or a `script`. Raises as `read_submission` does."""
+    content = await read_json(request, BOUNDS)
+    try:
+        found = from_json(content)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and "template_id" in found and "script" not in found:
+        return checked(TemplateSubmission, found)
+    submission = parsed(content, Submission, HINTS)
+    check_size(submission)
+    return submission
 
 
 async def read_submission(request: web.Request) -> Submission:

@@ -23,8 +23,13 @@ class Submits:
         self._slurm = slurm
         self._submit_once = SubmitOnce(idempotency, slurm.submit)
 
-    async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef, submission: Submission) -> Submitted:
-        """Submit as the caller. Raises KeyReused, InFlight, OutcomeUnknown, RpcFailed, StoreUnavailable."""
+    async def submit(
+        self, request: web.Request, caller: Caller, ref: ClusterRef, submission: Submission, *, digest: str = ""
+    ) -> Submitted:
+        """Submit as the caller. Raises KeyReused, InFlight, OutcomeUnknown, RpcFailed, StoreUnavailable.
+
+        `digest` identifies the request where it is not the submission itself.
+        """
         key = idempotency_key(request)
         message = Submit(
             user=caller.member.slurm_user,
@@ -37,7 +42,7 @@ class Submits:
             submitted = await self._submit_without_key(ref, message)
         else:
             scoped_key = ScopedKey(ref, caller.member.id, key)
-            submitted = await self._submit_once.submit(scoped_key, message, submission.digest())
+            submitted = await self._submit_once.submit(scoped_key, message, digest or submission.digest())
         log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
         return submitted
 

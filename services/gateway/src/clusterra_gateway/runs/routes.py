@@ -1,18 +1,13 @@
 """The routes of runs: start, list, read, cancel, resume."""
 
-import asyncio
-import hashlib
-import secrets
-from contextlib import suppress
 from typing import Annotated
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.page import InvalidCursor
 from pydantic import Field
 
-from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, KeyReused, NotFound, Unavailable
+from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Named, Route
@@ -26,17 +21,11 @@ from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView
 from clusterra_gateway.runs.run import Run
 from clusterra_gateway.runs.run_records import RunRecords
-
-log = structlog.get_logger()
+from clusterra_gateway.runs.start import RunStarts, run_id_of
 
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
 RUN = f"{RUNS}/{{run_id}}"
-
-MAX_RUNS = 1000
-"""How many runs of one member are kept on a cluster; each may hold megabytes."""
-ADVANCE_SECONDS = 30.0
-"""A request waits so long for the submits of its run. The rest is submitted afterwards."""
 
 
 class RunsQuery(Query):
@@ -52,6 +41,7 @@ class Runs:
     def __init__(self, records: RunRecords, work: RunWork) -> None:
         self._records = records
         self._work = work
+        self._starts = RunStarts(records, work)
 
     async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Starts a run: jobs that start after each other, each once the steps it depends on have completed.
@@ -61,39 +51,13 @@ class Runs:
         secrets into them. Sent again with the same Idempotency-Key and body, it starts no second run.
         """
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
-        steps, work = wanted.planned()
-        key = idempotency_key(request)
-        run_id = secrets.token_hex(16) if key is None else _run_id(ref, caller.member.id, key)
-        run = Run(
-            id=run_id,
-            name=wanted.run_name,
-            member=caller.member.id,
-            user=caller.member.slurm_user,
-            created_at=now(),
-            digest=wanted.digest(),
-            steps=steps,
-        )
-        known = await self._records.read(ref, run_id)
-        if known is None:
-            if await self._records.count(ref, caller.member.id, MAX_RUNS) >= MAX_RUNS:
-                raise Conflict(
-                    f"there are {MAX_RUNS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
-                )
-            if not await self._records.create(ref, run, work):
-                known = await self._records.read(ref, run_id)
-                if known is None:
-                    raise Unavailable("the run could not be stored", hint="send the request again")
-        if known is not None and known.run.digest != run.digest:
-            raise KeyReused(
-                "this Idempotency-Key was used for a different request", hint="use a new key for each new run"
-            )
-        log.info("run_started", run_id=run_id, steps=len(steps), repeated=known is not None)
-        shown = await self._advanced(ref, run_id)
+        run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
+        run, repeated = await self._starts.start(caller.member, ref, wanted, run_id, digest=wanted.digest())
         return json_response(
-            RunView.of(shown or run),
+            RunView.of(run),
             status=201,
             location=f"/v1/clusters/{ref.cluster}/runs/{run_id}",
-            headers={} if known is None else {REPLAYED: "true"},
+            headers={REPLAYED: "true"} if repeated else {},
         )
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -147,19 +111,7 @@ class Runs:
 
     async def _changed(self, ref: ClusterRef, run: Run, change: transitions.Change) -> Run:
         stored = await self._records.change(ref, run.id, change)
-        return await self._advanced(ref, run.id) or (stored.run if stored is not None else run)
-
-    async def _advanced(self, ref: ClusterRef, run_id: str) -> Run | None:
-        """The run after it was gone on with, for a while. What is left is done by the sweep."""
-        with suppress(TimeoutError, Unavailable):
-            async with asyncio.timeout(ADVANCE_SECONDS):
-                return await self._work.advance(ref, run_id)
-        stored = await self._records.read(ref, run_id)
-        return stored.run if stored is not None else None
-
-
-def _run_id(ref: ClusterRef, member: str, key: str) -> str:
-    return hashlib.sha256(f"{ref.key}#{member}#{key}".encode()).hexdigest()[:32]
+        return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
 
 
 def routes(access: Access, records: RunRecords, work: RunWork) -> tuple[Route, ...]:

@@ -31,6 +31,7 @@ from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import share_out
 from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
@@ -113,6 +114,7 @@ class ClusterRemoval:
             count += (runs := await self._runs.forget(ref, 50))
             if not runs:
                 break
+        count += await ScheduleRecords(self._directory).forget(ref)
         files = file_event_key(ref, "any").pk
         count += await remove_partition(self._directory.store, ACCOUNTS, files)
         for stream, patterns in traces.of_cluster(ref).items():

@@ -30,6 +30,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.templates.records import forget_templates
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ABANDONED
 from clusterra_gateway.tenants.table_sweep import everything, remove_partition, remove_where
@@ -94,6 +95,7 @@ class TenantRemoval:
         count += await remove_where(
             store, ACCOUNTS, lambda item: item.key.pk != own.pk and _belongs(item, tenant_id, members, kept)
         )
+        count += await forget_templates(store, tenant_id)
         claims = (f"{tenant_id}#", f"{tenant_id}.")
         count += await remove_where(store, IDEMPOTENCY, lambda item: item.key.pk.startswith(claims))
         if count == 0:

@@ -1,0 +1,178 @@
+"""Submits what was rendered: a job, or the run of a workflow."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_runtime.nats.registry import Registry
+from clusterra_templates.definitions import AnyWorkflow
+from clusterra_templates.rendering import JobContext, Wanted
+
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.idempotency.key import idempotency_key
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.submission import Submission, TemplateSubmission, check_size
+from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.runs.models import RunRequest, StepRequest
+from clusterra_gateway.runs.start import RunStarts, run_id_of
+from clusterra_gateway.templates.library import Found, Library
+from clusterra_gateway.templates.models import Launched, LaunchRequest
+from clusterra_gateway.templates.rendering import RenderedStep, Renderings
+
+ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
+"""The environment of jobs whose request gives none."""
+PREVIEW = "preview"
+"""The run id in a script that is only looked at."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a request wants submitted."""
+
+    found: Found
+    steps: tuple[RenderedStep, ...]
+
+
+class Preparations:
+    """Finds and renders what is to be submitted."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._renderings = Renderings(library)
+
+    async def preview(
+        self, member: Member, ref: ClusterRef, template_id: str, wanted: Wanted, version: int | None
+    ) -> Prepared:
+        """Render a template, or a version of one, published or not. Raises InvalidRequest, NotFound, Conflict."""
+        found = await self._library.one(member.tenant, template_id)
+        if version is not None:
+            definition = await self._library.version(member.tenant, template_id, version)
+            if definition is None or found.origin != "workspace":
+                raise NotFound("there is no such version", hint=f"GET /v1/templates/{template_id}/versions lists them")
+            found = Found(definition, "workspace", version, published=version == found.version and found.published)
+        return await self._rendered(member, ref, found, wanted, PREVIEW)
+
+    async def prepare(self, member: Member, ref: ClusterRef, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
+        """Render a template to submit it. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        found = await self._library.one(member.tenant, template_id)
+        if not found.ready:
+            raise Conflict(
+                "this template cannot be submitted yet",
+                hint="an admin of your workspace can review and publish it"
+                if not found.published
+                else "look at it only",
+            )
+        return await self._rendered(member, ref, found, wanted, run_id)
+
+    async def _rendered(self, member: Member, ref: ClusterRef, found: Found, wanted: Wanted, run_id: str) -> Prepared:
+        context = JobContext(user=member.user, cluster_id=ref.cluster, run_id=run_id)
+        return Prepared(found, await self._renderings.render(member.tenant, found, wanted, context))
+
+
+class Launches:
+    """Submits templates for requests."""
+
+    def __init__(self, preparations: Preparations, submits: Submits, starts: RunStarts, registry: Registry) -> None:
+        self.prepare, self.preview = preparations.prepare, preparations.preview
+        self._submits = submits
+        self._starts = starts
+        self._registry = registry
+
+    def cluster(self, caller: Caller, wanted: str | None) -> ClusterRef:
+        """The cluster of a request: the one that it names, or the only one of the tenant.
+
+        Raises NotFound, InvalidRequest.
+        """
+        own = [ref for ref in self._registry.clusters if ref.tenant == caller.member.tenant]
+        if wanted is not None:
+            own = [ref for ref in own if ref.cluster == wanted]
+        if not own:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        if len(own) > 1:
+            names = ", ".join(sorted(ref.cluster for ref in own))
+            raise InvalidRequest("`cluster_id` is missing", hint=f"your clusters are {names}")
+        return own[0]
+
+    async def submission(
+        self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
+    ) -> Submission:
+        """The job of a template, for the ordinary submit. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
+        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
+        run_id = job_run_id(ref, caller.member.id, key)
+        prepared = await self.prepare(caller.member, ref, wanted.template_id, values, run_id)
+        if isinstance(prepared.found.definition, AnyWorkflow):
+            raise InvalidRequest(
+                "a workflow is several jobs", hint=f"POST /v1/launchables/{wanted.template_id}/submit starts its run"
+            )
+        return job_of(prepared.steps[0], wanted.job)
+
+    async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
+        """Submit a template, once for an Idempotency-Key. Raises what submits and runs raise, too."""
+        ref, key = self.cluster(caller, wanted.cluster_id), idempotency_key(request)
+        values, digest = wanted_of(wanted), _digest(template_id, wanted)
+        prepared = await self.prepare(caller.member, ref, template_id, values, job_run_id(ref, caller.member.id, key))
+        first = prepared.steps[0]
+        launched = Launched(
+            id=template_id,
+            version=prepared.found.version,
+            cluster_id=ref.cluster,
+            job_id=None,
+            run_id=None,
+            repeated=False,
+            output_dir=first.rendered.output_dir if first.step_id is None else None,
+            warnings=tuple(dict.fromkeys(each for step in prepared.steps for each in step.rendered.warnings)),
+        )
+        if not isinstance(prepared.found.definition, AnyWorkflow):
+            submitted = await self._submits.submit(request, caller, ref, job_of(first, None), digest=digest)
+            changes = {"job_id": submitted.job_id, "repeated": submitted.repeated}
+            return launched.model_copy(update=changes)
+        run = run_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
+        run_id = run_id_of(ref, caller.member.id, key)
+        _, repeated = await self._starts.start(caller.member, ref, run, run_id, digest=digest)
+        return launched.model_copy(update={"run_id": run_id, "repeated": repeated})
+
+
+def wanted_of(wanted: LaunchRequest) -> Wanted:
+    """The values of a request; its flat fields are parameters beside the others."""
+    return Wanted({**(wanted.model_extra or {}), **wanted.params}, wanted.inputs, wanted.sbatch_override)
+
+
+def job_run_id(ref: ClusterRef, member: str, key: str | None) -> str:
+    """Names a job in the paths that its template writes: with an Idempotency-Key always the same."""
+    if key is None:
+        return secrets.token_hex(6)
+    return hashlib.sha256(f"job#{ref.key}#{member}#{key}".encode()).hexdigest()[:12]
+
+
+def job_of(step: RenderedStep, job: JobDescription | None) -> Submission:
+    """The job of a rendered template. Without a name, it has that of the template. Raises TooLarge."""
+    job = job or JobDescription(environment=ENVIRONMENT)
+    if job.name == "job" and "--job-name" not in step.rendered.script and " -J" not in step.rendered.script:
+        job = job.model_copy(update={"name": step.template_id})
+    submission = Submission(script=step.rendered.script, job=job)
+    check_size(submission)
+    return submission
+
+
+def run_of(name: str, steps: tuple[RenderedStep, ...]) -> RunRequest:
+    """The run of a workflow."""
+    return RunRequest(
+        run_name=name[:200],
+        steps=tuple(
+            StepRequest(
+                step_id=step.step_id or step.template_id,
+                script=job_of(step, None).script,
+                job=job_of(step, None).job,
+                depends_on=step.depends_on,
+            )
+            for step in steps
+        ),
+    )
+
+
+def _digest(template_id: str, wanted: LaunchRequest) -> str:
+    return hashlib.sha256(f"{template_id}\n{wanted.model_dump_json()}".encode()).hexdigest()

@@ -1,0 +1,132 @@
+"""Finds templates: those of the installation, and those of a tenant."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import structlog
+from clusterra_templates.catalogue import load_folder
+from clusterra_templates.definitions import DEFINITION, AnyPreset, Definition, Runnable
+from clusterra_templates.parts import Nextflow
+from pydantic import ValidationError
+
+from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.templates.records import TemplateRecord, TemplateRecords
+
+log = structlog.get_logger()
+
+MAX_TEMPLATES = 500
+"""How many templates a tenant may have."""
+KEPT_DEFINITIONS = 1000
+"""How many definitions of tenants a replica keeps parsed. A version never changes, so that they stay right."""
+READS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """A template that somebody may look at."""
+
+    definition: Definition
+    origin: Literal["installation", "workspace"]
+    version: int | None = None
+    """None for one of the installation."""
+    published: bool = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be submitted."""
+        return self.definition.ready and self.published
+
+
+def load_catalogue(folder: Path | None) -> dict[str, Definition]:
+    """The definitions of the installation. A file that cannot be read is logged, and the others are served."""
+    if folder is None:
+        return {}
+    try:
+        found = load_folder(folder)
+    except OSError as error:
+        log.error("templates_unreadable", folder=str(folder), reason=error.strerror)  # noqa: TRY400
+        return {}
+    for problem in found.problems:
+        log.error("template_unreadable", reason=problem)
+    return found.definitions
+
+
+class Library:
+    """The templates that a tenant has. A template of its own hides one of the installation with the same id."""
+
+    def __init__(self, catalogue: dict[str, Definition], records: TemplateRecords) -> None:
+        self._catalogue = catalogue
+        self._records = records
+        self._parsed: OrderedDict[tuple[str, str, int], Definition | None] = OrderedDict()
+
+    async def all(self, tenant: str) -> list[Found]:
+        """All templates, in the order of their ids. Raises StoreUnavailable."""
+        found = {each: Found(definition, "installation") for each, definition in self._catalogue.items()}
+        records = await self._records.all(tenant)
+        turns = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def read(record: TemplateRecord) -> Found | None:
+            async with turns:
+                return await self._of(tenant, record)
+
+        for record, own in zip(records, await asyncio.gather(*map(read, records)), strict=True):
+            if own is not None and (own.published or record.template_id not in found):
+                found[record.template_id] = own
+        return [found[each] for each in sorted(found)]
+
+    async def one(self, tenant: str, template_id: str) -> Found:
+        """A template. Raises NotFound, StoreUnavailable."""
+        own = await self._records.read(tenant, template_id)
+        shared = self._catalogue.get(template_id)
+        if own is not None and not own[0].deleted:
+            found = await self._of(tenant, own[0])
+            if found is not None and (found.published or shared is None):
+                return found
+        if shared is None:
+            raise NotFound("there is no such template", hint="GET /v1/templates lists them")
+        return Found(shared, "installation")
+
+    async def version(self, tenant: str, template_id: str, number: int) -> Definition | None:
+        """The definition of a version of a tenant's template; None when there is none, or it cannot be read."""
+        place = (tenant, template_id, number)
+        if place not in self._parsed:
+            stored = await self._records.version(tenant, template_id, number)
+            if stored is None:
+                return None
+            self._parsed[place] = _parsed(template_id, stored.model)
+            if len(self._parsed) > KEPT_DEFINITIONS:
+                self._parsed.popitem(last=False)
+        return self._parsed[place]
+
+    async def parent(self, tenant: str, preset: AnyPreset) -> Runnable:
+        """The template that a preset is for. Raises NotFound, Conflict."""
+        if preset.parent_id is not None:
+            candidates = [(await self.one(tenant, preset.parent_id)).definition]
+        else:
+            candidates = [each.definition for each in await self.all(tenant) if each.ready]
+        for definition in candidates:
+            if isinstance(definition, Runnable) and (
+                isinstance(definition.runtime, Nextflow) and definition.runtime.pipeline_repo == preset.pipeline_repo
+            ):
+                return definition
+        raise Conflict(
+            f"there is no template for the pipeline {preset.pipeline_repo}", hint="add one, and name it in `parent_id`"
+        )
+
+    async def _of(self, tenant: str, record: TemplateRecord) -> Found | None:
+        definition = await self.version(tenant, record.template_id, record.shown)
+        if definition is None:
+            return None
+        return Found(definition, "workspace", record.shown, record.published is not None)
+
+
+def _parsed(template_id: str, model: str) -> Definition | None:
+    try:
+        return DEFINITION.validate_json(model)
+    except ValidationError as error:
+        # Another release stored it. Not the error's text: it repeats the definition.
+        log.error("template_unreadable", template=template_id, problems=error.error_count())  # noqa: TRY400
+        return None

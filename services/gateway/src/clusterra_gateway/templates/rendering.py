@@ -1,0 +1,127 @@
+"""Renders what somebody launches: a job, a preset, or the steps of a workflow. Off the event loop."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clusterra_contracts.identity import now
+from clusterra_templates.definitions import AnyPreset, AnyWorkflow, Runnable
+from clusterra_templates.parts import WorkflowStep
+from clusterra_templates.problems import RenderRefused, TemplateInvalid
+from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, render_text
+
+from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.templates.library import Found, Library
+
+
+@dataclass(frozen=True)
+class RenderedStep:
+    """A rendered job; `step_id` and `depends_on` are those of a workflow's step."""
+
+    template_id: str
+    rendered: Rendered
+    step_id: str | None = None
+    depends_on: tuple[str, ...] | None = None
+
+
+class Renderings:
+    """Renders templates of a tenant. Raises InvalidRequest for a wrong value, NotFound and Conflict for templates."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def render(self, tenant: str, found: Found, wanted: Wanted, context: JobContext) -> tuple[RenderedStep, ...]:
+        """The jobs of a template: one, or those of a workflow's steps."""
+        definition = found.definition
+        if not isinstance(definition, AnyWorkflow):
+            return (await self._job(tenant, found, wanted, context),)
+        context = replace(context, workflow_run_id=context.run_id)
+        by_step = _by_step(definition.steps, wanted)
+        return tuple(
+            [await self._step(tenant, definition, each, by_step[each.step_id], context) for each in definition.steps]
+        )
+
+    async def _step(
+        self, tenant: str, workflow: AnyWorkflow, step: WorkflowStep, wanted: Wanted, context: JobContext
+    ) -> RenderedStep:
+        found = await self._library.one(tenant, step.template_id)
+        if isinstance(found.definition, AnyWorkflow):
+            raise Conflict(f"step {step.step_id} is a workflow", hint="a workflow's steps are jobs")
+        # Each step writes into a folder of its own, also where two steps have the same template.
+        context = replace(context, step_id=step.step_id, run_id=f"{context.run_id}-{step.step_id}")
+        own = Wanted(
+            params=_filled(workflow, step.param_overrides, context) | dict(wanted.params),
+            inputs=_filled(workflow, step.input_overrides, context) | dict(wanted.inputs),
+            sbatch_override=wanted.sbatch_override,
+        )
+        try:
+            made = await self._job(tenant, found, own, context)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"step {step.step_id}: {error.detail}", hint=error.hint) from None
+        return replace(made, step_id=step.step_id, depends_on=step.depends_on)
+
+    async def _job(self, tenant: str, found: Found, wanted: Wanted, context: JobContext) -> RenderedStep:
+        definition = found.definition
+        if isinstance(definition, AnyPreset):
+            parent = await self._library.parent(tenant, definition)
+            wanted, definition = _with_preset(parent, definition, wanted), parent
+        assert isinstance(definition, Runnable)  # noqa: S101 - there is no other kind
+        try:
+            made = await asyncio.to_thread(render, definition, _sorted(definition, wanted), context, now=now())
+        except (RenderRefused, TemplateInvalid) as error:
+            raise InvalidRequest(
+                str(error), hint=f"GET /v1/templates/{found.definition.id} shows the parameters and the script"
+            ) from None
+        return RenderedStep(definition.id, made)
+
+
+def _sorted(definition: Runnable, wanted: Wanted) -> Wanted:
+    """The values with inputs among the inputs: a flat form names them beside the parameters."""
+    inputs = {each.key for each in definition.inputs} - {each.key for each in definition.parameters}
+    return replace(
+        wanted,
+        params={key: value for key, value in wanted.params.items() if key not in inputs},
+        inputs={key: value for key, value in wanted.params.items() if key in inputs} | dict(wanted.inputs),
+    )
+
+
+def _with_preset(parent: Runnable, preset: AnyPreset, wanted: Wanted) -> Wanted:
+    """The values of a preset under those of the person; both over the template's own defaults."""
+    keys = {each.key for each in parent.inputs}
+    params = {key: value for key, value in preset.static_values.items() if key not in keys}
+    inputs = {key: value for key, value in preset.static_values.items() if key in keys}
+    params |= dict(wanted.params)
+    of_pipeline = [each.key for each in parent.parameters if each.widget == "nextflow_schema"]
+    if preset.schema_values and of_pipeline:
+        given = params.get(of_pipeline[0]) or {}
+        if isinstance(given, dict):
+            params[of_pipeline[0]] = preset.schema_values | given
+    return replace(wanted, params=params, inputs=inputs | dict(wanted.inputs))
+
+
+def _filled(workflow: AnyWorkflow, overrides: Mapping[str, Any], context: JobContext) -> dict[str, Any]:
+    """The values that a workflow gives a step. Texts are templates with `ctx`, such as the path of an earlier step."""
+    try:
+        return {
+            key: render_text(workflow, value, context) if isinstance(value, str) else value
+            for key, value in overrides.items()
+        }
+    except RenderRefused as error:
+        raise InvalidRequest(f"the workflow gives a step no value: {error}", hint="mend the workflow") from None
+
+
+def _by_step(steps: tuple[WorkflowStep, ...], wanted: Wanted) -> dict[str, Wanted]:
+    """The values for each step, from names such as `prep.size`. Raises InvalidRequest for a name without its step."""
+    params: dict[str, dict[str, Any]] = {each.step_id: {} for each in steps}
+    inputs: dict[str, dict[str, Any]] = {each.step_id: {} for each in steps}
+    for values, by_step in ((wanted.params, params), (wanted.inputs, inputs)):
+        for name, value in values.items():
+            step, dot, key = name.partition(".")
+            if not dot or step not in by_step:
+                raise InvalidRequest(
+                    f"{name[:100]}: a value of a workflow is named by its step and its key, such as `step.key`",
+                    hint=f"the steps are {', '.join(by_step)}",
+                )
+            by_step[step][key] = value
+    return {each: Wanted(params[each], inputs[each], wanted.sbatch_override) for each in params}

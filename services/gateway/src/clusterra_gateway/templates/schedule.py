@@ -1,0 +1,110 @@
+"""A schedule: a template that is submitted at certain times. When it is due, what is missed. Without I/O."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
+from typing import Annotated, Any, Literal
+
+from clusterra_contracts.identity import Id, Moment
+from clusterra_templates.parts import TemplateId
+from cronsim import CronSim, CronSimError
+from pydantic import Field
+
+from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.idempotency.key import KEEP_SECONDS
+
+LEAST_SECONDS = 300
+"""The shortest time between two ticks."""
+LOOKED_AT = 400
+"""The ticks whose distances are looked at: more than a day of the fastest schedule."""
+LATE = timedelta(minutes=10)
+"""A tick that nobody has submitted for so long is missed."""
+OLDEST = timedelta(seconds=KEEP_SECONDS // 2)
+"""A tick that is older is never submitted: the key of its submit lives twice as long, and without it a second job
+could be made."""
+
+_FIELD = re.compile(r"[0-9A-Za-z*/,-]{1,100}")
+
+Missed = Literal["skip", "last"]
+"""What is done about ticks that were missed: none of them is submitted, or the last one."""
+
+
+class Schedule(Record):
+    """A schedule as it is stored. Times are in UTC."""
+
+    id: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    tenant: str
+    cluster: Id
+    name: str
+    member: str
+    """The id of its owner. Its jobs run as this person."""
+    template_id: TemplateId
+    params: dict[str, Any]
+    inputs: dict[str, Any]
+    sbatch_override: dict[str, Any]
+    cron: str
+    missed: Missed
+    created_at: Moment
+    next_tick: Moment
+    last_tick: Moment | None = None
+    last_outcome: str = ""
+    """What became of the last tick, for the owner to read."""
+    last_job: str | None = None
+    last_run: str | None = None
+
+    def due(self, at: datetime) -> datetime | None:
+        """The tick to submit now; None where there is none, or where all that are due were missed and stay so."""
+        tick = self.latest(at)
+        if tick is None or at - tick > OLDEST:
+            return None
+        return tick if self.missed == "last" or at - tick <= LATE else None
+
+    def latest(self, at: datetime) -> datetime | None:
+        """The last tick that has come and is not dealt with yet; None where none has come."""
+        if self.next_tick > at:
+            return None
+        # Ticks that are too old are not counted one by one.
+        tick = max(self.next_tick, next_tick(self.cron, at - OLDEST - timedelta(days=1)))
+        if tick > at:
+            return self.next_tick
+        for following in CronSim(self.cron, tick):
+            if following > at:
+                break
+            tick = following
+        return tick
+
+    def after(self, tick: datetime, outcome: str, **changes: Any) -> "Schedule":
+        """This schedule once a tick, and all before it, are dealt with."""
+        return self.model_copy(
+            update={"last_tick": tick, "last_outcome": outcome, "next_tick": next_tick(self.cron, tick), **changes}
+        )
+
+    def key(self, tick: datetime) -> str:
+        """The idempotency key of a tick's submit. Whoever submits it, there is one job."""
+        return f"schedule-{self.id}-{int(tick.timestamp())}"
+
+
+class InvalidCron(ValueError):
+    """Text that is no schedule. It says why."""
+
+
+def check_cron(text: str, at: datetime) -> datetime:
+    """The first tick of an expression with five fields, in UTC, after `at`. Raises InvalidCron."""
+    fields = text.split()
+    if len(fields) != 5 or not all(map(_FIELD.fullmatch, fields)):
+        raise InvalidCron("it must have five fields: minute, hour, day of the month, month, day of the week")
+    try:
+        ticks = list(islice(CronSim(text, at), LOOKED_AT))
+    except CronSimError as error:
+        raise InvalidCron(str(error)) from None
+    if not ticks:
+        raise InvalidCron("it never comes")
+    gaps = (later - tick for tick, later in pairwise(ticks))
+    if min(gaps, default=timedelta(days=1)).total_seconds() < LEAST_SECONDS:
+        raise InvalidCron(f"its times must be at least {LEAST_SECONDS // 60} minutes apart, such as */5 * * * *")
+    return ticks[0]
+
+
+def next_tick(cron: str, after: datetime) -> datetime:
+    """The first tick after a moment. An expression that was checked always has one within 50 years."""
+    return next(CronSim(cron, after), datetime.max.replace(tzinfo=UTC))

@@ -1,0 +1,167 @@
+"""Submits the schedules that are due, each tick exactly once.
+
+One gateway does it at a time: the holder of a lease. That saves work and is no guarantee. The guarantee is the key of
+the submit, which names the schedule and the tick: two gateways, or one after another that died, make one job.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.rpc.slurm import Submit, Viewer
+from clusterra_runtime.nats.lease_terms import Lease
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+from clusterra_templates.definitions import AnyWorkflow
+from clusterra_templates.rendering import Wanted
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import includes
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.errors import (
+    Conflict,
+    InFlight,
+    InvalidRequest,
+    KeyReused,
+    NotFound,
+    OutcomeUnknown,
+    RequestError,
+    TooLarge,
+    Unavailable,
+)
+from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
+from clusterra_gateway.jobs.submit_once import SubmitOnce
+from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.runs.start import RunStarts, run_id_of
+from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
+from clusterra_gateway.templates.schedule import Schedule
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 5.0
+AT_ONCE = 8
+"""How many schedules are submitted at the same time."""
+TICK_SECONDS = 60.0
+"""A submit that takes longer is gone on with in the next round."""
+
+
+class Ticking:
+    """Submits what is due, again and again."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        preparations: Preparations,
+        slurm: SlurmRequests,
+        starts: RunStarts,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self._schedules = ScheduleRecords(directory)
+        self._directory = directory
+        self._preparations = preparations
+        self._slurm = slurm
+        self._submit_once = SubmitOnce(IdempotencyKeys(directory.store), slurm.submit)
+        self._runs = RunRecords(directory.store)
+        self._starts = starts
+        self._clock = clock
+
+    async def lead(self, _lease: Lease) -> None:
+        """Look for due schedules every few seconds, until cancelled. This is the work of the lease."""
+        while True:
+            try:
+                await self.submit_due()
+            except StoreError as error:
+                log.warning("schedules_not_read", reason=str(error))
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def submit_due(self) -> None:
+        """Submit all that is due now. A schedule that cannot be submitted delays no other. Raises StoreUnavailable."""
+        at, turns = self._clock(), asyncio.Semaphore(AT_ONCE)
+
+        async def one(schedule: Schedule, version: int) -> None:
+            async with turns:
+                try:
+                    async with asyncio.timeout(TICK_SECONDS):
+                        await self._deal_with(schedule, version, at)
+                except (StoreError, RequestError, RpcFailed, TimeoutError) as error:
+                    log.warning("schedule_not_submitted", schedule=schedule.id, reason=_text(error))
+
+        await asyncio.gather(*(one(*each) for each in await self._schedules.all() if each[0].latest(at) is not None))
+
+    async def _deal_with(self, schedule: Schedule, version: int, at: datetime) -> None:
+        tick, latest = schedule.due(at), schedule.latest(at)
+        assert latest is not None  # noqa: S101 - only schedules with a tick are dealt with
+        done = schedule.after(latest, "missed") if tick is None else await self._submitted(schedule, tick)
+        if done is None:
+            return
+        # A schedule that was deleted in the meantime stays so.
+        written = await self._schedules.replace(done, version)
+        log.info("schedule_dealt_with", schedule=schedule.id, outcome=done.last_outcome, written=written)
+
+    async def _submitted(self, schedule: Schedule, tick: datetime) -> Schedule | None:
+        """The schedule after a tick; None where its outcome is not known yet, so that it is tried again."""
+        ref = ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster)
+        member = await self._directory.member(schedule.member)
+        if member is None or member.disabled or member.deleted or not includes(member.role, "member"):
+            return schedule.after(tick, "not submitted: its owner may not submit jobs any more")
+        if await self._still_there(ref, schedule, member):
+            return schedule.after(tick, "not submitted: what was submitted before has not ended")
+        key = schedule.key(tick)
+        wanted = Wanted(schedule.params, schedule.inputs, schedule.sbatch_override)
+        try:
+            prepared = await self._preparations.prepare(
+                member, ref, schedule.template_id, wanted, job_run_id(ref, member.id, key)
+            )
+            return await self._submit(schedule, tick, ref, member, prepared)
+        except (InFlight, OutcomeUnknown, Unavailable):
+            return None
+        except (InvalidRequest, NotFound, Conflict, TooLarge, KeyReused) as error:
+            return schedule.after(tick, f"not submitted: {error.detail}")
+        except RpcFailed as failed:
+            if failed.error.kind == "unavailable" or failed.error.may_have_effect:
+                return None
+            return schedule.after(tick, f"not submitted: {failed.error.detail}")
+
+    async def _submit(
+        self, schedule: Schedule, tick: datetime, ref: ClusterRef, member: Member, prepared: Prepared
+    ) -> Schedule:
+        key = schedule.key(tick)
+        if isinstance(prepared.found.definition, AnyWorkflow):
+            run_id = run_id_of(ref, member.id, key)
+            await self._starts.start(member, ref, run_of(schedule.name, prepared.steps), run_id, digest=key)
+            return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
+        submission = job_of(prepared.steps[0], None)
+        message = Submit(
+            user=member.slurm_user,
+            email=member.email,
+            script=submission.script,
+            job=submission.job,
+            idempotency_key=key,
+        )
+        answer = await self._submit_once.submit(ScopedKey(ref, member.id, key), message, key)
+        return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
+
+    async def _still_there(self, ref: ClusterRef, schedule: Schedule, member: Member) -> bool:
+        """Whether the job or run of the tick before has not ended. Raises RpcFailed where nobody knows."""
+        if schedule.last_run is not None:
+            stored = await self._runs.read(ref, schedule.last_run)
+            return stored is not None and not stored.run.over
+        if schedule.last_job is None:
+            return False
+        try:
+            job = await self._slurm.job(ref, Viewer(user=member.slurm_user), schedule.last_job)
+        except RpcFailed as failed:
+            if failed.error.kind == "not_found":
+                return False
+            raise
+        return job.state not in ENDED
+
+
+def _text(error: Exception) -> str:
+    return getattr(error, "detail", "") or str(error) or type(error).__name__

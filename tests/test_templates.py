@@ -1,0 +1,107 @@
+"""Templates of the catalogue on real Slurm: the example of each does its work, as its own check says.
+
+Only those are tried whose programs the lab's workers have.
+"""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import now
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+
+TRIED = ("shell", "python-venv", "cluster-benchmark", "mpi-hello")
+
+
+async def asked(ada: User, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+    async with ada.session.request(method, path, json=body) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def ended(ada: User, job_id: str) -> str:
+    """Slurm's state of a job after its end."""
+    seen: list[str] = []
+
+    async def is_over() -> bool:
+        job = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs/{job_id}")
+        seen[:] = [job["state"]]
+        return job["state"] not in {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
+
+    await until(is_over, seconds=180, what=f"the end of job {job_id}")
+    return seen[0]
+
+
+async def output(ada: User, job_id: str) -> str:
+    async with ada.session.get(f"/v1/clusters/{ada.cluster}/jobs/{job_id}/output") as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.text()
+
+
+@pytest.mark.parametrize("template_id", TRIED)
+async def test_the_example_of_a_template_does_its_work(ada: User, template_id: str) -> None:
+    template = (await asked(ada, "GET", f"/v1/templates/{template_id}"))["definition"]
+
+    launched = await asked(ada, "POST", f"/v1/launchables/{template_id}/submit", template["example"], status=201)
+    state = await ended(ada, launched["job_id"])
+
+    said = await output(ada, launched["job_id"])
+    assert state == "COMPLETED", said
+    assert [each for each in template["check"]["output_contains"] if each not in said] == [], said
+
+
+async def test_an_array_runs_once_for_each_row(ada: User) -> None:
+    body = {
+        "template_id": "array-csv",
+        "inputs": {"rows": 'sample,size\n"a, 1",10\n$(id),20\n'},
+        "params": {"commands": 'echo "[$ARRAY_ROW_SAMPLE] [$ARRAY_ROW_SIZE]"; wc -l < "$CLUSTERRA_ARRAY_MANIFEST"'},
+    }
+
+    submitted = await asked(ada, "POST", f"/v1/clusters/{ada.cluster}/jobs/submit", body, status=201)
+    tasks = [f"{submitted['job_id']}_{number}" for number in (1, 2)]
+    states = await asyncio.gather(*(ended(ada, task) for task in tasks))
+
+    said = [await output(ada, task) for task in tasks]
+    assert states == ["COMPLETED", "COMPLETED"], said
+    assert said == ["[a, 1] [10]\n3\n", "[$(id)] [20]\n3\n"]
+
+
+async def test_a_workflow_hands_its_files_on(ada: User) -> None:
+    launched = await asked(ada, "POST", "/v1/launchables/benchmark-report/submit", {}, status=201)
+    place = f"/v1/clusters/{ada.cluster}/runs/{launched['run_id']}"
+    seen: list[dict[str, Any]] = []
+
+    async def is_over() -> bool:
+        seen[:] = [await asked(ada, "GET", place)]
+        return seen[0]["state"] in {"completed", "failed", "cancelled"}
+
+    await until(is_over, seconds=240, what="the end of the workflow")
+    said = await output(ada, seen[0]["steps"][-1]["job_id"])
+    assert seen[0]["state"] == "completed", (seen, said)
+    assert "report done" in said
+    assert said.count("processor") == 2, said
+
+
+async def test_a_schedule_is_submitted_at_its_minute(ada: User) -> None:
+    soon = now() + timedelta(seconds=70)
+    wanted = {
+        "name": "hourly",
+        "template_id": "shell",
+        "cron": f"{soon.minute} * * * *",
+        "params": {"commands": "echo on time"},
+    }
+    schedule = await asked(ada, "POST", "/v1/schedules", wanted, status=201)
+    seen: list[dict[str, Any]] = []
+
+    async def is_submitted() -> bool:
+        seen[:] = [await asked(ada, "GET", f"/v1/schedules/{schedule['id']}")]
+        return seen[0]["last_job"] is not None
+
+    await until(is_submitted, seconds=180, what="the first tick of the schedule")
+    state = await ended(ada, seen[0]["last_job"])
+
+    assert seen[0]["last_outcome"] == "submitted"
+    assert datetime.fromisoformat(seen[0]["last_tick"]).minute == soon.minute
+    assert (state, await output(ada, seen[0]["last_job"])) == ("COMPLETED", "on time\n")
