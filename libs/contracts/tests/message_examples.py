@@ -12,6 +12,7 @@ from clusterra_contracts.queue import NodeState, PendingJobs, QueueParts, QueueS
 from clusterra_contracts.queue_parts.part import NodeChunk, PendingChunk, QueuePart, RunningChunk
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
+from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
@@ -47,6 +48,11 @@ JOB_FACT = events.JobFact(
     nodes=("general-small-x7k2p",),
     submitted_at=MOMENT,
     started_at=LATER,
+    restarts=0,
+    account="physics",
+    cpus=4,
+    memory_mib=8192,
+    gpus={"general-small-x7k2p": 1},
 )
 JOB = slurm_rpc.Job(
     peak_memory_mib=812,
@@ -226,7 +232,7 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "heartbeat.v4": Heartbeat(
+    "heartbeat.v5": Heartbeat(
         generation=1772366400251,
         sent_at=MOMENT,
         agent_version="0.1.0",
@@ -235,7 +241,12 @@ EXAMPLES: dict[str, Wire] = {
         applied=Applied(generation=7, fence=3, applied_at=MOMENT),
         workers=(
             Worker(
-                name="general-small-x7k2p", shape="general-small", phase="running", started_at=MOMENT, leaves_by=LATER
+                name="general-small-x7k2p",
+                shape="general-small",
+                phase="running",
+                started_at=MOMENT,
+                node="ip-10-0-0-7",
+                leaves_by=LATER,
             ),
         ),
         stuck=(Stuck(shape="general-xs", cause="image_pull", workers=2, message="ImagePullBackOff: no such tag"),),
@@ -243,7 +254,7 @@ EXAMPLES: dict[str, Wire] = {
         node_claims=(NodeClaim(name="general-4xk2p", lifecycle="spot", launched=True, billable_from=MOMENT),),
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
-    "event.v1": EVENT,
+    "event.v2": EVENT,
     "registry.cluster.v6": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
@@ -333,10 +344,42 @@ EXAMPLES: dict[str, Wire] = {
     "edge.log.v2": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
     "history.read.v2": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
-    "history.page.v1": history_rpc.HistoryPage(events=(EVENT,)),
+    "history.page.v2": history_rpc.HistoryPage(events=(EVENT,)),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
-    "usage.v1": usage_rpc.Usage(burn_rate_usd_per_hour=0.0816, pending_bill_usd=0.0068, running_jobs=1, as_of=MOMENT),
+    "usage.v2": usage_rpc.Usage(
+        burn_rate_usd_per_hour=0.0816,
+        pending_bill_usd=0.0068,
+        running_jobs=1,
+        as_of=MOMENT,
+        burn_rate_micro_usd_per_hour=81_600,
+        pending_bill_micro_usd=6_800,
+        month_to_date_micro_usd=1_250_000,
+        forecast_micro_usd=9_750_000,
+    ),
+    "ledger.costs.v1": costs_rpc.ReadCosts(
+        viewer=VIEWER, first=MOMENT.date(), last=LATER.date(), by=("day", "job"), limit=100
+    ),
+    "ledger.cost-page.v1": costs_rpc.CostPage(
+        rows=(
+            costs_rpc.CostRow(
+                purpose="job",
+                day=MOMENT.date(),
+                user="ada",
+                uid=20001,
+                account="physics",
+                job_id="42_7",
+                name="align",
+                micro_usd=81_600,
+                seconds=1800.0,
+            ),
+        ),
+        shares_micro_usd=81_600,
+        overhead_micro_usd=0,
+        as_of=LATER,
+    ),
+    "ledger.job.v1": costs_rpc.ReadJobCost(viewer=VIEWER, job_id="42_7"),
+    "ledger.job-cost.v1": costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
     "why.explain.v2": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
     "why.explanation.v1": why_rpc.Explanation(
         job_id="42_7",

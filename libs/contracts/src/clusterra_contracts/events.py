@@ -27,6 +27,7 @@ NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.do
 MisclassifiedKind = Literal["node.misclassified"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
+PriceKind = Literal["worker.priced"]
 ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
@@ -80,6 +81,16 @@ class JobFact(Wire):
     submitted_at: Moment
     started_at: Moment | None = None
     ended_at: Moment | None = None
+    restarts: Annotated[int, Field(ge=0)] | None = None
+    """How often Slurm had requeued the job before this run; None from a release that does not tell."""
+    account: str = ""
+    """Slurm's account that the job is booked on."""
+    cpus: int | None = None
+    """The CPUs allocated over all its nodes; None before it runs."""
+    memory_mib: int | None = None
+    """The memory allocated over all its nodes; None before it runs, or where Slurm does not report it."""
+    gpus: dict[str, int] = Field(default_factory=dict)
+    """The allocated GPUs by node. Nodes without any are left out."""
 
 
 class JobActionFact(Wire):
@@ -100,15 +111,6 @@ class JobActionFact(Wire):
     """The signal that was sent, or the changed fields, such as `nice=100, time_limit=30`."""
 
 
-class NodeFact(Wire):
-    """What happened to a Slurm node."""
-
-    kind: NodeKind
-    node: str
-    states: tuple[str, ...] = ()
-    reason: str = ""
-
-
 class MachineSize(Wire):
     """CPUs, MiB of memory and GPUs."""
 
@@ -118,6 +120,17 @@ class MachineSize(Wire):
     gpu_model: str = ""
     """For an expected size, the shape's model name, such as `l4`. For an actual machine, NVIDIA's name, such as
     `NVIDIA L4`; empty when it is unknown."""
+
+
+class NodeFact(Wire):
+    """What happened to a Slurm node."""
+
+    kind: NodeKind
+    node: str
+    states: tuple[str, ...] = ()
+    reason: str = ""
+    size: MachineSize | None = None
+    """What jobs can be allocated on the node; None from a release that does not tell, or for a removed node."""
 
 
 class MisclassifiedFact(Wire):
@@ -137,6 +150,27 @@ class WorkerFact(Wire):
     worker: WorkerName
     shape: ShapeName
     reason: str = ""
+    started_at: Moment | None = None
+    """When this worker was started: its name may have been another worker's before."""
+
+
+class PriceFact(Wire):
+    """The price of a worker's machine from the event's time on, until the next such event of the same worker."""
+
+    kind: PriceKind = "worker.priced"
+    worker: WorkerName
+    shape: ShapeName
+    started_at: Moment
+    """When the worker was started."""
+    micro_usd_per_hour: Annotated[int, Field(ge=0)] | None
+    """In millionths of a US dollar; None: unknown."""
+    source: Literal["machine", "catalogue"]
+    """`machine`: the edge reports the price of this very machine. `catalogue`: the list price of the shape, because the
+    edge knows no prices."""
+    stale: bool = False
+    """Whether the edge has not confirmed the price for 90 s."""
+    billable_from: Moment | None = None
+    """When the machine was launched, where the edge reports it: it costs money from then on."""
 
 
 class ShapeChange(Wire):
@@ -210,7 +244,16 @@ class NewerFact(Wire):
 
 
 _FACTS = (
-    *(JobFact, JobActionFact, NodeFact, MisclassifiedFact, WorkerFact, ScaleFact, ConditionFact, AdminFact, FileFact),
+    JobFact,
+    JobActionFact,
+    NodeFact,
+    MisclassifiedFact,
+    WorkerFact,
+    PriceFact,
+    ScaleFact,
+    ConditionFact,
+    AdminFact,
+    FileFact,
 )
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
@@ -229,6 +272,7 @@ Fact = Annotated[
     | Annotated[NodeFact, Tag("NodeFact")]
     | Annotated[MisclassifiedFact, Tag("MisclassifiedFact")]
     | Annotated[WorkerFact, Tag("WorkerFact")]
+    | Annotated[PriceFact, Tag("PriceFact")]
     | Annotated[ScaleFact, Tag("ScaleFact")]
     | Annotated[ConditionFact, Tag("ConditionFact")]
     | Annotated[AdminFact, Tag("AdminFact")]
@@ -242,7 +286,7 @@ class Event(Wire):
     """A CloudEvent in structured JSON: the CloudEvents attributes, with the fact as `data`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-    schema_name: ClassVar[str] = "event.v1"
+    schema_name: ClassVar[str] = "event.v2"
 
     specversion: Literal["1.0"] = "1.0"
     id: Annotated[str, Field(min_length=1, max_length=200)]
@@ -270,7 +314,7 @@ def entity(fact: Fact) -> str:
             return fact.job_id
         case NodeFact() | MisclassifiedFact():
             return fact.node
-        case WorkerFact():
+        case WorkerFact() | PriceFact():
             return fact.worker
         case ScaleFact():
             return "desired"

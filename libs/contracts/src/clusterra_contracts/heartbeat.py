@@ -31,6 +31,8 @@ class Worker(Wire):
     phase: WorkerPhase
     started_at: Moment
     reason: str = ""
+    node: str = ""
+    """The machine that the worker runs on, as in `nodes` and `node_claims`; empty where it is unknown."""
     leaves_by: Moment | None = None
     """When the machine will be reclaimed, where that was announced, as for spot machines."""
 
@@ -95,7 +97,7 @@ class Heartbeat(Wire):
     A list that is None could not be read, or the substrate has no such objects; an empty list means none.
     """
 
-    schema_name: ClassVar[str] = "heartbeat.v4"
+    schema_name: ClassVar[str] = "heartbeat.v5"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every heartbeat of a cluster, also over restarts (milliseconds of the epoch)."""

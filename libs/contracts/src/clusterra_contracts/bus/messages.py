@@ -11,6 +11,7 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
+from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
@@ -53,10 +54,10 @@ PUBLICATIONS: tuple[Publication, ...] = (
     Publication("job.pending.{tenant}.{cluster}", QueueSnapshot, "proxy", ("scaler",)),
     Publication("job.part.{tenant}.{cluster}.{slot}.{number}", QueuePart, "proxy", ("scaler",)),
     Publication("scale.desired.{tenant}.{cluster}", DesiredState, "scaler", ("edge-agent",)),
-    Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway")),
+    Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway", "events")),
     Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),
     Publication("edge-event.{tenant}.{cluster}.{kind}", Event, "edge-agent", ("events",)),
-    Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler")),
+    Publication("$KV.registry.{tenant}.{cluster}", ClusterBinding, "gateway", ("proxy", "scaler", "events")),
     Publication("$KV.conditions.{tenant}.{cluster}", ClusterCondition, "proxy", ("gateway",)),
     Publication("revocation.{tenant}", Revocation, "gateway", ("gateway",)),
     Publication("$KV.versions.{service}.{instance}", Announcement, "*", ("*",)),
@@ -88,7 +89,9 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy"),
     Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
-    Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "scaler", ("gateway",)),
+    Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "events", ("gateway",)),
+    Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
+    Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
     Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),
     Request(
         "scaler.{tenant}.{cluster}.estimate", estimate_rpc.EstimateJob, estimate_rpc.Estimate, "scaler", ("gateway",)

@@ -11,6 +11,7 @@ from clusterra_contracts.bus.topology import (
     CONSUMERS,
     EVENTS_ARCHIVE,
     EVENTS_EDGE,
+    EVENTS_LEDGER,
     JOB,
     LEASES,
     REGISTRY,
@@ -36,7 +37,7 @@ can have a stream's messages pushed to any subject, as if it might publish there
 """
 _DURABLES: Mapping[CentralService, tuple[Consumer, ...]] = {
     "scaler": tuple(each for each in CONSUMERS if each.stream == JOB.name),
-    "events": tuple(each for each in CONSUMERS if each.name in (EVENTS_ARCHIVE, EVENTS_EDGE)),
+    "events": tuple(each for each in CONSUMERS if each.name in (EVENTS_ARCHIVE, EVENTS_EDGE, EVENTS_LEDGER)),
 }
 """The durable consumers that each service pulls from and nobody else."""
 _LEASED = frozenset({"gateway", "proxy", "scaler"})
@@ -79,8 +80,7 @@ def central_service(service: CentralService) -> Permissions:
         publish += [f"$JS.API.CONSUMER.INFO.{path}", f"$JS.API.CONSUMER.MSG.NEXT.{path}", f"$JS.ACK.{path}.>"]
     subscribe = [_pattern(each.address, service) for each in PUBLICATIONS if service in each.receivers]
     subscribe += [_pattern(each.address, service) for each in REQUESTS if each.server == service]
-    if service != "events":
-        subscribe.append(f"$KV.{REGISTRY.name}.>")
+    subscribe.append(f"$KV.{REGISTRY.name}.>")
     return Permissions(publish=tuple(publish), subscribe=(*subscribe, f"_INBOX_{service}.>"), replies=True)
 
 

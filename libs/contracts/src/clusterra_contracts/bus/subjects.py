@@ -93,8 +93,13 @@ def forget(ref: ClusterRef, service: str) -> str:
     return f"forget.{ref.tenant}.{ref.cluster}.{service}"
 
 
+def ledger(ref: ClusterRef, operation: str) -> str:
+    """The subject of requests to the ledger about one cluster."""
+    return f"ledger.{ref.tenant}.{ref.cluster}.{operation}"
+
+
 def usage(ref: TenantRef) -> str:
-    """The subject of requests to the scaler about the current cost of a tenant's jobs."""
+    """The subject of requests to the ledger about the current cost of a tenant's jobs."""
     return f"usage.{ref.tenant}"
 
 
@@ -129,6 +134,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("history",): ("history", lambda rest: rest == 0),
     ("scaler",): ("scaler", lambda rest: rest == 1),
     ("forget",): ("forget", lambda rest: rest == 1),
+    ("ledger",): ("ledger", lambda rest: rest == 1),
 }
 
 TENANT_FAMILIES = frozenset({"usage", "revocation"})

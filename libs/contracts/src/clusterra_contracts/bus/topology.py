@@ -186,6 +186,7 @@ def scaler_consumer(partition: int) -> str:
 
 EVENTS_ARCHIVE = "events-archive"
 EVENTS_EDGE = "events-edge"
+EVENTS_LEDGER = "events-ledger"
 
 CONSUMERS: tuple[Consumer, ...] = (
     *(
@@ -194,6 +195,8 @@ CONSUMERS: tuple[Consumer, ...] = (
     ),
     # The archive must receive every event again after its store was away for hours; only garbage is given up.
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
+    # It may lag behind the archive, and the other way round.
+    Consumer("EVENT", EVENTS_LEDGER, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
     Consumer("EDGE_EVENT", EVENTS_EDGE, "edge-event.>", ack_wait_seconds=30.0, max_deliver=10_000),
 )
 

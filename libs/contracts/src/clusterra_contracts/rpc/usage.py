@@ -1,4 +1,4 @@
-"""`usage.<tenant>`: the current cost of running jobs, as the scaler computes it."""
+"""`usage.<tenant>`: the current cost of running jobs, as the ledger computes it."""
 
 from typing import ClassVar
 
@@ -14,12 +14,24 @@ class ReadUsage(Wire):
 
 
 class Usage(Wire):
-    """The hourly price of the nodes that running jobs hold (their share by CPU), and their cost since they started."""
+    """What running jobs cost per hour (their dominant share of their workers' price), and what they cost so far."""
 
-    schema_name: ClassVar[str] = "usage.v1"
+    schema_name: ClassVar[str] = "usage.v2"
 
     burn_rate_usd_per_hour: float
     pending_bill_usd: float
     running_jobs: int
     as_of: Moment | None = None
-    """The time of the oldest snapshot that was used; None before the first snapshot of any cluster."""
+    """Until when costs are counted; None for a tenant without clusters."""
+    burn_rate_micro_usd_per_hour: int | None = None
+    """As `burn_rate_usd_per_hour`, exactly; None from a release that does not tell."""
+    pending_bill_micro_usd: int | None = None
+    """As `pending_bill_usd`, exactly."""
+    month_to_date_micro_usd: int | None = None
+    """The cost of all jobs since the month began (UTC)."""
+    forecast_micro_usd: int | None = None
+    """The cost of the whole month, if each of its remaining days costs as much as a day of the last seven."""
+    stale: bool = False
+    """Whether the edge has not confirmed a price for 90 s. The last one counts."""
+    unknown: bool = False
+    """Whether the price of some worker is unknown. The amounts do not contain it."""

@@ -55,7 +55,7 @@ class WorkerRecord:
 
     def _event(self, kind: WorkerKind, time: Moment) -> WorkerEvent:
         reason = "" if kind == "worker.started" else self.reason
-        fact = WorkerFact(kind=kind, worker=self.name, shape=self.shape, reason=reason)
+        fact = WorkerFact(kind=kind, worker=self.name, shape=self.shape, reason=reason, started_at=self.started_at)
         return WorkerEvent(self.name, fact, version=self.version, time=time)
 
 

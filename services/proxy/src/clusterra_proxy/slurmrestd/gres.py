@@ -1,7 +1,7 @@
 """Generic resources (such as GPUs) of jobs and nodes, in the notation of queue snapshots."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -55,6 +55,11 @@ def gres_counts(text: str) -> dict[str, int]:
         name, count = _name_and_count(item)
         counts[name] = counts.get(name, 0) + count
     return {name: count for name, count in counts.items() if count}
+
+
+def gpu_count(counts: Mapping[str, int]) -> int:
+    """Return the number of GPUs among counts of generic resources, of all types together."""
+    return sum(count for name, count in counts.items() if name == "gpu" or name.startswith("gpu:"))
 
 
 def parse_gres(tres: str) -> tuple[tuple[str, int], ...]:

@@ -11,7 +11,9 @@ from datetime import datetime
 from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
 from clusterra_contracts.identity import JobId
 
+from clusterra_proxy.slurmrestd.gres import allocated_gres, gpu_count
 from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.event_queue import PendingEvent
 
 UNKNOWN_UID = 65534
@@ -75,8 +77,18 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         submitted_at=record.submit_time or transition.time,
         started_at=record.started_at if ran else None,
         ended_at=record.end_time if over else None,
+        restarts=record.restart_cnt,
+        account=record.account,
+        cpus=record.cpus if ran else None,
+        memory_mib=memory_mib(record.tres_alloc_str) if ran else None,
+        gpus=_gpus(record) if ran else {},
     )
     return PendingEvent(fact, transition.version, transition.time, record.parsed_comment.trace)
+
+
+def _gpus(record: JobRecord) -> dict[str, int]:
+    counts = {node: gpu_count(gres) for node, gres in allocated_gres(record).items()}
+    return {node: count for node, count in counts.items() if count}
 
 
 class PublishedJobEvents:

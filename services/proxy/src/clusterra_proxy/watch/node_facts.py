@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_contracts.events import NodeFact, NodeKind
+from clusterra_contracts.events import MachineSize, NodeFact, NodeKind
 
+from clusterra_proxy.slurmrestd.gres import gpu_count, gres_counts
 from clusterra_proxy.slurmrestd.records import NodeRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 
@@ -57,7 +58,7 @@ class PublishedNodeEvents:
         pending: list[PendingEvent[NodeFact]] = []
 
         def append(kind: NodeKind, version: str, time: datetime | None) -> None:
-            fact = NodeFact(kind=kind, node=node.name, states=node.state, reason=node.reason)
+            fact = NodeFact(kind=kind, node=node.name, states=node.state, reason=node.reason, size=_size(node))
             pending.append(PendingEvent(fact, version, time or at))
 
         started = _version(node.slurmd_start_time)
@@ -76,6 +77,12 @@ class PublishedNodeEvents:
         elif "DOWN" not in node.state:
             published.down = ""
         return tuple(pending)
+
+
+def _size(node: NodeRecord) -> MachineSize | None:
+    if node.unreadable:
+        return None
+    return MachineSize(cpus=node.cpus, memory_mib=node.real_memory, gpus=gpu_count(gres_counts(node.gres)))
 
 
 def _version(moment: datetime | None) -> str:

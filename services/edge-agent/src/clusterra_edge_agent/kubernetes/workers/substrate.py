@@ -258,4 +258,11 @@ class KubernetesSubstrate:
 
 
 def _worker_of(pod: Pod, shape: ShapeName) -> Worker:
-    return Worker(name=pod.name, shape=shape, phase=pod.worker_phase, started_at=pod.created_at, reason=pod.reason)
+    return Worker(
+        name=pod.name,
+        shape=shape,
+        phase=pod.worker_phase,
+        started_at=pod.created_at,
+        reason=pod.reason,
+        node=pod.spec.node_name,
+    )
