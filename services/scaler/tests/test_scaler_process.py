@@ -12,10 +12,9 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.heartbeat import Worker
-from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Drain, Undrain
-from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.machine.process import Process, start, until
@@ -203,45 +202,16 @@ async def test_invalid_messages_become_dead_letters_and_change_nothing(
         for body in garbage:
             await js.publish(subjects.job_pending(cluster.ref), body)
         await client.publish(subjects.heartbeat(cluster.ref), b'{"workers": 7}')
-        await client.publish(f"usage.{cluster.ref.tenant}", b"\x00")
 
         async def dead_letters_written() -> bool:
             # The stream keeps only the last snapshot of a cluster: earlier ones may be gone before they are read.
-            return (await js.stream_info(DLQ.name)).state.messages >= buried + 3
+            return (await js.stream_info(DLQ.name)).state.messages >= buried + 2
 
         await until(dead_letters_written, seconds=30, what="the dead letters", every=0.1)
         assert await cluster.last_desired() == before
         cluster.pending = (group("1", "2", "3", cpus=2),)
         await cluster.publish_snapshot()
         await desired(cluster, "more workers", lambda state: replicas(state) == {"compute-xs": 3})
-
-
-async def test_the_usage_of_a_tenant(
-    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
-) -> None:
-    async def usage(uid: int | None) -> Usage | None:
-        try:
-            return await call(client, subjects.usage(tenant), ReadUsage(uid=uid), Usage, timeout_seconds=2)
-        except RpcFailed:  # the process does not serve yet
-            return None
-
-    tenant = TenantRef(tenant=cluster.ref.tenant)
-    cluster.nodes = {"general-small-a": node("general-small-a", used=3, idle_for=None)}
-    cluster.running = (
-        running("1", "general-small-a", cpus=1, uid=1),
-        running("2", "general-small-a", cpus=2, uid=2),
-    )
-    await cluster.publish_snapshot()
-    async with scaler(environment, tmp_path):
-        everybody = await until(lambda: usage(None), seconds=30, what="an answer", every=0.1)
-        assert everybody.running_jobs == 2
-        assert everybody.burn_rate_usd_per_hour == pytest.approx(3 * 0.04)
-        assert everybody.as_of is not None
-        one = await usage(2)
-        assert one is not None
-        assert one.burn_rate_usd_per_hour == pytest.approx(2 * 0.04)
-        nobody = await call(client, subjects.usage(TenantRef(tenant="nobody")), ReadUsage(), Usage)
-        assert (nobody.running_jobs, nobody.as_of) == (0, None)
 
 
 async def test_decisions_continue_after_nats_was_killed_and_restarted(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from clusterra_events.archive import TABLES as EVENTS
+from clusterra_events.tables import TABLES as EVENTS
 from clusterra_gateway.tables import TABLES as GATEWAY
 from clusterra_runtime.store.store import Table
 from clusterra_runtime.store.table_use import TableUse

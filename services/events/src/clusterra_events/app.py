@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE
+from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE, EVENTS_LEDGER
 from clusterra_contracts.events import Event
 from clusterra_contracts.rpc.forget import Forget, Forgotten
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
 from clusterra_runtime.nats.client import BusUnavailable
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.use import watch_streams
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.service import Service, run
@@ -19,9 +20,11 @@ from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.store.table_use import tables_of
 
-from clusterra_events.archive import ARCHIVE, TABLES, Archive
+from clusterra_events.archive import ARCHIVE, Archive
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
+from clusterra_events.ledger.service import Ledger
 from clusterra_events.settings import Settings
+from clusterra_events.tables import TABLES
 
 NAME = "events"
 QUEUE = "events"
@@ -49,6 +52,7 @@ async def app(service: Service) -> AsyncIterator[None]:
             return Forgotten(removed=await archive.forget(subject.ref, request.most))
 
         client = await bus.connect(settings, NAME)
+        registry = Registry()
         try:
             service.ready_when("nats", lambda: client.is_connected)
             async with announced(service, client):
@@ -73,18 +77,33 @@ async def app(service: Service) -> AsyncIterator[None]:
                     outages=(BusUnavailable,),
                     foreign_bytes=MAX_DECODED_BYTES,
                 )
+                await registry.start(client)
+                ledger = Ledger(store, client, registry, retention_seconds=settings.ledger_retention_seconds)
+                await ledger.serve(service)
+                booking = durable(
+                    consuming,
+                    _CONSUMERS[EVENTS_LEDGER],
+                    Event,
+                    ledger.journal.take,
+                    batch_size=settings.archive_batch_size,
+                    outages=(StoreUnavailable,),
+                )
                 service.background("stream use", lambda: watch_streams(client))
                 service.ready_when("archive", lambda: archiving.working)
+                service.ready_when("ledger", lambda: booking.working)
                 await consuming.start()
                 await archiving.start()
+                await booking.start()
                 await taking.start()
                 try:
                     yield
                 finally:
                     await taking.stop()
+                    await booking.stop()
                     await archiving.stop()
                     await consuming.stop()
         finally:
+            await registry.stop()
             await bus.close(client)
 
 

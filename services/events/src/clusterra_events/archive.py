@@ -23,12 +23,9 @@ from clusterra_runtime.store.store import Delete, Put, Store, Table, Transaction
 from clusterra_runtime.store.table_use import TableUse
 
 ARCHIVE = Table("events")
-TABLES = (
-    TableUse(
-        ARCHIVE, "every event, by time, entity and kind", frozenset({"put", "query", "delete"}), items_expire=True
-    ),
+USE = TableUse(
+    ARCHIVE, "every event, by time, entity and kind", frozenset({"put", "query", "delete"}), items_expire=True
 )
-"""The tables of the events service, and what it does with each."""
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""

@@ -15,5 +15,7 @@ class Settings(ServiceSettings):
     """Distinguishes the tables of several installations in one AWS account."""
     event_retention_seconds: Annotated[float, Field(gt=0)] = 90 * DAY
     """How long an event is kept in the archive."""
+    ledger_retention_seconds: Annotated[float, Field(gt=0)] = 400 * DAY
+    """How long the ledger keeps what jobs and workers cost."""
     archive_batch_size: Annotated[int, Field(ge=1, le=256)] = 32
     """The number of events that are archived concurrently."""

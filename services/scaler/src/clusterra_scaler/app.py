@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.rpc.forget import Forget
-from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.garbage_collection import collect_seldom
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
@@ -27,7 +26,6 @@ from clusterra_scaler.forgetting import Forgetting
 from clusterra_scaler.large_process.process import LargeProcess
 from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
-from clusterra_scaler.usage import UsageReader
 
 
 @asynccontextmanager
@@ -65,8 +63,6 @@ async def app(service: Service) -> AsyncIterator[None]:
                     service.ready_when("snapshots arrive", lambda: partitions.receiving)
                     heartbeats = HeartbeatReader(client, partitions.on_heartbeat)
                     service.ready_when("heartbeats arrive", lambda: heartbeats.working)
-                    usage = UsageReader(client, registry)
-                    await rpc.serve_tenant(client, "usage.*", ReadUsage, usage.read, queue=SERVICE)
                     forgetting = Forgetting(fleets, registry)
                     await rpc.serve(client, "forget.*.*.scaler", Forget, forgetting.forget, queue=SERVICE)
                     service.background("heartbeats", heartbeats.run)

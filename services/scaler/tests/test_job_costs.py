@@ -1,9 +1,8 @@
-"""What running jobs cost, by job, by user and in total."""
+"""What a running job costs per hour."""
 
 import pytest
 from clusterra_scaler.planner.requests.job_costs import JobCosts
-from clusterra_scaler.usage import usage_of
-from fleet_examples import NOW, WITH_GPUS, at, binding, node, running, snapshot
+from fleet_examples import WITH_GPUS, binding, node, running, snapshot
 
 NODES = (node("general-small-1", used=4), node("general-small-2", used=4), node("compute-xs-1", used=1))
 HOURLY = 4 * 0.04
@@ -33,29 +32,3 @@ def test_a_job_is_charged_its_share_of_the_gpus_if_that_is_more() -> None:
     costs = JobCosts(snapshot((), runs, (node("l4-xlarge-1"), node("l4-small-1"))), binding(WITH_GPUS))
 
     assert [costs.usd_per_hour(job) for job in runs] == pytest.approx([0.8, 1.6, 0.8, 1.6 + 0.8])
-
-
-def test_usage_is_summed_for_one_user_or_for_all() -> None:
-    ada = running("1", "general-small-1", cpus=4, uid=1, since=NOW - 1800)
-    bob = running("2", "general-small-2", cpus=2, uid=2, since=NOW - 3600)
-    one = snapshot((), (ada, bob), NODES, taken=NOW - 3)
-    other = snapshot((), (running("3", "compute-xs-1", uid=1, since=NOW),), NODES, taken=NOW - 9)
-    clusters = [(one, binding()), (other, binding())]
-
-    everybody = usage_of(clusters, None, at(NOW))
-    bobs = usage_of(clusters, 2, at(NOW))
-
-    assert everybody.running_jobs == 3
-    assert everybody.burn_rate_usd_per_hour == pytest.approx(HOURLY + HOURLY / 2 + 0.04)
-    assert everybody.pending_bill_usd == pytest.approx(HOURLY / 2 + HOURLY / 2)
-    assert everybody.as_of == at(NOW - 9)
-    assert bobs.pending_bill_usd == pytest.approx(HOURLY / 2)
-
-
-def test_a_tenant_without_clusters_has_no_costs() -> None:
-    assert usage_of([], None, at(NOW)).model_dump() == {
-        "burn_rate_usd_per_hour": 0.0,
-        "pending_bill_usd": 0.0,
-        "running_jobs": 0,
-        "as_of": None,
-    }

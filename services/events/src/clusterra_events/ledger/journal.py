@@ -1,0 +1,161 @@
+"""The journal: takes the facts of events into the table, each once, and reads them again."""
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+
+import structlog
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.events import JOB_ENDS, Event, JobFact
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Item, Value
+from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
+
+from clusterra_events.ledger import keyspace
+from clusterra_events.ledger.facts import FACT, Superseded, WorkerFacts, facts_of
+from clusterra_events.ledger.keyspace import LEDGER
+
+log = structlog.get_logger(__name__)
+
+MAX_FACTS = 50_000
+"""The most facts about the workers of one name that are read. A worker that runs a job a minute has them in a week."""
+MAX_RUNS = 1_000
+"""The most runs of one job, or of all tasks of an array, that are read."""
+MAX_KNOWN_WORKERS = 5_000
+"""For how many workers the facts are remembered, so that only changed ones are read again."""
+_PAGE = 1_000
+
+
+class JobRun(Wire):
+    """A run of a job: which workers it had."""
+
+    job_id: JobId
+    submitted_at: Moment
+    restarts: int
+    uid: int
+    nodes: tuple[str, ...] = ()
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWorker:
+    """A worker name whose lines are not written yet. A new fact makes a new version."""
+
+    name: str
+    version: int
+
+
+class Journal:
+    """The facts of all clusters. A replay changes nothing. All methods raise StoreUnavailable."""
+
+    def __init__(self, store: Store, *, retention_seconds: float, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._retention_seconds = retention_seconds
+        self._clock = clock
+        self._known: OrderedDict[tuple[ClusterRef, str], tuple[int, tuple[WorkerFacts, ...]]] = OrderedDict()
+
+    async def take(self, subject: Subject, event: Event, _sequence: int) -> None:
+        """Keep what an event tells of workers and runs."""
+        ref = subject.ref
+        for worker, fact in facts_of(event):
+            await self._add(ref, worker, event.id, fact)
+        if isinstance(event.data, JobFact):
+            await self._take_run(ref, event.data)
+
+    async def open_workers(self, ref: ClusterRef) -> tuple[OpenWorker, ...]:
+        """The names of the workers whose lines are not written yet."""
+        items = await self._all(keyspace.open_partition(ref), "", MAX_FACTS)
+        return tuple(OpenWorker(item.key.sk, item.version) for item in items)
+
+    async def facts(self, ref: ClusterRef, worker: OpenWorker) -> tuple[WorkerFacts, ...]:
+        """The facts about the workers of one name, at least those of this version."""
+        key = (ref, worker.name)
+        known = self._known.get(key)
+        if known is not None and known[0] == worker.version:
+            self._known.move_to_end(key)
+            return known[1]
+        items = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
+        facts = tuple(FACT.validate_json(str(item.attributes["fact"])) for item in items)
+        self._known[key] = worker.version, facts
+        if len(self._known) > MAX_KNOWN_WORKERS:
+            self._known.popitem(last=False)
+        return facts
+
+    async def runs(self, ref: ClusterRef, job_id: JobId) -> tuple[JobRun, ...]:
+        """The runs of a job or an array task in their order, or those of all tasks of an array."""
+        items = await self._all(keyspace.runs_partition(ref, job_id), "", MAX_RUNS)
+        runs = tuple(_run(item) for item in items)
+        return runs if "_" not in job_id else tuple(run for run in runs if run.job_id == job_id)
+
+    async def _add(self, ref: ClusterRef, worker: str, fact_id: str, fact: WorkerFacts) -> None:
+        key = keyspace.fact_key(ref, worker, fact_id)
+        # A known fact stays. Whoever wrote it may have died before the next write, so that one follows in any case.
+        with suppress(ConditionFailed):
+            await self._store.write(
+                Put(LEDGER, key, {"fact": fact.model_dump_json()}, Absent(), expires_at=self._expiry())
+            )
+        # After the fact: who reads the new version reads the fact, too.
+        await self._store.write(
+            Update(LEDGER, keyspace.open_key(ref, worker), set={"fact": fact_id}, expires_at=self._expiry())
+        )
+
+    async def _take_run(self, ref: ClusterRef, fact: JobFact) -> None:
+        if fact.restarts is None or (fact.started_at is None and fact.kind != "job.requeued"):
+            return
+        told: dict[str, Value] = {
+            "job_id": fact.job_id,
+            "submitted_at": fact.submitted_at.isoformat(),
+            "restarts": fact.restarts,
+            "uid": fact.uid,
+        }
+        if fact.started_at is not None:
+            told |= {"started_at": fact.started_at.isoformat(), "nodes": json.dumps(fact.nodes)}
+        if fact.ended_at is not None and fact.kind in JOB_ENDS:
+            told |= {"ended_at": fact.ended_at.isoformat()}
+        key = keyspace.run_key(ref, fact.job_id, int(fact.submitted_at.timestamp()), fact.restarts)
+        await self._store.write(Update(LEDGER, key, set=told, expires_at=self._expiry()))
+        await self._supersede(ref, fact.job_id)
+
+    async def _supersede(self, ref: ClusterRef, job_id: JobId) -> None:
+        """Tell the workers of a run that it had ended when the job was queued again.
+
+        Events may arrive in any order and at any replica. Each writes its run and then reads all: of two that write at
+        once, one at least reads both.
+        """
+        items = await self._all(keyspace.runs_partition(ref, job_id), f"{job_id}#", MAX_RUNS)
+        for earlier, later in combinations([_run(item) for item in items], 2):
+            fact = Superseded(
+                job_id=job_id, submitted_at=earlier.submitted_at, restarts=earlier.restarts, at=later.submitted_at
+            )
+            if earlier.ended_at is None or earlier.ended_at > later.submitted_at:
+                identity = f"superseded:{job_id}:{earlier.submitted_at.timestamp():.0f}.{earlier.restarts}:{fact.at}"
+                for node in earlier.nodes:
+                    await self._add(ref, node, identity, fact)
+
+    async def _all(self, partition: str, prefix: str, most: int) -> list[Item]:
+        found: list[Item] = []
+        cursor = None
+        while True:
+            page = await self._store.query(
+                LEDGER, partition, sort=Prefix(prefix) if prefix else None, limit=_PAGE, cursor=cursor
+            )
+            found.extend(page.items)
+            if (cursor := page.cursor) is None:
+                return found
+            if len(found) >= most:
+                log.error("ledger_reads_not_all", partition=partition, read=len(found))
+                return found
+
+    def _expiry(self) -> int:
+        return int(self._clock() + self._retention_seconds)
+
+
+def _run(item: Item) -> JobRun:
+    return JobRun.model_validate({**item.attributes, "nodes": json.loads(str(item.attributes.get("nodes", "[]")))})

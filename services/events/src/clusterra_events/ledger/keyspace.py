@@ -1,0 +1,73 @@
+"""The keys of the ledger's table.
+
+| partition | sort key | item |
+|---|---|---|
+| `<cluster>#worker#<name>` | `fact#<id>` | one fact about the workers of this name |
+| `<cluster>#job#<number>` | `<job id>#<run>` | one run of a job or an array task |
+| `<cluster>#open` | `<name>` | workers whose lines are not written yet; each new fact makes a new version |
+| `<cluster>#day#<day>` | `<name>#<chunk>` | the lines of the workers of this name on this day |
+| `<cluster>#settled` | `count` | how often lines were written |
+"""
+
+from datetime import date
+
+from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.store import Table
+from clusterra_runtime.store.table_use import TableUse
+
+LEDGER = Table("ledger")
+USE = TableUse(
+    LEDGER,
+    "what workers and jobs cost: the facts, and the lines of each day",
+    frozenset({"get", "put", "update", "delete", "query"}),
+    items_expire=True,
+)
+
+FACTS = "fact#"
+"""The beginning of the sort keys of facts."""
+
+
+def facts_partition(ref: ClusterRef, worker: str) -> str:
+    """The facts about the workers of one name."""
+    return f"{ref.key}#worker#{worker}"
+
+
+def fact_key(ref: ClusterRef, worker: str, fact_id: str) -> Key:
+    """One fact."""
+    return Key(facts_partition(ref, worker), f"{FACTS}{fact_id}")
+
+
+def runs_partition(ref: ClusterRef, job_id: JobId) -> str:
+    """The runs of a job, or of all tasks of an array."""
+    return f"{ref.key}#job#{job_id.partition('_')[0]}"
+
+
+def run_key(ref: ClusterRef, job_id: JobId, submitted_seconds: int, restarts: int) -> Key:
+    """One run. The runs of a job sort in their order."""
+    return Key(runs_partition(ref, job_id), f"{job_id}#{submitted_seconds:011d}.{restarts:06d}")
+
+
+def open_partition(ref: ClusterRef) -> str:
+    """The names of the workers whose lines are not written yet."""
+    return f"{ref.key}#open"
+
+
+def open_key(ref: ClusterRef, worker: str) -> Key:
+    """One such name."""
+    return Key(open_partition(ref), worker)
+
+
+def day_partition(ref: ClusterRef, day: date) -> str:
+    """The written lines of one day."""
+    return f"{ref.key}#day#{day.isoformat()}"
+
+
+def lines_key(ref: ClusterRef, day: date, worker: str, chunk: int) -> Key:
+    """Some lines of one worker name on one day."""
+    return Key(day_partition(ref, day), f"{worker}#{chunk:04d}")
+
+
+def settled_key(ref: ClusterRef) -> Key:
+    """The count of writings of lines."""
+    return Key(f"{ref.key}#settled", "count")

@@ -1,0 +1,153 @@
+"""Answers what jobs and workers cost: rows of a report, a job's cost."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.costs import (
+    MAX_COST_DAYS,
+    CostDimension,
+    CostPage,
+    CostRow,
+    JobCost,
+    ReadCosts,
+    ReadJobCost,
+)
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_events.ledger.account import Line
+from clusterra_events.ledger.journal import Journal
+from clusterra_events.ledger.statements import Statements, utc_day
+
+_FIELDS: dict[CostDimension, tuple[str, ...]] = {
+    "day": ("day",),
+    "user": ("user", "uid"),
+    "account": ("account",),
+    "job": ("job_id", "name", "user", "uid", "account"),
+    "worker": ("worker", "shape"),
+    "shape": ("shape",),
+}
+"""The fields of a row that each dimension fills."""
+
+type _Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Sum:
+    """A sum of lines. An amount is known as soon as that of one line is."""
+
+    micro_usd: int | None = None
+    microseconds: int = 0
+    stale: bool = False
+    unknown: bool = False
+
+    def add(self, line: Line) -> None:
+        """Add a line."""
+        if line.micro_usd is not None:
+            self.micro_usd = (self.micro_usd or 0) + line.micro_usd
+        self.microseconds += line.microseconds
+        self.stale |= line.stale
+        self.unknown |= line.unknown
+
+
+class Reports:
+    """The handlers of the ledger's requests about one cluster."""
+
+    def __init__(self, journal: Journal, statements: Statements) -> None:
+        self._journal = journal
+        self._statements = statements
+
+    async def costs(self, subject: Subject, request: ReadCosts) -> CostPage:
+        """One page of rows. Raises RpcFailed (`invalid`) for a foreign cursor or too many days."""
+        if not 0 <= (request.last - request.first).days < MAX_COST_DAYS:
+            raise _invalid(f"the days must be in order, and at most {MAX_COST_DAYS}", "ask for fewer days at once")
+        as_of, after = (now(), None) if request.cursor is None else _position(request.cursor)
+        lines = await self._statements.lines(subject.ref, request.first, request.last, as_of)
+        visible = [line for line in lines if _visible(request, line)]
+        overall, shares = Sum(), Sum()
+        for line in visible:
+            overall.add(line)
+            if line.purpose == "job":
+                shares.add(line)
+        rows = [entry for entry in sorted(rows_of(visible, request.by).items()) if after is None or entry[0] > after]
+        page, more = rows[: request.limit], len(rows) > request.limit
+        return CostPage(
+            rows=tuple(row for _, row in page),
+            shares_micro_usd=shares.micro_usd or 0,
+            overhead_micro_usd=(overall.micro_usd or 0) - (shares.micro_usd or 0),
+            as_of=as_of,
+            stale=overall.stale,
+            unknown=overall.unknown,
+            cursor=_cursor(as_of, page[-1][0]) if more else None,
+        )
+
+    async def job(self, subject: Subject, request: ReadJobCost) -> JobCost:
+        """What a job cost. Raises RpcFailed (`not_found`) for a job that the viewer may not see."""
+        as_of = now()
+        runs = await self._journal.runs(subject.ref, request.job_id)
+        if any(not request.viewer.sees(run.uid) for run in runs):
+            raise RpcFailed(RpcError(kind="not_found", detail=f"there is no job {request.job_id}"))
+        started = [run for run in runs if run.started_at is not None]
+        total = Sum()
+        if started:
+            first = min(utc_day(run.started_at) for run in started if run.started_at is not None)
+            last = max(utc_day(run.ended_at or as_of) for run in started)
+            workers = frozenset(node for run in started for node in run.nodes)
+            for line in await self._statements.lines(subject.ref, first, last, as_of, workers=workers):
+                if line.job_id == request.job_id or line.job_id.startswith(f"{request.job_id}_"):
+                    total.add(line)
+        return JobCost(
+            runs=len(started),
+            micro_usd=0 if not started else total.micro_usd,
+            as_of=as_of,
+            stale=total.stale,
+            unknown=total.unknown or (bool(started) and total.micro_usd is None),
+        )
+
+
+def rows_of(lines: Iterable[Line], by: tuple[CostDimension, ...]) -> dict[_Key, CostRow]:
+    """Sum lines into rows. The keys order them."""
+    fields = tuple(dict.fromkeys(field for dimension in by for field in _FIELDS[dimension]))
+    sums: dict[_Key, tuple[dict[str, object], Sum]] = {}
+    for line in lines:
+        values = {field: getattr(line, field) for field in fields}
+        key = (line.purpose, *(str(values[field]) for field in fields))
+        sums.setdefault(key, (values, Sum()))[1].add(line)
+    return {
+        key: CostRow.model_validate(
+            {
+                **values,
+                "purpose": key[0],
+                "micro_usd": total.micro_usd,
+                "seconds": total.microseconds / 1_000_000,
+                "stale": total.stale,
+                "unknown": total.unknown,
+            }
+        )
+        for key, (values, total) in sums.items()
+    }
+
+
+def _visible(request: ReadCosts, line: Line) -> bool:
+    return request.viewer.only_uid is None or (line.purpose == "job" and request.viewer.sees(line.uid))
+
+
+def _cursor(as_of: datetime, key: _Key) -> str:
+    return base64.urlsafe_b64encode("\n".join((as_of.isoformat(), *key)).encode()).decode()
+
+
+def _position(cursor: str) -> tuple[datetime, _Key]:
+    try:
+        at, *key = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split("\n")
+        return datetime.fromisoformat(at).astimezone(UTC), tuple(key)
+    except (binascii.Error, ValueError, OverflowError):
+        raise _invalid("the cursor does not belong to these costs", "start without a cursor") from None
+
+
+def _invalid(detail: str, hint: str) -> RpcFailed:
+    return RpcFailed(RpcError(kind="invalid", detail=detail, hint=hint))

@@ -1,0 +1,267 @@
+"""The ledger on the store port: replays and any order change nothing, and written lines are the computed ones."""
+
+import random
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.events import Event, JobFact, WorkerFact
+from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef
+from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.usage import ReadUsage
+from clusterra_events.archive import ARCHIVE, Archive
+from clusterra_events.ledger.account import Line
+from clusterra_events.ledger.journal import Journal
+from clusterra_events.ledger.keyspace import LEDGER
+from clusterra_events.ledger.rebuild import rebuild
+from clusterra_events.ledger.reports import Reports
+from clusterra_events.ledger.statements import Statements
+from clusterra_events.ledger.usage import UsageReader
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.memory_store import MemoryStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .ledger_histories import REF, START, ModelWorker, at, history, job_events, told, worker_events
+
+HOUR = 3_600_000_000
+FIRST, LAST = date(2026, 1, 1), date(2026, 1, 31)
+NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
+DAY = 86_400.0
+
+
+class Book:
+    """A ledger in memory."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.now = NOON.timestamp()
+        self.journal = Journal(store, retention_seconds=90 * DAY)
+        self.statements = Statements(store, self.journal, retention_seconds=9000 * DAY, clock=lambda: self.now)
+        self.reports = Reports(self.journal, self.statements)
+
+    async def take(self, events: Iterable[Event], ref: ClusterRef = REF) -> None:
+        for number, event in enumerate(events):
+            await self.journal.take(Subject("event", ref, event.kind), event, number)
+
+    async def lines(self, as_of: datetime = NOON) -> list[Line]:
+        found = await self.statements.lines(REF, FIRST, LAST, as_of)
+        return sorted(found, key=lambda line: (line.worker, line.day, line.purpose, line.job_id, line.run))
+
+
+async def opened(store: MemoryStore) -> Book:
+    await store.create_tables(LEDGER, ARCHIVE)
+    return Book(store)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**9))
+async def test_any_order_any_repetition_and_a_restart_give_the_same_lines(seed: int) -> None:
+    made = history(seed, workers=3, jobs=12)
+    shuffled = [*made.events, *made.events[::2]]
+    random.Random(seed).shuffle(shuffled)
+    async with MemoryStore() as one, MemoryStore() as other:
+        first, second = await opened(one), await opened(other)
+        await first.take(made.events)
+        await second.take(shuffled[: len(shuffled) // 2])
+        await second.lines()  # what is remembered of these must not hide what follows
+        await second.take(shuffled[len(shuffled) // 2 :])
+
+        lines = await first.lines()
+
+        assert await second.lines() == lines
+        assert await Book(other).lines() == lines
+        total = sum(line.micro_usd or 0 for line in lines)
+        until = round((NOON - START).total_seconds() * 1_000_000)
+        assert abs(total - made.bill(until)) <= len({(line.worker, line.day) for line in lines}) / 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**9))
+async def test_written_lines_are_the_computed_ones_also_after_a_late_fact(seed: int) -> None:
+    made = history(seed, workers=3, jobs=12)
+    *early, late = made.events
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(early)
+        before = await book.lines()
+
+        await book.statements.settle(REF)
+
+        assert await book.lines() == before
+        still_open = {worker.name for worker in await book.journal.open_workers(REF)}
+        assert still_open == {worker.name for worker in made.workers if worker.end is None}
+
+        await book.take([late])
+        computed = await book.lines()
+        await book.statements.settle(REF)
+
+        assert await book.lines() == computed
+
+
+async def test_a_run_ends_where_its_job_is_queued_again_whichever_event_comes_first() -> None:
+    worker = ModelWorker("xs-1", 0, None, [(0, 1_000_000)], cpus=1)
+    events = [
+        *worker_events(worker),
+        *job_events(1, 0, ("xs-1",), (0, None), (1, 100)),
+        *job_events(1, 1, ("xs-1",), (HOUR, 2 * HOUR), (1, 100)),
+    ]
+    amounts = []
+    for order in (events, events[::-1]):
+        async with MemoryStore() as store:
+            book = await opened(store)
+
+            await book.take(order)
+
+            lines = await book.lines(START + timedelta(hours=2))
+            amounts.append(sum(line.micro_usd or 0 for line in lines if line.job_id == "1"))
+
+    assert amounts == [2_000_000, 2_000_000]
+
+
+async def test_the_ledger_is_rebuilt_from_the_archive() -> None:
+    made = history(7, workers=4, jobs=20)
+    async with MemoryStore() as store, MemoryStore() as emptied:
+        book, anew = await opened(store), await opened(emptied)
+        archive = Archive(store, ARCHIVE, retention_seconds=90 * DAY)
+        for number, event in enumerate(made.events, start=1):
+            await archive.keep(Subject("event", REF, event.kind), event, number)
+        await book.take(made.events)
+
+        taken = await rebuild(archive, anew.journal, REF)
+
+        assert taken == len({event.id for event in made.events})
+        assert await anew.lines() == await book.lines()
+
+
+def viewer(uid: int, *, admin: bool = False) -> Viewer:
+    return Viewer(user=SlurmUser(name=f"user{uid}", uid=uid, gid=uid), admin=admin)
+
+
+async def every_page(book: Book, request: ReadCosts) -> tuple[list[CostRow], CostPage]:
+    rows: list[CostRow] = []
+    while True:
+        page = await book.reports.costs(Subject("ledger", REF, "costs"), request)
+        rows.extend(page.rows)
+        if page.cursor is None:
+            return rows, page
+        request = request.model_copy(update={"cursor": page.cursor})
+
+
+async def test_the_rows_of_every_report_add_up_to_the_same_bill() -> None:
+    made = history(3, workers=5, jobs=40)
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(made.events)
+        await book.statements.settle(REF)
+        bills = []
+        for by in (("job",), ("user",), ("account",), ("worker",), ("day", "user", "job"), ("shape",), ()):
+            request = ReadCosts(viewer=viewer(1000, admin=True), first=FIRST, last=LAST, by=by, limit=7)
+
+            rows, page = await every_page(book, request)
+
+            bill = sum(row.micro_usd or 0 for row in rows)
+            assert bill == page.shares_micro_usd + page.overhead_micro_usd
+            assert page.shares_micro_usd == sum(row.micro_usd or 0 for row in rows if row.purpose == "job")
+            bills.append(bill)
+
+    assert min(bills) > 0
+    assert max(bills) - min(bills) < 1_000  # living workers cost more with every moment
+
+
+async def test_a_person_sees_the_costs_of_their_own_jobs_alone() -> None:
+    made = history(3, workers=5, jobs=40)
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(made.events)
+
+        rows, page = await every_page(book, ReadCosts(viewer=viewer(20002), first=FIRST, last=LAST, by=("user", "job")))
+
+        assert {row.uid for row in rows} == {20002}
+        assert page.overhead_micro_usd == 0
+        assert {row.purpose for row in rows} == {"job"}
+        with pytest.raises(RpcFailed, match="not_found"):
+            await book.reports.job(
+                Subject("ledger", REF, "job"), ReadJobCost(viewer=viewer(20001), job_id=rows[0].job_id)
+            )
+
+
+@pytest.mark.parametrize("cursor", ["x", "MjAyNg==", "é"])
+async def test_a_foreign_cursor_is_refused(cursor: str) -> None:
+    async with MemoryStore() as store:
+        book = await opened(store)
+
+        with pytest.raises(RpcFailed, match="cursor"):
+            await book.reports.costs(
+                Subject("ledger", REF, "costs"),
+                ReadCosts(viewer=viewer(1000), first=FIRST, last=LAST, cursor=cursor),
+            )
+
+
+async def test_a_job_costs_the_sum_of_its_runs_and_an_array_that_of_its_tasks() -> None:
+    worker = ModelWorker("xs-1", 0, 9 * HOUR, [(0, 1_000_000)], cpus=4)
+    tasks = [
+        event.model_copy(
+            update={"data": event.data.model_copy(update={"job_id": f"7_{task}"}), "id": f"{event.id}.{task}"}
+        )
+        for task in (1, 2)
+        for event in job_events(7, 0, ("xs-1",), (0, HOUR), (task, 100))
+    ]
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(worker), *tasks])
+
+        async def cost(job_id: str) -> int | None:
+            request = ReadJobCost(viewer=viewer(1000, admin=True), job_id=job_id)
+            return (await book.reports.job(Subject("ledger", REF, "job"), request)).micro_usd
+
+        assert [await cost(job_id) for job_id in ("7_1", "7_2", "7", "8")] == [250_000, 500_000, 750_000, 0]
+
+
+async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
+    began = datetime.now(UTC) - START - timedelta(minutes=30)
+    start = round(began.total_seconds() * 1_000_000)
+    worker = ModelWorker("xs-1", start, None, [(start, 1_000_000)], cpus=4)
+    events = [
+        *worker_events(worker),
+        *job_events(1, 0, ("xs-1",), (start, None), (1, 100)),
+        *job_events(2, 0, ("xs-1",), (start, None), (2, 100)),
+    ]
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(events)
+        reader = UsageReader(book.statements, {REF: None})  # type: ignore[dict-item]  # only the keys count
+
+        one = await reader.read(TenantRef(tenant="acme"), ReadUsage(uid=20001))
+        both = await reader.read(TenantRef(tenant="acme"), ReadUsage())
+        nobody = await reader.read(TenantRef(tenant="rival"), ReadUsage())
+
+    assert (one.running_jobs, one.burn_rate_micro_usd_per_hour) == (1, 250_000)
+    assert one.pending_bill_micro_usd == pytest.approx(125_000, rel=0.01)
+    assert (both.running_jobs, both.burn_rate_micro_usd_per_hour) == (2, 750_000)
+    assert both.as_of is not None
+    assert (nobody.running_jobs, nobody.as_of) == (0, None)
+
+
+async def test_events_of_earlier_releases_are_no_facts() -> None:
+    bare = JobFact(
+        kind="job.running",
+        job_id="1",
+        name="a",
+        user="a",
+        uid=1,
+        partition="main",
+        state="RUNNING",
+        nodes=("xs-1",),
+        submitted_at=START,
+        started_at=START,
+    )
+    gone = WorkerFact(kind="worker.lost", worker="xs-1", shape="xs")
+    async with MemoryStore() as store:
+        book = await opened(store)
+
+        await book.take([told(bare, "1", 0), told(gone, "1", 0)])
+
+        assert await book.journal.open_workers(REF) == ()
+    assert at(0) == START
