@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clusterra_admin import topology, versions
+from clusterra_admin import ledger, topology, versions
 from clusterra_admin.backup.command import backup, restore
 from clusterra_admin.doctor.command import doctor
 from clusterra_admin.migrations.command import command as migrate
@@ -26,6 +26,7 @@ command.add_typer(topology.command, name="topology")
 command.add_typer(tables, name="tables")
 command.add_typer(migrate, name="migrate")
 command.add_typer(provision, name="provision")
+command.add_typer(ledger.command, name="ledger")
 command.add_typer(secrets, name="secrets")
 command.command()(versions.versions)
 command.command()(doctor)

@@ -9,6 +9,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.costs import CostPage, CostRow, JobCost, ReadCosts, ReadJobCost
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.estimate import (
     ESTIMATED_JOB_ID,
@@ -54,6 +55,11 @@ class ClusterStandIn:
     rests: list[ReadRest] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    costs: list[CostRow] = field(default_factory=list)
+    cost_reads: list[ReadCosts] = field(default_factory=list)
+    costs_fail_after: int | None = None
+    """The number of pages of costs that are answered before the ledger fails."""
+    job_costs: dict[str, JobCost] = field(default_factory=dict)
     history_fails_after: int | None = None
     """The number of pages of the archive that are answered before it fails."""
     submit_error: ErrorKind | None = None
@@ -80,6 +86,8 @@ class ClusterStandIn:
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.estimate", EstimateJob, self._estimate),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
+            await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.costs", ReadCosts, self._costs),
+            await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.job", ReadJobCost, self._job_cost),
         ]
 
     async def stop_serving(self) -> None:
@@ -232,6 +240,25 @@ class ClusterStandIn:
             snapshot_generation=9,
             as_of=job.submitted_at,
         )
+
+    async def _costs(self, _subject: Subject, request: ReadCosts) -> CostPage:
+        """Rows in pages of two."""
+        self.cost_reads.append(request)
+        begin = int(request.cursor or 0)
+        if self.costs_fail_after is not None and begin // 2 >= self.costs_fail_after:
+            raise rpc_failure("unavailable", "the ledger does not answer")
+        shares = sum(row.micro_usd or 0 for row in self.costs if row.purpose == "job")
+        return CostPage(
+            rows=tuple(self.costs[begin : begin + 2]),
+            shares_micro_usd=shares,
+            overhead_micro_usd=sum(row.micro_usd or 0 for row in self.costs) - shares,
+            as_of=now(),
+            cursor=str(begin + 2) if begin + 2 < len(self.costs) else None,
+        )
+
+    async def _job_cost(self, _subject: Subject, request: ReadJobCost) -> JobCost:
+        self._visible(request.viewer, request.job_id)
+        return self.job_costs.get(request.job_id, JobCost(runs=0, micro_usd=0, as_of=now()))
 
     async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:
         if self.history_fails_after is not None and len(self.histories) >= self.history_fails_after:

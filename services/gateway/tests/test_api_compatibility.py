@@ -134,7 +134,7 @@ def raise_role(document: Document) -> None:
     ("change", "broken"),
     [
         (remove_route, GET),
-        (remove_field_of_answers, GET),
+        (remove_field_of_answers, LIST),
         (retype_field_of_answers, LIST),
         (require_field_of_requests, SUBMIT),
         (remove_parameter, LIST),

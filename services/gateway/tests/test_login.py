@@ -68,7 +68,7 @@ async def test_a_login_signs_in_this_browser_only(world: World) -> None:
     me = await read_profile(browser)
     assert (me["name"], me["uid"], me["email"], me["role"]) == ("ada", 20001, "ada@acme.example", "member")
     assert me["tenant"] == {"id": "acme", "name": "Acme"}
-    assert me["burn_rate_usd_per_hour"] is None  # no scaler serves here
+    assert me["burn_rate_usd_per_hour"] is None  # no ledger serves here
     assert me["pending_bill_usd"] is None
 
     assert (await get(await world.browser(), "/v1/users/me"))[0] == 401

@@ -17,10 +17,17 @@ from clusterra_gateway.agents.keys import AgentKeys
 from clusterra_gateway.audit import routes as audit
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
-from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, ScalerRequests, SlurmRequests
+from clusterra_gateway.bus.requests import (
+    EdgeRequests,
+    HistoryRequests,
+    LedgerRequests,
+    ScalerRequests,
+    SlurmRequests,
+)
 from clusterra_gateway.clusters import fleet_routes, management
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
+from clusterra_gateway.costs import routes as costs
 from clusterra_gateway.device_flow import routes as device_flow
 from clusterra_gateway.device_flow.flows import DeviceFlows
 from clusterra_gateway.device_flow.program_side import ProgramSide as DeviceProgramSide
@@ -109,6 +116,7 @@ def gateway_routes(
     edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
+    ledger = LedgerRequests(bus.client)
     authentication = Authentication(
         directory, sign_in.session_keys, settings.origins, Operators(settings.operators_file)
     )
@@ -145,7 +153,7 @@ def gateway_routes(
     template_records = TemplateRecords(directory, bus.registry)
     launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), bus.registry)
     return (
-        *identity.routes(access, login, Profiles(directory, scaler), api_tokens),
+        *identity.routes(access, login, Profiles(directory, ledger), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
         *device_flow.routes(access, flows, program_tokens, device),
         *loopback.routes(access, codes, program_tokens, settings.own_issuer),
@@ -159,7 +167,7 @@ def gateway_routes(
         *tenants.routes(access, directory, bus.registry, all_tenants, once),
         *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
         *fleet_routes.routes(access, archive, bus.client),
-        *jobs.routes(access, Jobs(slurm, submits, planned, bus.feed, launches)),
+        *jobs.routes(access, Jobs(slurm, submits, planned, ledger, bus.feed, launches)),
         *explanations.routes(access, Explanations(slurm, scaler, archive)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
@@ -172,6 +180,7 @@ def gateway_routes(
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
+        *costs.routes(access, ledger),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,

@@ -1,5 +1,6 @@
 """Answers what jobs and workers cost: rows of a report, a job's cost."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Iterable
@@ -68,23 +69,7 @@ class Reports:
             raise _invalid(f"the days must be in order, and at most {MAX_COST_DAYS}", "ask for fewer days at once")
         as_of, after = (now(), None) if request.cursor is None else _position(request.cursor)
         lines = await self._statements.lines(subject.ref, request.first, request.last, as_of)
-        visible = [line for line in lines if _visible(request, line)]
-        overall, shares = Sum(), Sum()
-        for line in visible:
-            overall.add(line)
-            if line.purpose == "job":
-                shares.add(line)
-        rows = [entry for entry in sorted(rows_of(visible, request.by).items()) if after is None or entry[0] > after]
-        page, more = rows[: request.limit], len(rows) > request.limit
-        return CostPage(
-            rows=tuple(row for _, row in page),
-            shares_micro_usd=shares.micro_usd or 0,
-            overhead_micro_usd=(overall.micro_usd or 0) - (shares.micro_usd or 0),
-            as_of=as_of,
-            stale=overall.stale,
-            unknown=overall.unknown,
-            cursor=_cursor(as_of, page[-1][0]) if more else None,
-        )
+        return await asyncio.to_thread(_page, request, lines, as_of, after)
 
     async def job(self, subject: Subject, request: ReadJobCost) -> JobCost:
         """What a job cost. Raises RpcFailed (`not_found`) for a job that the viewer may not see."""
@@ -108,6 +93,26 @@ class Reports:
             stale=total.stale,
             unknown=total.unknown or (bool(started) and total.micro_usd is None),
         )
+
+
+def _page(request: ReadCosts, lines: Iterable[Line], as_of: datetime, after: _Key | None) -> CostPage:
+    visible = [line for line in lines if _visible(request, line)]
+    overall, shares = Sum(), Sum()
+    for line in visible:
+        overall.add(line)
+        if line.purpose == "job":
+            shares.add(line)
+    rows = [entry for entry in sorted(rows_of(visible, request.by).items()) if after is None or entry[0] > after]
+    page, more = rows[: request.limit], len(rows) > request.limit
+    return CostPage(
+        rows=tuple(row for _, row in page),
+        shares_micro_usd=shares.micro_usd or 0,
+        overhead_micro_usd=(overall.micro_usd or 0) - (shares.micro_usd or 0),
+        as_of=as_of,
+        stale=overall.stale,
+        unknown=overall.unknown,
+        cursor=_cursor(as_of, page[-1][0]) if more else None,
+    )
 
 
 def rows_of(lines: Iterable[Line], by: tuple[CostDimension, ...]) -> dict[_Key, CostRow]:

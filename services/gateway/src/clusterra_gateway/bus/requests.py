@@ -8,6 +8,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, REPEAT_READ_SECONDS
+from clusterra_contracts.rpc.costs import CostPage, JobCost, ReadCosts, ReadJobCost
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
@@ -36,7 +37,10 @@ from clusterra_gateway.bus.repeated_reads import repeated
 OutputStream = Literal["stdout", "stderr"]
 
 USAGE_SECONDS = 1.0
-"""Timeout for usage. A profile is also useful without it."""
+"""Timeout for usage and for the cost of a job. A profile and a job are also useful without it."""
+
+COSTS_SECONDS = 20.0
+"""Timeout for a page of costs, for which the ledger may read a year."""
 
 HANDOVER_SECONDS = 2.0
 """How long a request to a cluster's Slurm waits for somebody who serves it. Nobody does for a moment while its binding
@@ -147,10 +151,27 @@ class ScalerRequests:
         subject = subjects.scaler(ref, "estimate")
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 
+
+class LedgerRequests:
+    """Requests to the ledger of costs."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
     async def usage(self, tenant: TenantRef, uid: int) -> Usage:
-        """What a person's running jobs cost now."""
+        """What a person's jobs cost now and this month."""
         request = ReadUsage(uid=uid)
         return await call(self._client, subjects.usage(tenant), request, Usage, timeout_seconds=USAGE_SECONDS)
+
+    async def costs(self, ref: ClusterRef, request: ReadCosts) -> CostPage:
+        """A page of what a cluster's jobs and workers cost."""
+        subject = subjects.ledger(ref, "costs")
+        return await call(self._client, subject, request, CostPage, timeout_seconds=COSTS_SECONDS)
+
+    async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobCost:
+        """What a job cost. A job that the viewer may not see is `not_found`."""
+        request = ReadJobCost(viewer=viewer, job_id=job_id)
+        return await call(self._client, subjects.ledger(ref, "job"), request, JobCost, timeout_seconds=USAGE_SECONDS)
 
 
 class HistoryRequests:

@@ -3,12 +3,14 @@
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
+from clusterra_contracts.rpc.usage import Usage
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import MemberKind
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.bus.requests import ScalerRequests
+from clusterra_gateway.bus.requests import LedgerRequests
+from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
 
@@ -20,6 +22,25 @@ class Workspace(ResponseBody):
 
     id: str
     name: str
+
+
+class Costs(ResponseBody):
+    """What the caller's jobs cost, over all clusters, exactly. Months are those of UTC."""
+
+    burn_rate_per_hour: Money | None
+    """What the running jobs cost per hour."""
+    pending_bill: Money | None
+    """What the running jobs cost so far."""
+    month_to_date: Money | None
+    """What all jobs cost since the month began."""
+    forecast: Money | None
+    """What the month will cost, if each of its remaining days costs as much as a day of the last seven."""
+    as_of: Moment | None
+    """Until when costs are counted; null for a tenant without clusters."""
+    stale: bool
+    """Whether the edge has not confirmed a price for 90 s. The last one counts."""
+    unknown: bool
+    """Whether the price of some worker is unknown. The amounts do not contain it."""
 
 
 class Profile(ResponseBody):
@@ -35,6 +56,9 @@ class Profile(ResponseBody):
     burn_rate_usd_per_hour: float | None
     pending_bill_usd: float | None
     running_jobs: int | None
+    as_of: Moment | None
+    """Until when the costs are counted."""
+    costs: Costs | None
     session_expires_at: Moment
     kind: MemberKind
 
@@ -42,16 +66,16 @@ class Profile(ResponseBody):
 class Profiles:
     """The handler of the profile."""
 
-    def __init__(self, directory: Directory, scaler: ScalerRequests) -> None:
+    def __init__(self, directory: Directory, ledger: LedgerRequests) -> None:
         self._directory = directory
-        self._scaler = scaler
+        self._ledger = ledger
 
     async def me(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the caller's profile, with the cost of their running jobs."""
         member = caller.member
         tenant = await self._directory.tenant(caller.tenant)
         try:
-            usage = await self._scaler.usage(caller.tenant, member.uid)
+            usage = await self._ledger.usage(caller.tenant, member.uid)
         except RpcFailed as failed:
             log.info("usage_unknown", tenant=member.tenant, reason=failed.error.detail)
             usage = None
@@ -67,7 +91,21 @@ class Profiles:
                 burn_rate_usd_per_hour=usage.burn_rate_usd_per_hour if usage else None,
                 pending_bill_usd=usage.pending_bill_usd if usage else None,
                 running_jobs=usage.running_jobs if usage else None,
+                as_of=usage.as_of if usage else None,
+                costs=_costs(usage) if usage else None,
                 session_expires_at=caller.expires_at,
                 kind=member.kind,
             )
         )
+
+
+def _costs(usage: Usage) -> Costs:
+    return Costs(
+        burn_rate_per_hour=money(usage.burn_rate_micro_usd_per_hour),
+        pending_bill=money(usage.pending_bill_micro_usd),
+        month_to_date=money(usage.month_to_date_micro_usd),
+        forecast=money(usage.forecast_micro_usd),
+        as_of=usage.as_of,
+        stale=usage.stale,
+        unknown=usage.unknown,
+    )

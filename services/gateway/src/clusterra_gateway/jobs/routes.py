@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import JobState
-from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Submitted
+from clusterra_contracts.rpc.slurm import JobPage, ListJobs, Submitted
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named, Route
@@ -20,6 +20,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
+from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
 from clusterra_gateway.jobs.submits import Submits
 
@@ -65,6 +66,7 @@ class Jobs:
         slurm: SlurmRequests,
         submits: Submits,
         estimates: Estimates,
+        ledger: LedgerRequests,
         feed: EventFeed,
         templates: TemplateJobs,
     ) -> None:
@@ -73,6 +75,7 @@ class Jobs:
         self._feed = feed
         self._submits = submits
         self._estimates = estimates
+        self._ledger = ledger
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Submits a job as the caller. Sent again with the same Idempotency-Key and body, it makes no second job.
@@ -136,8 +139,9 @@ class Jobs:
         )
 
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns one job."""
-        return json_response(await self._slurm.job(ref, caller.viewer, job_id(request)))
+        """Returns one job, with what it cost so far."""
+        job = await self._slurm.job(ref, caller.viewer, job_id(request))
+        return json_response(await with_cost(self._ledger, ref, caller.viewer, job))
 
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels a job, an array task, some tasks or a whole array."""
@@ -181,7 +185,9 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             result=JobPage,
             names=(Named(JOB, "/jobs/0/job_id"),),
         ),
-        ClusterRoute("jobs_get", "GET", JOB, jobs.get, access=access, scope="jobs:read", parameters=of_job, result=Job),
+        ClusterRoute(
+            "jobs_get", "GET", JOB, jobs.get, access=access, scope="jobs:read", parameters=of_job, result=JobWithCost
+        ),
         ClusterRoute(
             "jobs_cancel",
             "DELETE",

@@ -1,0 +1,53 @@
+"""A job with what it cost so far."""
+
+import structlog
+from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.rpc.costs import JobCost
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import LedgerRequests
+from clusterra_gateway.http.money import Money, money
+from clusterra_gateway.http.responses import ResponseBody
+
+log = structlog.get_logger()
+
+
+class Cost(ResponseBody):
+    """What a job cost, with all its runs, until `as_of`."""
+
+    total: Money | None
+    """Null while it is unknown. A job that has not started costs nothing."""
+    as_of: Moment
+    stale: bool
+    """Whether the edge had not confirmed the price for a part of the time."""
+    unknown: bool
+    """Whether no price is known for a part of the time. `total` does not contain it."""
+
+
+class JobWithCost(Job):
+    """A job as its owner sees it, with its cost."""
+
+    cost: Cost | None = None
+    """Null when the ledger does not answer."""
+
+
+async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job: Job) -> JobWithCost:
+    """Add the cost of a job, as far as the ledger knows it."""
+    try:
+        cost = _cost(job, await ledger.job(ref, viewer, job.job_id))
+    except RpcFailed as failed:
+        log.info("job_cost_unknown", job_id=job.job_id, reason=failed.error.detail)
+        cost = None
+    return JobWithCost.model_validate({**job.model_dump(), "cost": cost})
+
+
+def _cost(job: Job, told: JobCost) -> Cost:
+    # A job that runs already may be new to the ledger.
+    missing = told.runs == 0 and job.started_at is not None
+    return Cost(
+        total=None if missing else money(told.micro_usd),
+        as_of=told.as_of,
+        stale=told.stale,
+        unknown=told.unknown or missing,
+    )

@@ -1,0 +1,138 @@
+"""Costs over HTTP: exact amounts as strings, unknown ones as null, tables that are whole or break off."""
+
+import csv
+import io
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+from aiohttp import ClientPayloadError
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.costs import CostRow, JobCost
+from clusterra_gateway.costs.tables import FOCUS_COLUMNS
+from clusterra_gateway.http.money import decimal
+from gateway_world import World
+from hypothesis import given
+from hypothesis import strategies as st
+
+COSTS = "/v1/clusters/main/costs"
+
+
+def row(number: int, micro_usd: int | None, *, name: str = "align") -> CostRow:
+    return CostRow(
+        purpose="job",
+        day=date(2026, 11, 1),
+        user="ada",
+        uid=20001,
+        account="physics",
+        job_id=str(number),
+        name=name,
+        worker="xs-1",
+        shape="xs",
+        micro_usd=micro_usd,
+        seconds=1800,
+        unknown=micro_usd is None,
+    )
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_amounts_are_exact(micro_usd: int) -> None:
+    assert Decimal(decimal(micro_usd)) * 1_000_000 == micro_usd
+
+
+async def test_a_report_has_exact_amounts_and_unknown_ones_are_null(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    world.acme.costs[:] = [row(1, 1_250_000), row(2, None), CostRow(purpose="idle", micro_usd=7, seconds=60)]
+
+    async with boss.get(f"{COSTS}?from=2026-11-01&to=2026-12-01&by=day,job") as answer:
+        report = await answer.json()
+
+    assert answer.status == 200
+    assert [entry["cost"] for entry in report["rows"]] == [{"amount": "1.250000", "currency": "USD"}, None]
+    assert (report["bill"]["amount"], report["shares"]["amount"], report["overhead"]["amount"]) == (
+        "1.250007",
+        "1.250000",
+        "0.000007",
+    )
+    assert report["cursor"] == "2"
+    read = world.acme.cost_reads[-1]
+    assert (read.first, read.last, read.by) == (date(2026, 11, 1), date(2026, 11, 30), ("day", "job"))
+    assert read.viewer.admin
+
+
+async def test_without_days_the_report_is_of_this_month(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    async with ada.get(COSTS) as answer:
+        assert answer.status == 200
+
+    read = world.acme.cost_reads[-1]
+    assert (read.first.day, read.last, read.by) == (1, now().date(), ("job",))
+    assert read.viewer.only_uid is not None
+
+
+@pytest.mark.parametrize(
+    "query", ["from=2026-11-02&to=2026-11-02", "from=2024-01-01&to=2026-01-01", "from=20261101", "by=weather", "x=1"]
+)
+async def test_a_wrong_query_is_refused(world: World, query: str) -> None:
+    ada = await world.login("ada@acme.example")
+
+    async with ada.get(f"{COSTS}?{query}") as answer:
+        assert answer.status == 400
+
+    assert world.acme.cost_reads == []
+
+
+async def test_a_table_has_every_page_and_no_text_becomes_a_formula(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    world.acme.costs[:] = [row(number, number, name="=1+1") for number in range(1, 8)]
+
+    async with boss.get(COSTS, headers={"Accept": "text/csv"}) as answer:
+        table = list(csv.DictReader(io.StringIO(await answer.text(), newline="")))
+    async with boss.get(f"{COSTS}?format=focus") as answer:
+        focus = list(csv.DictReader(io.StringIO(await answer.text(), newline="")))
+
+    assert [line["job_id"] for line in table] == [str(number) for number in range(1, 8)]
+    assert sum(Decimal(line["cost"]) for line in table) == Decimal("0.000028")
+    assert {line["name"] for line in table} == {"'=1+1"}
+    assert tuple(focus[0]) == FOCUS_COLUMNS
+    assert sum(Decimal(line["BilledCost"]) for line in focus) == Decimal("0.000028")
+    assert (focus[0]["BillingPeriodEnd"], focus[0]["SubAccountId"]) == ("2026-12-01T00:00:00Z", "physics")
+    assert world.acme.cost_reads[-1].by == ("day", "job", "worker")
+
+
+async def test_a_table_that_breaks_off_is_not_taken_for_the_whole(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    world.acme.costs[:] = [row(number, number) for number in range(1, 8)]
+    world.acme.costs_fail_after = 2
+
+    async with boss.get(f"{COSTS}?format=csv") as answer:
+        with pytest.raises(ClientPayloadError):
+            await answer.read()
+
+
+async def test_another_tenant_has_no_such_costs(world: World) -> None:
+    chief = await world.login("chief@rival.example")
+
+    async with chief.get(COSTS) as answer:
+        assert answer.status == 404
+
+    assert world.acme.cost_reads == []
+
+
+async def test_a_job_has_its_cost_and_one_that_the_ledger_does_not_know_yet_is_unknown(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    for number in ("1", "2", "3"):
+        world.acme.add_job(number)
+    world.acme.jobs["3"] = world.acme.jobs["3"].model_copy(update={"started_at": now() - timedelta(minutes=1)})
+    world.acme.job_costs["1"] = JobCost(runs=2, micro_usd=72_500, as_of=now(), stale=True)
+
+    costs = []
+    for number in ("1", "2", "3"):
+        async with boss.get(f"/v1/clusters/main/jobs/{number}") as answer:
+            costs.append((await answer.json())["cost"])
+
+    assert costs[0]["total"] == {"amount": "0.072500", "currency": "USD"}
+    assert costs[0]["stale"]
+    assert costs[1]["total"]["amount"] == "0.000000"
+    assert (costs[2]["total"], costs[2]["unknown"]) == (None, True)

@@ -1,0 +1,160 @@
+"""The ledger on real Slurm: jobs and overhead are the bill, by arithmetic from the record of the workers."""
+
+import csv
+import io
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from clusterra_contracts.events import Event, JobFact, NodeFact, WorkerFact
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.services import CATALOGUE
+from clusterra_lab.stack.stack import Stack
+from clusterra_runtime import catalogue
+
+SCRIPT = "#!/bin/bash\nsleep 3\n"
+
+
+@dataclass(frozen=True)
+class WorkerRecord:
+    """What the archive has of a worker."""
+
+    shape: str
+    started_at: datetime
+    ended_at: datetime
+
+    def micro_usd(self, seconds: Fraction | None = None) -> Fraction:
+        """The price of its life, or of some of its seconds."""
+        price = Fraction(str(catalogue.load(CATALOGUE)[self.shape].usd_per_hour)) * 1_000_000
+        life = Fraction((self.ended_at - self.started_at).total_seconds())
+        return price * (life if seconds is None else seconds) / 3600
+
+
+async def get(user: User, path: str) -> Any:
+    async with user.session.get(f"/v1/clusters/{user.cluster}/{path}") as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+def micro(money: dict[str, str]) -> int:
+    whole, _, part = money["amount"].partition(".")
+    assert (len(part), money["currency"]) == (6, "USD")
+    return int(whole + part)
+
+
+async def workers_of(user: User) -> dict[str, WorkerRecord]:
+    found: dict[str, list[Event]] = {}
+    for event in await user.history("worker.*"):
+        if isinstance(event.data, WorkerFact):
+            found.setdefault(event.data.worker, []).append(event)
+    records = {}
+    for name, events in found.items():
+        first, last = (min(events, key=lambda each: each.time), max(events, key=lambda each: each.time))
+        assert isinstance(first.data, WorkerFact)
+        assert (first.kind, len(events)) == ("worker.started", 2)
+        records[name] = WorkerRecord(first.data.shape, first.time, last.time)
+    return records
+
+
+async def test_the_bill_of_real_jobs_by_hand(lab: Stack, ada: User, observer: Observer) -> None:
+    jobs = [
+        (await ada.submit(SCRIPT, {"name": f"bill-{n}", "minimum_cpus": n, "memory_per_cpu": 512})).job_id
+        for n in (1, 2)
+    ]
+    async with lab.user("grace@acme.example") as grace:
+        jobs.append((await grace.submit(SCRIPT, {"name": "bill-grace", "memory_per_cpu": 512})).job_id)
+        for job in jobs:
+            await until(lambda: (job, "job.completed") in observer.job_events, seconds=180, what=f"the end of {job}")  # noqa: B023
+        await until(lambda: observer.workers == {}, seconds=120, what="the end of the workers")
+
+        async def told() -> bool:
+            events = await ada.history("worker.*")
+            return sum(event.kind == "worker.started" for event in events) * 2 == sum(
+                isinstance(event.data, WorkerFact) for event in events
+            )
+
+        await until(told, seconds=30, what="the events of the workers' ends")
+        workers = await workers_of(ada)
+        expected = sum((worker.micro_usd() for worker in workers.values()), Fraction(0))
+
+        async def counted() -> Any:
+            report = await get(ada, "costs?by=worker&limit=1000")
+            by_worker = {row["worker"] for row in report["rows"]}
+            whole = abs(micro(report["bill"]) - expected) <= len(workers)
+            return report if by_worker == set(workers) and whole else None
+
+        report = await until(counted, seconds=60, what="the whole bill")
+        own = await get(grace, "costs?by=user,job")
+        theirs = await get(grace, f"jobs/{jobs[2]}")
+        assert micro(own["bill"]) == micro(theirs["cost"]["total"]) > 0
+        assert micro(own["overhead"]) == 0
+        assert {row["user"] for row in own["rows"]} == {grace.profile.name}
+
+    sizes = {
+        event.data.node: event.data.size
+        for event in await ada.history("node.registered")
+        if isinstance(event.data, NodeFact)
+    }
+    for job in jobs:
+        fact = observer.job_events[job, "job.completed"].data
+        running = observer.job_events[job, "job.running"].data
+        assert isinstance(fact, JobFact)
+        assert isinstance(running, JobFact)
+        assert fact.started_at is not None
+        assert fact.ended_at is not None
+        (node,) = fact.nodes
+        size = sizes[node]
+        assert size is not None
+        share = max(
+            Fraction(running.cpus or 0, size.cpus), Fraction(running.memory_mib or 0, size.memory_mib), Fraction(0)
+        )
+        seconds = Fraction((fact.ended_at - fact.started_at).total_seconds())
+        cost = (await get(ada, f"jobs/{job}"))["cost"]
+        # Slurm's times are whole seconds, so a job may seem to start before its worker.
+        assert abs(micro(cost["total"]) - workers[node].micro_usd(seconds) * share) <= workers[node].micro_usd(
+            Fraction(2)
+        )
+        assert not cost["unknown"]
+        assert not cost["stale"]
+    assert micro(report["shares"]) + micro(report["overhead"]) == micro(report["bill"])
+    assert sum(micro(row["cost"]) for row in report["rows"]) == micro(report["bill"])
+
+
+async def test_the_costs_as_tables_have_the_same_sum(ada: User) -> None:
+    report = await get(ada, "costs?by=worker&limit=1000")
+    bill = micro(report["bill"])
+
+    tables = []
+    for query, headers in (("format=csv", {}), ("format=focus", {}), ("", {"Accept": "text/csv"})):
+        async with ada.session.get(f"/v1/clusters/{ada.cluster}/costs?{query}", headers=headers) as answer:
+            assert (answer.status, answer.content_type) == (200, "text/csv")
+            tables.append(list(csv.DictReader(io.StringIO(await answer.text(), newline=""))))
+
+    assert {"BilledCost", "ChargePeriodStart", "ResourceId", "BillingCurrency"} <= tables[1][0].keys()
+    sums = [
+        sum(Fraction(row["BilledCost" if "BilledCost" in row else "cost"]) for row in table) * 1_000_000
+        for table in tables
+    ]
+    assert sums == [bill] * 3
+
+
+async def test_the_profile_says_what_running_jobs_cost(ada: User, observer: Observer) -> None:
+    job = await ada.submit("#!/bin/bash\nsleep 60\n", {"name": "burning", "memory_per_cpu": 512})
+    await until(lambda: (job.job_id, "job.running") in observer.job_events, seconds=120, what="the job's start")
+
+    async def burning() -> Any:
+        async with ada.session.get("/v1/users/me") as answer:
+            profile = await answer.json()
+        return profile if profile["burn_rate_usd_per_hour"] else None
+
+    profile = await until(burning, seconds=60, what="a burn rate")
+    await ada.cancel(job.job_id)
+
+    assert profile["running_jobs"] == 1
+    assert micro(profile["costs"]["burn_rate_per_hour"]) == round(profile["burn_rate_usd_per_hour"] * 1_000_000)
+    assert micro(profile["costs"]["month_to_date"]) >= micro(profile["costs"]["pending_bill"])
+    assert profile["as_of"] == profile["costs"]["as_of"]
+    await until(lambda: (job.job_id, "job.cancelled") in observer.job_events, seconds=60, what="the job's end")
