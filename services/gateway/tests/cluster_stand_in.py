@@ -45,10 +45,13 @@ class ClusterStandIn:
     lists: list[ListJobs] = field(default_factory=list)
     reads: list[ReadLog] = field(default_factory=list)
     prepared: list[Prepare] = field(default_factory=list)
+    time_limit_seconds: float | None = None
+    """Of every job that is prepared."""
     explained: list[ExplainJob] = field(default_factory=list)
     unexplained: ErrorKind | None = None
     """Answers every `why` with this error."""
     cancelled: list[str] = field(default_factory=list)
+    cancellers: list[Viewer] = field(default_factory=list)
     changes: list[ChangeJob] = field(default_factory=list)
     change_error: ErrorKind | None = None
     """Answers every change with this error."""
@@ -62,6 +65,8 @@ class ClusterStandIn:
     job_costs: dict[str, JobCost] = field(default_factory=dict)
     history_fails_after: int | None = None
     """The number of pages of the archive that are answered before it fails."""
+    refuse_submits: ErrorKind | None = None
+    """Answers every submit, but no other check of a submission, with this error."""
     submit_error: ErrorKind | None = None
     """Answers every submit with this error."""
     lose_replies: int = 0
@@ -125,6 +130,8 @@ class ClusterStandIn:
 
     async def _submit(self, _subject: Subject, submit: Submit) -> Submitted:
         self.submits.append(submit)
+        if self.refuse_submits is not None:
+            raise rpc_failure(self.refuse_submits, "refused as the test wants it")
         if self.hold is not None:
             await self.hold.wait()
         if self.submit_error is not None:
@@ -153,6 +160,7 @@ class ClusterStandIn:
             uid=request.user.uid,
             reason="Resources",
             first_submitted_at=now(),
+            time_limit_seconds=self.time_limit_seconds,
         )
         return Prepared(job=job, tasks=10, warnings=("line 2 of the script: no effect",))
 
@@ -174,12 +182,18 @@ class ClusterStandIn:
 
     async def _list(self, _subject: Subject, request: ListJobs) -> JobPage:
         self.lists.append(request)
-        found = tuple(job for job in self.jobs.values() if request.viewer.sees(job.uid))
+        found = tuple(
+            job
+            for job in self.jobs.values()
+            if request.viewer.sees(job.uid) and (request.states is None or job.state in request.states)
+        )
         return JobPage(jobs=found, total=len(found))
 
     async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
         job = self._changeable(request.viewer, request.job_id)
         self.cancelled.append(job.job_id)
+        self.cancellers.append(request.viewer)
+        self.set_state(job.job_id, "CANCELLED")
         return Done()
 
     async def _change(self, _subject: Subject, request: ChangeJob) -> Done:

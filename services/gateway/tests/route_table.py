@@ -39,6 +39,8 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "launchable_id": "shell",
         "number": "1",
         "schedule_id": "0" * 16,
+        "scope": "user",
+        "scope_name": "ada",
     }
     return route.path.format(
         cluster_id=cluster,

@@ -25,7 +25,7 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
@@ -33,6 +33,8 @@ from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.quotas.reservations import Reservations
+from clusterra_gateway.quotas.sweep import WAKING, QuotaSweep
 from clusterra_gateway.routes import SignIn, gateway_routes
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
@@ -96,12 +98,16 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("kept events", KeptEvents(store, client, registry).run)
         service.background("record levels", levels.watch)
         runs = RunRecords(store)
-        run_work = RunWork(runs, directory, SlurmRequests(client), IdempotencyKeys(store))
+        slurm = SlurmRequests(client)
+        run_work = RunWork(runs, directory, slurm, IdempotencyKeys(store))
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
-        ticking = Ticking(directory, Preparations(library), SlurmRequests(client), RunStarts(runs, run_work))
+        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work))
         service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
+        quotas = QuotaSweep(Reservations(store), slurm, LedgerRequests(client), registry)
+        feed.observe(WAKING, quotas.on_event)
+        service.background("quotas", quotas.run)
         deletions = Deletions(directory, registry)
         removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))

@@ -74,6 +74,9 @@ from clusterra_gateway.oauth.grants import ProgramTokens
 from clusterra_gateway.oauth.server_metadata import ServerDescription
 from clusterra_gateway.oauth.token_endpoint import TokenEndpoint
 from clusterra_gateway.output import routes as output
+from clusterra_gateway.quotas import routes as quotas
+from clusterra_gateway.quotas.admission import Admission
+from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
@@ -134,7 +137,8 @@ def gateway_routes(
         revocations,
     )
     keys = IdempotencyKeys(directory.store)
-    submits = Submits(slurm, keys)
+    reservations = Reservations(directory.store)
+    submits = Submits(slurm, keys, Admission(reservations, slurm, bus.registry))
     run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
@@ -181,6 +185,7 @@ def gateway_routes(
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *costs.routes(access, ledger),
+        *quotas.routes(access, directory, reservations),
         *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,

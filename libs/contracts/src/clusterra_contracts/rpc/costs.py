@@ -90,6 +90,8 @@ class JobCost(Wire):
 
     runs: int
     """How many runs the ledger knows; 0 for a job that has not started."""
+    open_runs: int = 0
+    """How many of them the ledger knows no end of."""
     micro_usd: int | None
     as_of: Moment
     stale: bool = False

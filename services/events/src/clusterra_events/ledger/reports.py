@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_events.ledger.account import Line
-from clusterra_events.ledger.journal import Journal
+from clusterra_events.ledger.journal import JobRun, Journal
 from clusterra_events.ledger.statements import Statements, utc_day
 
 _FIELDS: dict[CostDimension, tuple[str, ...]] = {
@@ -88,6 +88,7 @@ class Reports:
                     total.add(line)
         return JobCost(
             runs=len(started),
+            open_runs=_open_runs(started),
             micro_usd=0 if not started else total.micro_usd,
             as_of=as_of,
             stale=total.stale,
@@ -136,6 +137,12 @@ def rows_of(lines: Iterable[Line], by: tuple[CostDimension, ...]) -> dict[_Key, 
         )
         for key, (values, total) in sums.items()
     }
+
+
+def _open_runs(runs: Sequence[JobRun]) -> int:
+    """The runs without an end. Only the last run of a job or task can be one: earlier ones ended with the requeue."""
+    last = {run.job_id: run for run in runs}
+    return sum(run.ended_at is None for run in last.values())
 
 
 def _visible(request: ReadCosts, line: Line) -> bool:

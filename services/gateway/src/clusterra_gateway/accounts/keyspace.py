@@ -25,6 +25,9 @@
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
 | `file-event#<tenant>.<cluster>` | `<id>` | the event of a change of files, for two days |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
+| `quotas#<tenant>` | `<kind>#<name>` | a quota of a user, an account or the tenant |
+| `quota-use#<tenant>` | `<month>#<kind>#<name>` | how much of it is used or reserved |
+| `reservations#<tenant>.<cluster>` | `<reservation>` | the projected cost of a job that has not ended |
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
@@ -213,3 +216,28 @@ def agent_key_owner_key(key_hash: str) -> Key:
 def file_event_key(ref: ClusterRef, version: str) -> Key:
     """Key of the event of a change of files in a cluster's bucket."""
     return Key(f"file-event#{ref.key}", version)
+
+
+def quotas_partition(tenant: str) -> str:
+    """The quotas of a tenant."""
+    return f"quotas#{tenant}"
+
+
+def quota_key(tenant: str, scope: str) -> Key:
+    """Key of a quota; `scope` is `<kind>#<name>`."""
+    return Key(quotas_partition(tenant), scope)
+
+
+def quota_use_key(tenant: str, month: str, scope: str) -> Key:
+    """Key of what is used of a quota in a month."""
+    return Key(f"quota-use#{tenant}", f"{month}#{scope}")
+
+
+def reservations_partition(ref: ClusterRef) -> str:
+    """The reservations for jobs of a cluster that have not ended."""
+    return f"reservations#{ref.key}"
+
+
+def reservation_key(ref: ClusterRef, reservation_id: str) -> Key:
+    """Key of a reservation."""
+    return Key(reservations_partition(ref), reservation_id)

@@ -8,7 +8,7 @@ from aiohttp import web
 ORIGINS = web.AppKey("origins", frozenset[str])
 """The other origins whose pages may read answers. Never all: the answers are somebody's own."""
 PREFLIGHT_SECONDS = 600
-METHODS = "GET, HEAD, POST, PATCH, DELETE"
+METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, Range, X-Request-Id"
 READABLE_HEADERS = (
     "Accept-Ranges, Content-Range, ETag, Event-Position, Idempotent-Replayed, Location, RateLimit-Limit,"

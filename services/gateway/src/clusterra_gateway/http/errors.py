@@ -94,6 +94,10 @@ class Rejected(RequestError):
     """Slurm understood the request and rejected it."""
 
 
+class QuotaExceeded(RequestError):
+    """The projected cost of the job does not fit into what is left of a quota."""
+
+
 class TooManyRequests(RequestError):
     """The caller sends requests faster than allowed."""
 

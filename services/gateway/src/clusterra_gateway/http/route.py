@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from clusterra_gateway.http.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-type Method = Literal["GET", "POST", "PATCH", "DELETE"]
+type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True)

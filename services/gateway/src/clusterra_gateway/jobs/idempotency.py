@@ -7,10 +7,11 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.store.condition import Absent, Missing, VersionIs, compare
 from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
 
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
 from clusterra_gateway.jobs.claim import Claim
+from clusterra_gateway.quotas.reservations import Hold
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,29 @@ class IdempotencyKeys:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def claim(self, key: ScopedKey, request: str, at: float) -> tuple[StoredClaim, bool]:
-        """Claim a key. Returns its claim, and whether it is a new one."""
+    async def claim(
+        self, key: ScopedKey, request: str, at: float, hold: Hold | None = None
+    ) -> tuple[StoredClaim, bool]:
+        """Claim a key, and with it make the reservation of its job. Returns its claim, and whether it is a new one.
+
+        Raises QuotaExceeded: then nothing is claimed.
+        """
         owner = uuid.uuid4().hex
         mine = Claim.first(request, owner, at)
         put = Put(IDEMPOTENCY, key.item, _attributes(mine), Absent(), _expiry(at))
         try:
+            if hold is not None:
+                await self._store.transact([put, *hold.writes()], token=owner)
+                return StoredClaim(mine, put.version), True
             return _stored(await self._store.write(put)), True
+        except TransactionCancelled as cancelled:
+            assert hold is not None  # noqa: S101 - only its transaction is cancelled
+            first, *others = cancelled.reasons
+            if first is None:
+                raise hold.refusal(others) from cancelled
+            if first.current is None:
+                return await self.claim(key, request, at, hold)
+            return _stored(first.current), False
         except ConditionFailed as taken:
             if taken.current is None:
                 return await self.claim(key, request, at)  # the key expired in the meantime

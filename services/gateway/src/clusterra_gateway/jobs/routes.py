@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import JobState
-from clusterra_contracts.rpc.slurm import JobPage, ListJobs, Submitted
+from clusterra_contracts.rpc.slurm import JobPage, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from pydantic import BeforeValidator, Field
 
@@ -22,7 +22,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
-from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.jobs.submits import SubmittedJob, Submits
 
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
@@ -169,7 +169,7 @@ def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
             parameters=(*of_cluster, IDEMPOTENCY_KEY),
             query=SubmitQuery,
             body=AnySubmission,
-            result=Submitted,
+            result=SubmittedJob,
             names=(Named(JOB, "/job_id"),),
             dry_result=JobEstimate,
         ),

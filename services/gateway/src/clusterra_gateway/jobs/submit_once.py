@@ -18,6 +18,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
 from clusterra_gateway.jobs.claim import Claim
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey, StoredClaim
+from clusterra_gateway.quotas.reservations import Hold, Reservations
 
 log = structlog.get_logger()
 
@@ -30,21 +31,37 @@ _ASK_AGAIN = "ask again with the same key and the same body, after the seconds i
 class SubmitOnce:
     """Submits by the rules of `Claim`. The proxy gets the claim with each submit, and respects it."""
 
-    def __init__(self, keys: IdempotencyKeys, send: Send, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        keys: IdempotencyKeys,
+        send: Send,
+        clock: Callable[[], float] = time.time,
+        reservations: Reservations | None = None,
+    ) -> None:
+        """`reservations` is needed for submits with a hold."""
         self._keys = keys
+        self._reservations = reservations
         self._send = send
         self._clock = clock
         self._looks: dict[ScopedKey, asyncio.Task[Submitted]] = {}
 
-    async def submit(self, key: ScopedKey, message: Submit, request: str) -> Submitted:
+    async def submit(self, key: ScopedKey, message: Submit, request: str, hold: Hold | None = None) -> Submitted:
         """Submit, or return the answer of an earlier submit. `request` is the hash of the client's request.
 
-        Raises KeyReused, InFlight, OutcomeUnknown, RpcFailed, StoreUnavailable.
+        With a hold, its reservation is made together with the first claim, and released with the claim.
+
+        Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, RpcFailed, StoreUnavailable.
         """
+        submitted = await self._submit(key, message, request, hold)
+        if hold is not None and self._reservations is not None:
+            await self._note(self._reservations.book(hold, submitted.job_id))
+        return submitted
+
+    async def _submit(self, key: ScopedKey, message: Submit, request: str, hold: Hold | None) -> Submitted:
         at = self._clock()
-        found, is_new = await self._keys.claim(key, request, at)
+        found, is_new = await self._keys.claim(key, request, at, hold)
         if is_new:
-            return await self._attempt(key, message, found, before=None)
+            return await self._first_attempt(key, message, found, hold)
         match found.claim.step(request, at):
             case "reused":
                 raise KeyReused(
@@ -63,6 +80,15 @@ class SubmitOnce:
                 if mine is None:
                     raise _not_answered(found.claim.again("", at), at)
                 return await self._attempt(key, message, mine, before=found.claim)
+
+    async def _first_attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, hold: Hold | None) -> Submitted:
+        try:
+            return await self._attempt(key, message, mine, before=None)
+        except RpcFailed:
+            # It certainly made no job, or the error would be another one.
+            if hold is not None and self._reservations is not None:
+                await self._note(self._reservations.settle(hold.reservation, 0))
+            raise
 
     async def _attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, *, before: Claim | None) -> Submitted:
         """Submit under one's own claim. `before` is the claim of the attempts before, if there were any."""

@@ -3,6 +3,7 @@
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -12,23 +13,32 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
+from clusterra_gateway.quotas.admission import Admission, QuotaLeft, over_limit
+from clusterra_gateway.quotas.reservations import Hold
 
 log = structlog.get_logger()
+
+
+class SubmittedJob(Submitted):
+    """Slurm accepted the job. `quotas` has what is left of each quota that counts it."""
+
+    quotas: tuple[QuotaLeft, ...] = ()
 
 
 class Submits:
     """The submits of this gateway, in whatever form a request has them."""
 
-    def __init__(self, slurm: SlurmRequests, idempotency: IdempotencyKeys) -> None:
+    def __init__(self, slurm: SlurmRequests, idempotency: IdempotencyKeys, admission: Admission) -> None:
         self._slurm = slurm
-        self._submit_once = SubmitOnce(idempotency, slurm.submit)
+        self._admission = admission
+        self._submit_once = SubmitOnce(idempotency, slurm.submit, reservations=admission.reservations)
 
     async def submit(
         self, request: web.Request, caller: Caller, ref: ClusterRef, submission: Submission, *, digest: str = ""
-    ) -> Submitted:
-        """Submit as the caller. Raises KeyReused, InFlight, OutcomeUnknown, RpcFailed, StoreUnavailable.
+    ) -> SubmittedJob:
+        """Submit as the caller. `digest` identifies the request where it is not the submission itself.
 
-        `digest` identifies the request where it is not the submission itself.
+        Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, InvalidRequest, RpcFailed, StoreUnavailable.
         """
         key = idempotency_key(request)
         message = Submit(
@@ -38,15 +48,33 @@ class Submits:
             job=submission.job,
             idempotency_key=key,
         )
+        prepare = Prepare(user=message.user, script=message.script, job=message.job)
         if key is None:
-            submitted = await self._submit_without_key(ref, message)
+            hold = await self._admission.hold(caller.member, ref, prepare, None)
+            submitted = await self._submit_without_key(ref, message, hold)
         else:
             scoped_key = ScopedKey(ref, caller.member.id, key)
-            submitted = await self._submit_once.submit(scoped_key, message, digest or submission.digest())
+            hold = await self._admission.hold(caller.member, ref, prepare, scoped_key.item.pk)
+            submitted = await self._submit_once.submit(scoped_key, message, digest or submission.digest(), hold)
+        left = () if hold is None else await self._admission.left(hold)
         log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
+        warnings = (*submitted.warnings, *over_limit(left))
+        return SubmittedJob.model_validate({**submitted.model_dump(), "warnings": warnings, "quotas": left})
+
+    async def _submit_without_key(self, ref: ClusterRef, message: Submit, hold: Hold | None) -> Submitted:
+        if hold is None:
+            return await self._submit_plainly(ref, message)
+        reservations = self._admission.reservations
+        await reservations.make(hold)
+        try:
+            submitted = await self._submit_plainly(ref, message)
+        except RpcFailed:
+            await reservations.settle(hold.reservation, 0)
+            raise
+        await reservations.book(hold, submitted.job_id)
         return submitted
 
-    async def _submit_without_key(self, ref: ClusterRef, message: Submit) -> Submitted:
+    async def _submit_plainly(self, ref: ClusterRef, message: Submit) -> Submitted:
         try:
             return await self._slurm.submit(ref, message)
         except RpcFailed as failed:

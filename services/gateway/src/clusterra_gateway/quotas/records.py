@@ -1,0 +1,61 @@
+"""Quotas, what is used of them, and reservations, as models of items of the accounts table."""
+
+from typing import Annotated, Literal
+
+from clusterra_contracts.identity import Id, Moment
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from clusterra_gateway.accounts.records import Record
+
+Mode = Literal["warn", "block", "block_and_kill"]
+"""What happens beyond the ceiling. `warn`: the answer of a submit warns. `block`: a submit is refused.
+`block_and_kill`: running and waiting jobs are cancelled, too, the newest first."""
+
+ScopeKind = Literal["user", "account", "tenant"]
+
+MAX_MICRO_USD = 10**15
+"""A billion US dollars."""
+
+
+class QuotaScope(BaseModel):
+    """Whose jobs a quota is for: a user or an account of Slurm by its name, or all of the tenant."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: ScopeKind
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+    def __str__(self) -> str:
+        return f"{self.kind}#{self.name}"
+
+
+class Quota(Record):
+    """A limit on the cost of a month (UTC)."""
+
+    scope: QuotaScope
+    limit_micro_usd: Annotated[int, Field(ge=0, le=MAX_MICRO_USD)]
+    mode: Mode
+    buffer_percent: Annotated[int, Field(ge=0, le=1000)]
+    set_by: str
+    set_at: Moment
+
+    @property
+    def ceiling_micro_usd(self) -> int:
+        """The limit with its buffer: up to here, jobs are accepted."""
+        return self.limit_micro_usd * (100 + self.buffer_percent) // 100
+
+
+class Reservation(Record):
+    """The projected cost of a job, which counts as used until the job has ended and its real cost is known."""
+
+    id: str
+    tenant: Id
+    cluster: Id
+    month: str
+    """The month that it counts in, such as `2026-11`: the one of the submit."""
+    scopes: tuple[QuotaScope, ...]
+    micro_usd: int
+    user: str
+    made_at: Moment
+    job_id: str = ""
+    """Empty until the answer of Slurm is known."""

@@ -1,0 +1,155 @@
+"""Reserves the projected cost of jobs, all or nothing, and settles it when a job has ended.
+
+What is used of a quota is one number: the real costs of jobs that have ended, and the projected costs of the others.
+Each change of it is in the transaction with the reservation that causes it, so nothing is reserved or released twice.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, compare
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
+
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    quota_use_key,
+    quotas_partition,
+    reservation_key,
+    reservations_partition,
+)
+from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.http.money import decimal
+from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
+
+log = structlog.get_logger()
+
+MAX_QUOTAS = 1000
+"""The most quotas of one tenant."""
+USE_SECONDS = 400 * 86_400
+RESERVATION_SECONDS = 60 * 86_400
+"""After this time a reservation of a job that nobody settles expires."""
+COMMITTED = "committed"
+"""The attribute with what is used or reserved, in micro-USD."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A reservation that is to be made, and the quotas that it counts in."""
+
+    reservation: Reservation
+    quotas: tuple[Quota, ...]
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def ref(self) -> ClusterRef:
+        """The cluster of its job."""
+        return ClusterRef(tenant=self.reservation.tenant, cluster=self.reservation.cluster)
+
+    def writes(self, *, force: bool = False) -> list[Write]:
+        """The writes that make the reservation: it first, then one for each quota. `force`: whatever is left."""
+        expires_at = int(self.reservation.made_at.timestamp())
+        kept = Put(
+            ACCOUNTS,
+            reservation_key(self.ref, self.reservation.id),
+            self.reservation.attributes(),
+            Absent(),
+            expires_at + RESERVATION_SECONDS,
+        )
+        return [kept, *(self._use(quota, expires_at + USE_SECONDS, force=force) for quota in self.quotas)]
+
+    def refusal(self, failed: Sequence[ConditionFailed | None]) -> QuotaExceeded:
+        """The error for writes of `writes` whose conditions failed."""
+        (quota, found) = next(
+            (quota, each) for quota, each in zip(self.quotas, failed[1:], strict=True) if each is not None
+        )
+        left = max(0, quota.ceiling_micro_usd - _committed(found.current))
+        return QuotaExceeded(
+            f"the job may cost {decimal(self.reservation.micro_usd)} USD, and {decimal(left)} USD are left of the quota"
+            f" of the {quota.scope.kind} {quota.scope.name} for {self.reservation.month}",
+            hint="wait until jobs end, ask for less time or fewer resources, or ask an admin for a higher quota",
+        )
+
+    def _use(self, quota: Quota, expires_at: int, *, force: bool) -> Update:
+        amount = self.reservation.micro_usd
+        fits: Condition | None = None
+        if quota.mode != "warn" and not force:
+            left = quota.ceiling_micro_usd - amount
+            fits = compare(COMMITTED, "<=", left)
+            if left >= 0:
+                fits = Missing(COMMITTED) | fits
+        key = quota_use_key(self.reservation.tenant, self.reservation.month, str(quota.scope))
+        return Update(ACCOUNTS, key, add={COMMITTED: amount}, condition=fits, expires_at=expires_at)
+
+
+class Reservations:
+    """The reservations of all clusters. All methods raise StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def quotas(self, tenant: str) -> tuple[Quota, ...]:
+        """All quotas of a tenant."""
+        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
+        return tuple(Quota.of(item) for item in page.items)
+
+    async def used(self, tenant: str, month: str, scope: QuotaScope) -> int:
+        """What is used or reserved of a quota."""
+        return _committed(await self._store.get(ACCOUNTS, quota_use_key(tenant, month, str(scope))))
+
+    async def make(self, hold: Hold, *, force: bool = False) -> None:
+        """Reserve, if it is not reserved yet. Raises QuotaExceeded."""
+        try:
+            await self._store.transact(hold.writes(force=force), token=uuid.uuid4().hex)
+        except TransactionCancelled as cancelled:
+            if cancelled.reasons[0] is None:
+                raise hold.refusal(cancelled.reasons) from cancelled
+
+    async def book(self, hold: Hold, job_id: str) -> None:
+        """Note which job the reservation is for."""
+        try:
+            await self._store.write(
+                Update(
+                    ACCOUNTS,
+                    reservation_key(hold.ref, hold.reservation.id),
+                    set={"job_id": job_id},
+                    condition=Present(),
+                )
+            )
+        except ConditionFailed:
+            log.info("reservation_gone", job_id=job_id)
+
+    async def settle(self, reservation: Reservation, micro_usd: int) -> None:
+        """Replace what is reserved by the real cost. 0 releases it. Once it is settled, nothing happens."""
+        ref = ClusterRef(tenant=reservation.tenant, cluster=reservation.cluster)
+        difference = micro_usd - reservation.micro_usd
+        writes: list[Write] = [Delete(ACCOUNTS, reservation_key(ref, reservation.id), Present())]
+        writes += [
+            Update(
+                ACCOUNTS, quota_use_key(reservation.tenant, reservation.month, str(scope)), add={COMMITTED: difference}
+            )
+            for scope in reservation.scopes
+        ]
+        try:
+            await self._store.transact(writes, token=uuid.uuid4().hex)
+        except TransactionCancelled:
+            log.info("reservation_settled_before", reservation=reservation.id)
+
+    async def of_cluster(self, ref: ClusterRef, most: int) -> tuple[Reservation, ...]:
+        """The reservations for jobs of a cluster that have not been settled."""
+        page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
+        return tuple(Reservation.of(item) for item in page.items)
+
+
+def month_of(at: datetime) -> str:
+    """The month that a job which is submitted at this moment counts in."""
+    return f"{at:%Y-%m}"
+
+
+def _committed(item: Item | None) -> int:
+    value = 0 if item is None else item.attributes.get(COMMITTED, 0)
+    return value if isinstance(value, int) else 0

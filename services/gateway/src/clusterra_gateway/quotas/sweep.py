@@ -1,0 +1,244 @@
+"""Settles reservations of jobs that have ended, reserves for jobs that came past the gateway, cancels what is over.
+
+Every gateway does so, in any order: each step is one transaction that happens once.
+"""
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.events import JOB_ENDS, Event
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
+from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
+
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 5.0
+NO_QUOTA_SECONDS = 15.0
+"""How long a tenant without quotas and reservations is not looked at. So a tenant's first quota holds for jobs that do
+not come through the gateway after this time at the latest; those that still wait or run then are counted, too."""
+UNANSWERED_SECONDS = 900.0
+"""After this time a submit without an answer has no job, or one that is found as any other."""
+ANSWER_SECONDS = 60.0
+"""For so long after a submit, the jobs of its user may be the one that it makes."""
+LEDGER_SECONDS = 600.0
+"""How long the ledger may take to learn of a job's end. Then the projected cost stays."""
+CANCEL_SECONDS = 120.0
+"""How long a cancelled job is remembered. One that still runs then is cancelled again."""
+MAX_RESERVATIONS = 5000
+MAX_JOBS = 5000
+PAGE_JOBS = 1000
+ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
+ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
+"""Who cancels: the name stands in the job's history."""
+WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
+
+
+class QuotaSweep:
+    """Looks at each cluster of a tenant with quotas every few seconds, and at once when a job is submitted or ends."""
+
+    def __init__(
+        self, reservations: Reservations, slurm: SlurmRequests, ledger: LedgerRequests, registry: Registry
+    ) -> None:
+        self._reservations = reservations
+        self._slurm = slurm
+        self._ledger = ledger
+        self._registry = registry
+        self._skip_until: dict[str, float] = {}
+        self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
+        """The jobs that were cancelled of late, and when."""
+        self._woken = asyncio.Event()
+
+    def on_event(self, ref: ClusterRef, _event: Event) -> None:
+        """Look soon."""
+        if time.monotonic() >= self._skip_until.get(ref.tenant, 0.0):
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(INTERVAL_SECONDS * random.uniform(0.8, 1.2)):  # noqa: S311
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            self._woken.clear()
+            for ref, binding in tuple(self._registry.clusters.items()):
+                if time.monotonic() < self._skip_until.get(ref.tenant, 0.0):
+                    continue
+                try:
+                    await self.sweep(ref, binding)
+                except (StoreError, RpcFailed) as error:
+                    log.warning("quotas_not_swept", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+
+    async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
+        """Look at one cluster once. Raises StoreError, RpcFailed."""
+        quotas = await self._reservations.quotas(ref.tenant)
+        if not quotas and not await self._reservations.of_cluster(ref, 1):
+            self._skip_until[ref.tenant] = time.monotonic() + NO_QUOTA_SECONDS
+            return
+        recent = time.monotonic() - CANCEL_SECONDS
+        self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
+        # The jobs come first: one that is booked meanwhile is then among the reservations.
+        active = await self._active(ref)
+        held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        for reservation in held:
+            await self._settle(ref, reservation, active)
+        await self._reserve_others(ref, binding, quotas, active, held)
+        for quota in quotas:
+            if quota.mode == "block_and_kill":
+                await self._kill(ref, quota, held, active)
+
+    async def _active(self, ref: ClusterRef) -> dict[JobId, Job]:
+        """The jobs that wait or run, and one task of each such array, by the id of the submit."""
+        found: dict[JobId, Job] = {}
+        cursor = None
+        while len(found) < MAX_JOBS:
+            page = await self._slurm.jobs(
+                ref, ListJobs(viewer=ACTOR, states=ACTIVE, sort="submitted", limit=PAGE_JOBS, cursor=cursor)
+            )
+            for job in page.jobs:
+                found.setdefault(job.job_id.partition("_")[0], job)
+            if (cursor := page.cursor) is None:
+                break
+        return found
+
+    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: dict[JobId, Job]) -> None:
+        if not reservation.job_id:
+            if now() - reservation.made_at > timedelta(seconds=UNANSWERED_SECONDS):
+                await self._reservations.settle(reservation, 0)
+            return
+        if reservation.job_id in active:
+            return
+        cost = await self._final_cost(ref, reservation)
+        if cost is not None:
+            await self._reservations.settle(reservation, cost)
+
+    async def _final_cost(self, ref: ClusterRef, reservation: Reservation) -> int | None:
+        """What a job really cost; None while it has not ended, or the ledger does not know it yet."""
+        try:
+            job = await self._slurm.job(ref, ACTOR, reservation.job_id)
+        except RpcFailed as failed:
+            if failed.error.kind != "not_found":
+                raise
+            return None if now() - reservation.made_at < timedelta(seconds=UNANSWERED_SECONDS) else 0
+        if job.ended_at is None:
+            return None
+        cost = await self._ledger.job(ref, ACTOR, reservation.job_id)
+        incomplete = cost.open_runs > 0 or (cost.runs == 0 and job.started_at is not None)
+        if not incomplete and not cost.unknown:
+            return cost.micro_usd
+        return reservation.micro_usd if now() - job.ended_at > timedelta(seconds=LEDGER_SECONDS) else None
+
+    async def _reserve_others(
+        self,
+        ref: ClusterRef,
+        binding: ClusterBinding,
+        quotas: Iterable[Quota],
+        active: dict[JobId, Job],
+        held: Iterable[Reservation],
+    ) -> None:
+        """Reserve for jobs that did not come through the gateway's submit, such as those of sbatch."""
+        booked = {reservation.job_id for reservation in held}
+        lately = now() - timedelta(seconds=ANSWER_SECONDS)
+        unanswered = {each.user for each in held if not each.job_id and each.made_at > lately}
+        for job_id, job in active.items():
+            counting = tuple(quota for quota in quotas if _counts(quota, ref, job))
+            # The job may be that of a submit which is being answered.
+            known = job_id in booked or (ref, job_id) in self._cancelled
+            if not counting or known or job.user in unanswered:
+                continue
+            projected = projected_micro_usd(_request(job), task_count(job.array_tasks), binding.catalogue)
+            hold = Hold(_reservation(ref, job_id, job, counting, projected or 0), counting)
+            refused = await self._refused(hold, bounded=projected is not None)
+            if refused:
+                log.warning("job_over_quota", job_id=job_id, user=job.user, reason=refused)
+                await self._cancel(ref, job_id)
+
+    async def _refused(self, hold: Hold, *, bounded: bool) -> str:
+        """Reserve, or return why not."""
+        if not bounded and any(quota.mode != "warn" for quota in hold.quotas):
+            return "its cost has no bound, because it has no time limit"
+        try:
+            await self._reservations.make(hold)
+        except QuotaExceeded as exceeded:
+            return exceeded.detail
+        return ""
+
+    async def _kill(self, ref: ClusterRef, quota: Quota, held: Iterable[Reservation], active: dict[JobId, Job]) -> None:
+        """Cancel the newest jobs until the others fit. What an ended job had reserved is about to be released."""
+        month = month_of(now())
+        counted = [each for each in held if quota.scope in each.scopes and each.month == month and each.job_id]
+        live = [each for each in counted if each.job_id in active and (ref, each.job_id) not in self._cancelled]
+        over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
+        over -= sum(each.micro_usd for each in counted) - sum(each.micro_usd for each in live)
+        for reservation in sorted(live, key=lambda each: each.made_at, reverse=True):
+            if over <= 0:
+                return
+            log.warning("job_killed_for_quota", job_id=reservation.job_id, quota=str(quota.scope))
+            await self._cancel(ref, reservation.job_id)
+            over -= reservation.micro_usd
+
+    async def _cancel(self, ref: ClusterRef, job_id: JobId) -> None:
+        try:
+            await self._slurm.cancel(ref, ACTOR, job_id)
+        except RpcFailed as failed:
+            if failed.error.kind != "not_found":
+                raise
+        # The list of jobs may show it for another moment.
+        self._cancelled[ref, job_id] = time.monotonic()
+
+
+def _counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
+    return quota.scope in (
+        QuotaScope(kind="user", name=job.user or "?"),
+        QuotaScope(kind="account", name=job.account or "?"),
+        QuotaScope(kind="tenant", name=ref.tenant),
+    )
+
+
+def _reservation(ref: ClusterRef, job_id: JobId, job: Job, counting: tuple[Quota, ...], micro_usd: int) -> Reservation:
+    return Reservation(
+        # The same for every gateway, so that one of them reserves.
+        id=uuid.uuid5(uuid.NAMESPACE_OID, f"{ref.key}#{job_id}#{int(job.submitted_at.timestamp())}").hex,
+        tenant=ref.tenant,
+        cluster=ref.cluster,
+        month=month_of(job.submitted_at),
+        scopes=tuple(quota.scope for quota in counting),
+        micro_usd=micro_usd,
+        user=job.user,
+        made_at=job.submitted_at,
+        job_id=job_id,
+    )
+
+
+def _request(job: Job) -> PendingJobs:
+    """What the job asks for, as far as its record shows it: no GPUs."""
+    return PendingJobs(
+        job_ids=(job.job_id.partition("_")[0],),
+        count=1,
+        cpus=max(job.cpus, 1),
+        nodes=max(job.node_count, 1),
+        memory_per_node_mib=job.memory_per_node_mib,
+        memory_per_cpu_mib=job.memory_per_cpu_mib,
+        partition=job.partition,
+        uid=job.uid,
+        reason=job.reason,
+        first_submitted_at=job.submitted_at,
+        time_limit_seconds=job.time_limit_seconds,
+    )

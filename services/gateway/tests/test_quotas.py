@@ -1,0 +1,240 @@
+"""Quotas: reserved with the claim of the key, never beyond the ceiling, released by what a job really cost."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import aiohttp
+import pytest
+from clusterra_contracts.identity import now
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.costs import JobCost
+from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
+from clusterra_lab.machine.process import until
+from gateway_world import World
+
+SUBMIT = "/v1/clusters/main/jobs/submit"
+BODY = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
+HOUR = 3600.0
+# The stand-in makes an array of ten tasks with one CPU each: half of a compute-xs of the test's catalogue for each.
+COST = "0.500000"
+
+
+async def set_quota(boss: aiohttp.ClientSession, limit: str, path: str = "user/ada", **more: object) -> dict[str, Any]:
+    async with boss.put(f"/v1/quotas/{path}", json={"limit": limit, "mode": "block", **more}) as answer:
+        assert answer.status == 200, await answer.text()
+        found: dict[str, Any] = await answer.json()
+        return found
+
+
+async def quotas(session: aiohttp.ClientSession) -> list[dict[str, Any]]:
+    async with session.get("/v1/quotas") as answer:
+        found: list[dict[str, Any]] = (await answer.json())["quotas"]
+        return found
+
+
+async def submit(session: aiohttp.ClientSession, key: str | None = None) -> tuple[int, dict[str, Any]]:
+    async with session.post(SUBMIT, json=BODY, headers={"Idempotency-Key": key} if key else {}) as answer:
+        return answer.status, await answer.json()
+
+
+def statuses(answers: Iterable[tuple[int, object]]) -> list[int]:
+    return sorted(status for status, _ in answers)
+
+
+@pytest.mark.parametrize("with_keys", [True, False])
+async def test_of_fifty_submits_at_once_a_quota_for_ten_accepts_exactly_ten(world: World, with_keys: bool) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "5.00")
+
+    answers = await asyncio.gather(*(submit(ada, f"key-000{n:02d}" if with_keys else None) for n in range(50)))
+
+    assert statuses(answers) == [201] * 10 + [403] * 40
+    assert len(world.acme.submits) == 10
+    refused = next(answer for status, answer in answers if status == 403)
+    assert refused["type"] == "/v1/problems/quota-exceeded"
+    assert COST in refused["detail"]
+    assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
+
+
+async def test_the_answer_says_what_is_left_and_a_repetition_reserves_nothing(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "2.00")
+
+    first = await submit(ada, "key-00001")
+    again = await submit(ada, "key-00001")
+
+    assert first[1]["quotas"] == [
+        {
+            "kind": "user",
+            "name": "ada",
+            "mode": "block",
+            "limit": {"amount": "2.000000", "currency": "USD"},
+            "left": {"amount": "1.500000", "currency": "USD"},
+        }
+    ]
+    assert (again[1]["repeated"], again[1]["quotas"]) == (True, first[1]["quotas"])
+
+
+@pytest.mark.parametrize("key", ["key-00001", None])
+async def test_a_submit_that_slurm_refuses_keeps_nothing_reserved(world: World, key: str | None) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    await set_quota(boss, "0.50")
+    world.acme.time_limit_seconds = HOUR
+    world.acme.refuse_submits = "rejected"
+
+    refused = await submit(ada, key)
+    world.acme.refuse_submits = None
+    accepted = await submit(ada, key)
+
+    assert (refused[0], accepted[0]) == (422, 201)
+
+
+async def test_beyond_a_limit_that_warns_jobs_are_accepted_with_a_warning(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "0.40", mode="warn")
+
+    status, answer = await submit(ada)
+
+    assert status == 201
+    assert any("passed by 0.100000" in warning for warning in answer["warnings"])
+
+
+async def test_the_buffer_is_beyond_the_limit_and_of_several_quotas_each_must_fit(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "0.90", buffer_percent=20)
+    await set_quota(boss, "0.50", path="tenant/acme")
+
+    first, second = await submit(ada), await submit(ada)
+    await set_quota(boss, "9.00", path="tenant/acme")
+    third, fourth = await submit(ada), await submit(ada)
+
+    assert [first[0], second[0], third[0], fourth[0]] == [201, 403, 201, 403]
+
+
+async def test_a_job_without_a_time_limit_is_refused_where_a_quota_blocks(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    await set_quota(boss, "5.00")
+
+    status, answer = await submit(ada)
+
+    assert status == 400
+    assert "time limit" in answer["hint"]
+    assert world.acme.submits == []
+
+
+async def test_what_a_job_really_cost_counts_after_its_end(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "5.00")
+    job_id = (await submit(ada))[1]["job_id"]
+    world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(
+        update={"state": "COMPLETED", "started_at": now(), "ended_at": now()}
+    )
+    world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+
+    async def settled() -> bool:
+        return str((await quotas(ada))[0]["used"]["amount"]) == "0.070000"
+
+    await until(settled, seconds=30, what="the real cost")
+
+
+async def test_a_job_that_came_past_the_gateway_is_cancelled_by_name_beyond_the_quota(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    async with ada.get("/v1/users/me") as answer:
+        uid = (await answer.json())["uid"]
+    for number in range(101, 131):
+        job = world.acme.add_job(str(number), state="PENDING", uid=uid)
+        world.acme.jobs[str(number)] = job.model_copy(update={"time_limit_seconds": HOUR})
+
+    await until(lambda: len(set(world.acme.cancelled)) >= 10, seconds=30, what="cancels")
+    await until(lambda: len(set(world.acme.cancelled)) == 10, seconds=30, what="ten cancels")
+
+    # Twenty of them, with one CPU for an hour each, fit.
+    assert {viewer.user.name for viewer in world.acme.cancellers} == {"clusterra-quota"}
+    assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
+
+
+async def test_a_lower_quota_that_kills_cancels_the_newest_jobs(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "5.00")
+    jobs = [(await submit(ada))[1]["job_id"] for _ in range(4)]
+
+    await set_quota(boss, "1.00", mode="block_and_kill")
+
+    await until(lambda: len(set(world.acme.cancelled)) >= 2, seconds=30, what="two cancels")
+    assert set(world.acme.cancelled) == set(jobs[2:])
+
+
+async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    await set_quota(boss, "5.00")
+    await set_quota(boss, "9.00", path="account/physics")
+
+    async with ada.put("/v1/quotas/user/ada", json={"limit": "500.00"}) as answer:
+        assert answer.status == 403
+    async with boss.put("/v1/quotas/tenant/rival", json={"limit": "5.00"}) as answer:
+        assert answer.status == 400
+    async with boss.put("/v1/quotas/user/ada", json={"limit": 5.0}) as answer:
+        assert answer.status == 400
+    assert [quota["name"] for quota in await quotas(ada)] == ["ada"]
+    assert {quota["name"] for quota in await quotas(boss)} == {"ada", "physics"}
+    async with boss.delete("/v1/quotas/user/ada") as answer:
+        assert answer.status == 204
+    async with boss.delete("/v1/quotas/user/ada") as answer:
+        assert answer.status == 404
+
+
+SMALL = Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1)
+LARGE = Shape(name="compute-small", family="compute", size="small", vcpu=8, memory_gib=16, usd_per_hour=0.8)
+GPU = Shape(
+    name="l4-small", family="l4", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.9, gpu_count=1, gpu_model="l4"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tasks", "micro_usd"),
+    [
+        ({"cpus": 1}, 1, 50_000),
+        ({"cpus": 1}, 10, 500_000),
+        ({"cpus": 1, "memory_per_node_mib": 4096}, 1, 100_000),
+        ({"cpus": 4}, 1, 400_000),  # does not fit on the small one
+        ({"cpus": 4, "nodes": 2}, 1, 200_000),
+        ({"cpus": 32}, 1, 1_600_000),  # fits on none: as if it could be divided, at the best price
+        ({"cpus": 1, "gres": "node/gpu=1"}, 1, 900_000),
+        ({"cpus": 1, "gres": "node/gpu:h100=1"}, 1, None),
+        ({"cpus": 1, "time_limit_seconds": None}, 1, None),
+    ],
+)
+def test_the_projected_cost_is_the_share_of_the_cheapest_shape(
+    asked: dict[str, Any], tasks: int, micro_usd: int | None
+) -> None:
+    job = PendingJobs.model_validate(
+        {
+            "job_ids": ("1",),
+            "count": 1,
+            "partition": "main",
+            "uid": 1,
+            "reason": "",
+            "first_submitted_at": now(),
+            "time_limit_seconds": HOUR,
+            **asked,
+        }
+    )
+
+    assert projected_micro_usd(job, tasks, Catalogue(shapes=(SMALL, LARGE, GPU))) == micro_usd
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 1), ("7", 1), ("0-9", 10), ("0-9:3", 4), ("1-3,7%2", 4), ("0-...", 1)]
+)
+def test_the_tasks_of_an_array_are_counted(text: str, count: int) -> None:
+    assert task_count(text) == count

@@ -1,0 +1,131 @@
+"""Quotas on real Slurm: what fits runs, over HTTP and by sbatch, and the real costs count afterwards."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import ClientSession
+from clusterra_contracts.events import JobActionFact
+from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.demo.observer import Observer
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import Profile, User
+from clusterra_lab.stack.stack import Stack
+
+MINUTES = 10
+JOB = {"environment": ["PATH=/usr/bin:/bin"], "memory_per_cpu": 512, "time_limit": MINUTES}
+SCRIPT = "#!/bin/bash\nsleep 15\n"
+LONG_SCRIPT = "#!/bin/bash\nsleep 45\n"
+"""Longer than all submits take: what a job really cost makes room for others at its end."""
+MICRO_USD = -(-72_500 * MINUTES // (2 * 60))
+"""One of the two CPUs of a compute-xs, which costs 0.0725 USD per hour."""
+ENDS = ("job.completed", "job.cancelled", "job.failed", "job.timeout")
+
+
+@asynccontextmanager
+async def member(lab: Stack, admin: User, name: str) -> AsyncIterator[User]:
+    """A service account: a member with a Slurm user of its own."""
+    async with admin.session.post("/v1/service-accounts", json={"name": name}) as answer:
+        assert answer.status == 201, await answer.text()
+        account = await answer.json()
+    async with admin.session.post(f"/v1/service-accounts/{name}/keys", json={"name": "test"}) as answer:
+        key = (await answer.json())["token"]
+    async with ClientSession(lab.gateway_url, headers={"Authorization": f"Bearer {key}"}) as session:
+        yield User(session, Profile(name=account["name"], uid=account["uid"], email=""), lab.cluster.cluster)
+
+
+async def set_quota(admin: User, user: User, micro_usd: int, mode: str) -> None:
+    body = {"limit": f"{micro_usd / 1_000_000:.6f}", "mode": mode}
+    async with admin.session.put(f"/v1/quotas/user/{user.profile.name}", json=body) as answer:
+        assert answer.status == 200, await answer.text()
+
+
+async def quota_of(user: User) -> dict[str, Any]:
+    async with user.session.get("/v1/quotas") as answer:
+        (found,) = (await answer.json())["quotas"]
+        return dict(found)
+
+
+async def submit(user: User, number: int, script: str = SCRIPT) -> tuple[int, dict[str, Any]]:
+    async with user.session.post(
+        f"/v1/clusters/{user.cluster}/jobs/submit",
+        json={"script": script, "job": JOB},
+        headers={"Idempotency-Key": f"quota-{user.profile.name}-{number:03d}"},
+    ) as answer:
+        return answer.status, await answer.json()
+
+
+async def ended(observer: Observer, jobs: list[str]) -> None:
+    for job in jobs:
+        await until(
+            lambda: any((job, kind) in observer.job_events for kind in ENDS),  # noqa: B023
+            seconds=240,
+            what=f"the end of job {job}",
+        )
+
+
+async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, ada: User, observer: Observer) -> None:
+    async with member(lab, ada, "quincy") as quincy:
+        await set_quota(ada, quincy, 10 * MICRO_USD, "block")
+
+        answers = await asyncio.gather(*(submit(quincy, number) for number in range(50)))
+        accepted = [answer["job_id"] for status, answer in answers if status == 201]
+        full = await quota_of(quincy)
+        await ended(observer, accepted)
+
+        async def settled() -> bool:
+            used = float((await quota_of(quincy))["used"]["amount"])
+            return 0 < used < 10 * MICRO_USD / 1_000_000 / 2
+
+        await until(settled, seconds=120, what="the real costs in place of the reserved ones")
+        cost = 0.0
+        for job in accepted:
+            async with quincy.session.get(f"/v1/clusters/{quincy.cluster}/jobs/{job}") as answer:
+                cost += float((await answer.json())["cost"]["total"]["amount"])
+
+        async def exact() -> bool:
+            return abs(float((await quota_of(quincy))["used"]["amount"]) - cost) < 1e-9
+
+        await until(exact, seconds=60, what="exactly the real costs")
+
+    assert sorted(status for status, _ in answers) == [201] * 10 + [403] * 40
+    assert all((job, "job.completed") in observer.job_events for job in accepted)
+    assert float(full["left"]["amount"]) < MICRO_USD / 1_000_000
+
+
+async def test_sbatch_cannot_get_around_a_quota(lab: Stack, ada: User, observer: Observer) -> None:
+    async with member(lab, ada, "quinn") as quinn:
+        owner = SlurmUser(name=quinn.profile.name, uid=quinn.profile.uid, gid=quinn.profile.uid)
+        await set_quota(ada, quinn, 10 * MICRO_USD, "block")
+
+        http = asyncio.gather(*(submit(quinn, number, LONG_SCRIPT) for number in range(8)))
+        options = (f"--time={MINUTES}", "--mem-per-cpu=512", "--ntasks=1")
+        by_sbatch = [await lab.slurm.sbatch(owner, LONG_SCRIPT, *options) for _ in range(12)]
+        jobs = [answer["job_id"] for status, answer in await http if status == 201] + by_sbatch
+        await ended(observer, jobs)
+
+    completed = [job for job in jobs if (job, "job.completed") in observer.job_events]
+    cancelled = [job for job in jobs if (job, "job.cancelled") in observer.job_events]
+    assert (len(completed), len(completed) + len(cancelled)) == (10, len(jobs))
+    assert set(cancelled) <= set(by_sbatch)
+    actors = {
+        event.data.actor
+        for event in await ada.history("action.cancel")
+        if isinstance(event.data, JobActionFact) and event.data.job_id in cancelled
+    }
+    assert actors == {"clusterra-quota"}
+
+
+async def test_a_quota_that_kills_ends_running_jobs_by_name(lab: Stack, ada: User, observer: Observer) -> None:
+    async with member(lab, ada, "quentin") as quentin:
+        await set_quota(ada, quentin, 3 * MICRO_USD, "block")
+        jobs = [(await submit(quentin, number))[1]["job_id"] for number in range(2)]
+        for job in jobs:
+            await until(lambda: (job, "job.running") in observer.job_events, seconds=120, what="both jobs")  # noqa: B023
+
+        await set_quota(ada, quentin, 3 * MICRO_USD // 2, "block_and_kill")
+        await ended(observer, jobs)
+
+    assert (jobs[0], "job.completed") in observer.job_events
+    assert (jobs[1], "job.cancelled") in observer.job_events
