@@ -13,6 +13,7 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_events.archive import ARCHIVE, Archive
 from clusterra_events.ledger.account import Line
+from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.journal import Journal
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_events.ledger.rebuild import rebuild
@@ -242,6 +243,25 @@ async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
     assert (both.running_jobs, both.burn_rate_micro_usd_per_hour) == (2, 750_000)
     assert both.as_of is not None
     assert (nobody.running_jobs, nobody.as_of) == (0, None)
+
+
+async def test_nothing_of_a_forgotten_cluster_is_left_and_all_of_another() -> None:
+    made = history(7, workers=4, jobs=20)
+    rival = ClusterRef(tenant="rival", cluster="main")
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(made.events)
+        await book.statements.settle(REF)
+        await book.take(made.events[:9])
+        await book.take(made.events, rival)
+        forgetting = Forgetting(store, retention_seconds=90 * DAY, clock=lambda: NOON)
+
+        while await forgetting.forget(REF, 50):
+            pass
+
+        assert await Book(store).lines() == []
+        assert [await book.journal.runs(REF, str(job)) for job in range(1, 21)] == [()] * 20
+        assert len(await book.journal.open_workers(rival)) == 4
 
 
 async def test_events_of_earlier_releases_are_no_facts() -> None:

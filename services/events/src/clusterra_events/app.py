@@ -22,6 +22,7 @@ from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_events.archive import ARCHIVE, Archive
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
+from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
@@ -45,11 +46,16 @@ async def app(service: Service) -> AsyncIterator[None]:
         await tables.wait()
         archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
 
+        ledger_records = Forgetting(store, retention_seconds=settings.ledger_retention_seconds)
+
         async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
             return await archive.read(subject.ref, request)
 
         async def forget(subject: Subject, request: Forget) -> Forgotten:
-            return Forgotten(removed=await archive.forget(subject.ref, request.most))
+            removed = await ledger_records.forget(subject.ref, request.most)
+            if removed < request.most:
+                removed += await archive.forget(subject.ref, request.most - removed)
+            return Forgotten(removed=removed)
 
         client = await bus.connect(settings, NAME)
         registry = Registry()

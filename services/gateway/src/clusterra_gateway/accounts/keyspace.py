@@ -228,9 +228,14 @@ def quota_key(tenant: str, scope: str) -> Key:
     return Key(quotas_partition(tenant), scope)
 
 
+def quota_uses_partition(tenant: str) -> str:
+    """What is used of the quotas of a tenant."""
+    return f"quota-use#{tenant}"
+
+
 def quota_use_key(tenant: str, month: str, scope: str) -> Key:
     """Key of what is used of a quota in a month."""
-    return Key(f"quota-use#{tenant}", f"{month}#{scope}")
+    return Key(quota_uses_partition(tenant), f"{month}#{scope}")
 
 
 def reservations_partition(ref: ClusterRef) -> str:

@@ -26,7 +26,14 @@ from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import Delete, Update
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, deleted_cluster, file_event_key, tenant_key
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    cluster_key,
+    deleted_cluster,
+    file_event_key,
+    reservations_partition,
+    tenant_key,
+)
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
@@ -115,8 +122,8 @@ class ClusterRemoval:
             if not runs:
                 break
         count += await ScheduleRecords(self._directory).forget(ref)
-        files = file_event_key(ref, "any").pk
-        count += await remove_partition(self._directory.store, ACCOUNTS, files)
+        for partition in (file_event_key(ref, "any").pk, reservations_partition(ref)):
+            count += await remove_partition(self._directory.store, ACCOUNTS, partition)
         for stream, patterns in traces.of_cluster(ref).items():
             for pattern in patterns:
                 purged = await purge(self._client, stream, pattern)

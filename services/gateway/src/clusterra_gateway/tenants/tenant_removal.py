@@ -26,6 +26,8 @@ from clusterra_gateway.accounts.keyspace import (
     further_membership_key,
     listed_tenant_key,
     member_key,
+    quota_uses_partition,
+    quotas_partition,
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
@@ -96,6 +98,8 @@ class TenantRemoval:
             store, ACCOUNTS, lambda item: item.key.pk != own.pk and _belongs(item, tenant_id, members, kept)
         )
         count += await forget_templates(store, tenant_id)
+        for partition in (quotas_partition(tenant_id), quota_uses_partition(tenant_id)):
+            count += await remove_partition(store, ACCOUNTS, partition)
         claims = (f"{tenant_id}#", f"{tenant_id}.")
         count += await remove_where(store, IDEMPOTENCY, lambda item: item.key.pk.startswith(claims))
         if count == 0:
