@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession
 from clusterra_contracts.bus.topology import BOUNDS
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_events.archive import TABLES as OF_EVENTS
+from clusterra_events.tables import TABLES as OF_EVENTS
 from clusterra_gateway.accounts.keyspace import tenant_key
 from clusterra_gateway.tables import TABLES as OF_GATEWAY
 from clusterra_lab.demo.observer import observe
