@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from central_manifests import CENTRAL, Manifest, build, kubectl_path, named, overlay, pod_spec
+from clusterra_lab.slurm.config import PLUGSTACK_CONF
 from clusterra_lab.slurm.isolation import Isolation, files, settings
 
 ROOT = CENTRAL.parents[1]
@@ -205,6 +206,7 @@ async def test_the_tenants_components_are_the_labs_isolation(components: tuple[s
     assert lines(included) == lines(settings(level, private_tmp=private_tmp))
     beside = {name: slurm[name] for name in ("cgroup.conf", "job_container.conf") if name in slurm}
     assert beside == files(level, private_tmp=private_tmp)
+    assert slurm["plugstack.conf"] == PLUGSTACK_CONF
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ async def rest(cluster: SlurmCluster, user: SlurmUser, method: str, path: str, b
         method=method,
         data=json.dumps(body).encode() if body else None,
         headers={
-            "X-SLURM-USER-TOKEN": cluster.token(user.name, user.uid, user.gid, groups=user.groups),
+            "X-SLURM-USER-TOKEN": cluster.token_of(user),
             "Content-Type": "application/json",
         },
     )

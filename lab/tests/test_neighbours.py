@@ -10,6 +10,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
+from clusterra_lab.slurm import plugins
 from clusterra_lab.slurm.config import SCRIPTS, ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
 
@@ -84,6 +85,17 @@ def neighbour(cluster: OwnedSlurmCluster, name: str) -> str:
         "grep Cpus_allowed_list /proc/self/status; echo begun;"
         f" until [ -e {cluster.shared_path}/{name} ]; do sleep 0.1; done"
     )
+
+
+@pytest.mark.skipif(not plugins.can_build(), reason="the plugin needs a C compiler")
+async def test_a_job_knows_the_names_of_its_user_and_groups(cluster: OwnedSlurmCluster) -> None:
+    ada = SlurmUser(name="ada", uid=5003, gid=5999, group="people", groups=(7001,), group_names=("chem",))
+
+    job = await submit(cluster, ada, "id -un; id -Gn; getent passwd ada; getent group chem")
+
+    await in_state(cluster, job, "COMPLETED")
+    entry = f"ada:*:5003:5999:ada:{cluster.shared_path}/home/ada:/bin/sh"
+    assert output(cluster, job).splitlines() == ["ada", "people chem", entry, "chem:*:7001:ada"]
 
 
 async def test_a_job_gets_only_its_own_memory(cluster: OwnedSlurmCluster) -> None:

@@ -12,7 +12,7 @@ from clusterra_contracts.node_extra import OPEN
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.slurm import site_factor
+from clusterra_lab.slurm import plugins
 from clusterra_lab.slurm.config import ETC
 from clusterra_lab.slurm.control_plane import (
     CommandFailed,
@@ -108,7 +108,7 @@ async def schedulers_every_ten_minutes(cluster: SlurmCluster) -> AsyncIterator[N
         await cluster.run("scontrol", "reconfigure")
 
 
-@pytest.mark.skipif(not site_factor.can_build(), reason="the plugin needs a C compiler")
+@pytest.mark.skipif(not plugins.can_build(), reason="the plugin needs a C compiler")
 async def test_a_job_starts_at_its_submit_when_a_worker_is_idle(cluster: SlurmCluster) -> None:
     async with worker(cluster, "w9"), schedulers_every_ten_minutes(cluster):
         for _ in range(3):

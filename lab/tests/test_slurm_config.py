@@ -77,7 +77,7 @@ def test_without_power_saving_there_is_no_resume_program() -> None:
 
 
 def test_without_a_compiler_slurmctld_starts_without_the_plugin() -> None:
-    files = SlurmConfig(ClusterOptions("acme"), 17000, 17001, plugin_folders="/a:/b", site_factor=False).files()
+    files = SlurmConfig(ClusterOptions("acme"), 17000, 17001, plugin_folders="/a:/b", plugins=False).files()
 
     assert "PluginDir" not in files["slurm.conf"]
     assert "PrioritySiteFactorPlugin" not in files["slurm.conf"]

@@ -31,7 +31,9 @@ from clusterra_contracts.versions import Announcement, Contracts
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 5, 0, tzinfo=UTC)
 REF = ClusterRef(tenant="acme", cluster="c1")
-ADA = SlurmUser(name="ada", uid=20001, gid=20001)
+ADA = SlurmUser(
+    name="ada", uid=20001, gid=30001, group="staff", groups=(30002,), group_names=("chem",), home="/home/ada"
+)
 OPERATOR = SlurmUser(name="clusterra-operator", uid=64031, gid=64031)
 SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.1632)
 GPU_SHAPE = Shape(
@@ -255,7 +257,7 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v2": EVENT,
-    "registry.cluster.v6": ClusterBinding(
+    "registry.cluster.v7": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
@@ -271,6 +273,8 @@ EXAMPLES: dict[str, Wire] = {
                 access_key_id="file:/run/secrets/s3-key-id", secret_access_key="kubernetes:clusterra/s3/secret-key"
             ),
         ),
+        identity_source="campus",
+        attached=True,
     ),
     "cluster.condition.v1": ClusterCondition(
         degraded=(Degradation(reason="unreachable", message="slurmrestd does not respond", since=MOMENT),)
@@ -283,7 +287,7 @@ EXAMPLES: dict[str, Wire] = {
         working=True,
         joined=41,
     ),
-    "slurm.submit.v3": slurm_rpc.Submit(
+    "slurm.submit.v4": slurm_rpc.Submit(
         user=ADA,
         email="ada@acme.example",
         script="#!/bin/bash\nhostname\n",
@@ -293,20 +297,20 @@ EXAMPLES: dict[str, Wire] = {
         kill_on_invalid_dependency=True,
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
-    "slurm.get.v2": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
+    "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
     "slurm.job.v4": JOB,
-    "slurm.list.v3": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
-    "slurm.find-key.v1": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
+    "slurm.list.v4": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
+    "slurm.find-key.v2": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
-    "slurm.list-watched.v3": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
+    "slurm.list-watched.v4": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
     "slurm.jobs.v4": slurm_rpc.JobPage(jobs=(JOB,), total=1),
-    "slurm.cancel.v2": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
-    "slurm.change.v2": slurm_jobs_rpc.ChangeJob(
+    "slurm.cancel.v3": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
+    "slurm.change.v3": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,
         jobs="42_[1-5,9]",
         change=slurm_jobs_rpc.Update(changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100)),
     ),
-    "slurm.rest.v2": slurm_rest_rpc.ReadRest(
+    "slurm.rest.v3": slurm_rest_rpc.ReadRest(
         viewer=VIEWER,
         version="v0.0.45",
         resource="slurm/jobs",
@@ -380,7 +384,7 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "ledger.job.v1": costs_rpc.ReadJobCost(viewer=VIEWER, job_id="42_7"),
     "ledger.job-cost.v1": costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
-    "why.explain.v2": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
+    "why.explain.v3": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
     "why.explanation.v1": why_rpc.Explanation(
         job_id="42_7",
         state="pending",
@@ -399,7 +403,7 @@ EXAMPLES: dict[str, Wire] = {
         snapshot_generation=1772366400250,
         as_of=MOMENT,
     ),
-    "slurm.prepare.v1": estimate_rpc.Prepare(
+    "slurm.prepare.v2": estimate_rpc.Prepare(
         user=VIEWER.user,
         script="#!/bin/bash\n#SBATCH --time=60\ntrue\n",
         job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",)),

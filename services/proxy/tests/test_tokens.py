@@ -17,7 +17,7 @@ BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 
 
 def make_mint(key: Callable[[], bytes] = lambda: KEY, privileged: set[str] | None = None) -> TokenMint:
-    mint = TokenMint(key, OPERATOR, home="/shared")
+    mint = TokenMint(key, OPERATOR, shared_path="/shared")
     if privileged is not None:
         mint.reserve_names(privileged)
     return mint
@@ -34,12 +34,30 @@ def test_a_token_carries_its_users_identity_and_expires_in_minutes() -> None:
     assert claims["id"] == {
         "name": "alice",
         "gecos": "alice",
-        "dir": "/shared",
+        "dir": "/shared/home/alice",
         "shell": "/bin/sh",
-        "gids": [5001, 6000],
+        "groups": {"alice": 5001, "g6000": 6000},
     }
     assert claims["exp"] - claims["iat"] == LIFETIME_SECONDS  # type: ignore[operator]
     assert abs(time.time() - claims["iat"]) < 5  # type: ignore[operator]
+
+
+def test_a_token_names_the_users_groups_and_home() -> None:
+    ada = SlurmUser(
+        name="ada",
+        uid=5003,
+        gid=100_000,
+        group="staff",
+        groups=(7001, 7002),
+        group_names=("chem", "bio"),
+        home="/h/ada",
+    )
+
+    claims = decode(make_mint(privileged=set()).user_token(ada))
+
+    assert isinstance(claims["id"], dict)
+    assert claims["id"]["groups"] == {"staff": 100_000, "chem": 7001, "bio": 7002}
+    assert claims["id"]["dir"] == "/h/ada"
 
 
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra", "admin"])
@@ -130,7 +148,7 @@ def test_no_user_token_ever_carries_rights(user: SlurmUser) -> None:
     assert isinstance(identity, dict)
     assert identity["name"] == "eve"
     assert claims["uid"] not in (0, OPERATOR.uid)
-    assert min(identity["gids"]) >= 1000
+    assert min(identity["groups"].values()) >= 1000
 
 
 def test_bound_names_take_precedence_over_names_in_comments() -> None:

@@ -30,6 +30,9 @@ JOB_SUBMIT = "job_submit.lua"
 SCRIPTS = "/usr/lib/clusterra"
 """The folder of the scripts, in the images of images/slurm and in the lab's clusters."""
 
+PLUGSTACK_CONF = f"optional {SCRIPTS}/spank_clusterra_names.so {SCRIPTS}/note-names\n"
+"""The content of plugstack.conf(5): the worker learns the names of its users. A login node has no such file."""
+
 SHARED_PATH = "/mnt/efs"
 """The folder that all nodes share."""
 HOMES = "home"
@@ -132,8 +135,8 @@ class SlurmConfig:
     slurmdbd_port: int
     plugin_folders: str | None = None
     """PluginDir, when the plugin `site_factor/clusterra` is not beside Slurm's own plugins, as it is in the images."""
-    site_factor: bool = True
-    """Whether slurmctld has that plugin."""
+    plugins: bool = True
+    """Whether Slurm has the compiled plugins of images/slurm."""
 
     def files(self) -> dict[str, str]:
         """Name -> content of each file in /etc/slurm, without the keys."""
@@ -142,6 +145,8 @@ class SlurmConfig:
             **isolation.files(self.options.isolation, private_tmp=self.options.private_tmp),
             "gres.conf": gres_conf(self.options),
         }
+        if self.plugins and not self.options.power_saving:
+            files["plugstack.conf"] = PLUGSTACK_CONF
         if self.options.power_saving:
             return files | {
                 "resume": f'#!/bin/sh\necho "$(date +%s.%N) $1" >> {LOG}/{RESUME_LOG}\n',
@@ -259,7 +264,7 @@ def _plugins(config: SlurmConfig) -> str:
     if config.options.power_saving:
         return ""
     lines = ["JobSubmitPlugins=lua"]
-    if config.site_factor:
+    if config.plugins:
         lines += [f"PluginDir={config.plugin_folders}"] if config.plugin_folders else []
         lines += ["PrioritySiteFactorPlugin=site_factor/clusterra"]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, silent
-from clusterra_lab.slurm import site_factor
+from clusterra_lab.slurm import plugins
 from clusterra_lab.slurm.config import JWT_KEY, RESUME_LOG, SCRIPTS, SHARED_PATH, SLURM_KEY, ClusterOptions, SlurmConfig
 from clusterra_lab.slurm.daemon import READY_SECONDS, Daemon, DaemonName, RunningDaemon, launch, listening
 from clusterra_lab.slurm.directory import SlurmDirectory
@@ -92,22 +92,26 @@ class SlurmCluster(BaseModel):
             raise
         return CompletedProcess(argv, process.returncode or 0, out.decode(), error.decode())
 
-    def token(self, name: str, uid: int, gid: int, seconds: float = 300, groups: Sequence[int] = ()) -> str:
+    def token(self, name: str, uid: int, gid: int, seconds: float = 300) -> str:
         """Make a token for a user, who needs no account: Slurm takes the whole identity from the token."""
+        return self.token_of(SlurmUser.model_construct(name=name, uid=uid, gid=gid), seconds)
+
+    def token_of(self, user: SlurmUser, seconds: float = 300) -> str:
+        """Make a token for a user with all their groups."""
         now = int(time.time())
         identity = {
-            "name": name,
-            "gecos": name,
-            "dir": self.shared_path,
+            "name": user.name,
+            "gecos": user.name,
+            "dir": user.home_in(self.shared_path),
             "shell": "/bin/sh",
-            "gids": sorted({gid, *groups}),
+            "groups": user.gid_of,
         }
-        claims = {"iat": now, "exp": now + int(seconds), "uid": uid, "gid": gid, "id": identity}
+        claims = {"iat": now, "exp": now + int(seconds), "uid": user.uid, "gid": user.gid, "id": identity}
         return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(self.jwt_key_file.read_bytes()))
 
     async def sbatch(self, user: SlurmUser, script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
         """Run sbatch in the shared folder as on a login node, and return the job's id. Raises CommandFailed."""
-        token = self.token(user.name, user.uid, user.gid, groups=user.groups)
+        token = self.token_of(user)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")
         sbatch = await self.run(
@@ -170,8 +174,8 @@ async def slurm_cluster(
     open_namespaces = await provider(progress)
     progress("starting Slurm")
     folders = SlurmDirectory(directory.resolve())
-    plugins = f"{site_factor.PLUGIN_FOLDERS}:{SCRIPTS}"
-    config = SlurmConfig(options, free_port(), free_port(), plugins, site_factor.can_build())
+    plugin_folders = f"{plugins.PLUGIN_FOLDERS}:{SCRIPTS}"
+    config = SlurmConfig(options, free_port(), free_port(), plugin_folders, plugins.can_build())
     folders.prepare(config)
     async with AsyncExitStack() as running:
         inside = await running.enter_async_context(open_namespaces(folders))
@@ -191,10 +195,8 @@ async def slurm_cluster(
             init_pid=inside.init_pid,
             resume_log=folders.logs / RESUME_LOG if options.power_saving else None,
         )
-        if config.site_factor:
-            await site_factor.build(
-                await _checked(cluster, "slurmctld", "-V"), folders.scripts, folders.logs / "cc.log"
-            )
+        if config.plugins:
+            await plugins.build(await _checked(cluster, "slurmctld", "-V"), folders.scripts, folders.logs / "cc.log")
         for daemon in _daemons(cluster, config, folders, slurmrestd_port):
             started = await launch(daemon, cluster.launcher, folders.logs)
             running.push_async_callback(started.stop if daemon.name == "slurmctld" else started.kill)

@@ -29,9 +29,12 @@ PACKAGES = (
     "slurm-wlm-jwt-plugin",
     "slurm-wlm-mysql-plugin",
     "mariadb-server",
+    "libnss-extrausers",
     "python3-minimal",
     "tini",
 )
+NAMES = "/run/clusterra-names"
+"""Path in a cluster of the folder in which a worker keeps the names of its users."""
 _BUILD_SECONDS = 1800.0
 
 EMPTY_DATABASE = f"""\
@@ -51,6 +54,10 @@ mkdir -p /usr/share/clusterra
 mv /var/lib/mysql /{DATABASE}
 mkdir -p /mnt/efs /etc/slurm /usr/lib/clusterra /var/lib/mysql /var/spool/slurmctld /var/spool/slurmd /var/log/slurm
 rm -rf /run/mysqld
+# Users have no accounts: note-names of images/slurm writes their names.
+sed -i -E 's/^(passwd|group):.*/\\1: files extrausers/' /etc/nsswitch.conf
+rm -rf /var/lib/extrausers
+ln -s {NAMES} /var/lib/extrausers
 """
 """Script for a root with the `PACKAGES`: makes `DATABASE` and empty folders. $MY_CNF is MariaDB's configuration."""
 

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, StringConstraints
 
-from clusterra_contracts.identity import ShapeName, SlurmUser, Wire
+from clusterra_contracts.identity import Id, ShapeName, SlurmUser, Wire
 from clusterra_contracts.shapes import Catalogue
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|aws-secretsmanager):.+$")]
@@ -78,7 +78,7 @@ class StorageBinding(Wire):
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v6"
+    schema_name: ClassVar[str] = "registry.cluster.v7"
 
     name: str
     state: Literal["active", "paused"] = "active"
@@ -98,6 +98,11 @@ class ClusterBinding(Wire):
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
     storage: StorageBinding | None = None
     """The bucket with its people's files; None: they have none."""
+    identity_source: Id | None = None
+    """The tenant's source of its users' names, uids and groups; None: Clusterra allocates uids."""
+    attached: bool = False
+    """Whether others submit jobs here, too. A job with a uid that no person has here is a stranger's: only admins see
+    it, whatever the visibility."""
     version: Annotated[int, Field(ge=1)] = 1
 
     @property

@@ -20,7 +20,7 @@ ESTIMATED_JOB_ID: JobId = "9999999999"
 class Prepare(Wire):
     """Check a submission and translate it, as `Submit` does before it asks Slurm for a job."""
 
-    schema_name: ClassVar[str] = "slurm.prepare.v1"
+    schema_name: ClassVar[str] = "slurm.prepare.v2"
 
     user: SlurmUser
     script: Annotated[str, Field(min_length=1)]

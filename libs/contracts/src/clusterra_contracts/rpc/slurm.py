@@ -4,9 +4,9 @@ Job descriptions use the field names of slurmrestd's newest `job_desc_msg`. Only
 that a caller must not set (user_id, group_id, comment, ...) are rejected by name, not passed on.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 
@@ -132,7 +132,7 @@ class Submit(Wire):
     answered `not_found`.
     """
 
-    schema_name: ClassVar[str] = "slurm.submit.v3"
+    schema_name: ClassVar[str] = "slurm.submit.v4"
 
     user: SlurmUser
     email: str = ""
@@ -161,7 +161,7 @@ class Submitted(Wire):
 class FindKey(Wire):
     """Look for the job of a user's idempotency key among all jobs of slurmctld, as it has them after this request."""
 
-    schema_name: ClassVar[str] = "slurm.find-key.v1"
+    schema_name: ClassVar[str] = "slurm.find-key.v2"
 
     user: SlurmUser
     idempotency_key: str
@@ -187,6 +187,14 @@ class Viewer(Wire):
     user: SlurmUser
     admin: bool = False
     sees_all: bool = False
+    identified: bool = True
+    """Whether the user's uid is one of this cluster. Without it they own no job there, and only an admin may look."""
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Self:
+        if not (self.identified or self.admin):
+            raise ValueError("a viewer without a uid on the cluster must be an admin")
+        return self
 
     @property
     def only_uid(self) -> int | None:
@@ -199,13 +207,17 @@ class Viewer(Wire):
 
     def changes(self, uid: int | None) -> bool:
         """Whether the person may change this uid's jobs."""
-        return self.admin or uid == self.user.uid
+        return self.admin or self.owns(uid)
+
+    def owns(self, uid: int | None) -> bool:
+        """Whether this uid's jobs are the person's own."""
+        return self.identified and uid == self.user.uid
 
 
 class GetJob(Wire):
     """Read one job."""
 
-    schema_name: ClassVar[str] = "slurm.get.v2"
+    schema_name: ClassVar[str] = "slurm.get.v3"
 
     viewer: Viewer
     job_id: JobId
@@ -252,7 +264,7 @@ class Job(Wire):
 class ListJobs(Wire):
     """Read jobs in an order. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "slurm.list.v3"
+    schema_name: ClassVar[str] = "slurm.list.v4"
 
     viewer: Viewer
     user: str | None = None
@@ -272,7 +284,7 @@ class ListJobs(Wire):
 class ListWatched(Wire):
     """Read jobs at the replica of the proxy that watches the cluster."""
 
-    schema_name: ClassVar[str] = "slurm.list-watched.v3"
+    schema_name: ClassVar[str] = "slurm.list-watched.v4"
 
     request: ListJobs
     fresh: bool = False
@@ -293,7 +305,7 @@ class JobPage(Wire):
 class Cancel(Wire):
     """Cancel a job, an array task or a whole array on behalf of the viewer."""
 
-    schema_name: ClassVar[str] = "slurm.cancel.v2"
+    schema_name: ClassVar[str] = "slurm.cancel.v3"
 
     viewer: Viewer
     job_id: JobId

@@ -90,7 +90,7 @@ Action = Annotated[Hold | Release | Requeue | SendSignal | CancelTasks | Update,
 class ChangeJob(Wire):
     """Change a job, an array or some of its tasks on behalf of the viewer: users their own, an admin the tenant's."""
 
-    schema_name: ClassVar[str] = "slurm.change.v2"
+    schema_name: ClassVar[str] = "slurm.change.v3"
 
     viewer: Viewer
     jobs: JobSelection

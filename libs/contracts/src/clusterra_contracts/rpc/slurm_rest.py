@@ -31,7 +31,7 @@ class RestCursor(Wire):
 class ReadRest(Wire):
     """Read a resource of slurmrestd as far as the viewer may see it. Of a list, one part: that after `after`."""
 
-    schema_name: ClassVar[str] = "slurm.rest.v2"
+    schema_name: ClassVar[str] = "slurm.rest.v3"
 
     viewer: Viewer
     version: RestVersion

@@ -32,7 +32,7 @@ the worker; `ordered`: the desired state contains the worker; `new`: the worker 
 class ExplainJob(Wire):
     """Explain a job, an array task or an array. A job that the viewer may not see counts as not found."""
 
-    schema_name: ClassVar[str] = "why.explain.v2"
+    schema_name: ClassVar[str] = "why.explain.v3"
 
     viewer: Viewer
     job_id: JobId

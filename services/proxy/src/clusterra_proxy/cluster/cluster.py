@@ -241,7 +241,7 @@ async def open_cluster(
     slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note)
     async with slurmrestd_client as slurmrestd, _followed_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
-        mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, home=binding.shared_path)
+        mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, shared_path=binding.shared_path)
         cluster = Cluster(
             ref,
             binding,

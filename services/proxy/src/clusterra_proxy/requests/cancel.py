@@ -34,7 +34,7 @@ async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
             return Done()
         raise NotFound(f"job {job_id} does not exist")
     check_may_change(viewer, records[0], job_id)
-    is_owner = records[0].user_id == viewer.user.uid
+    is_owner = viewer.owns(records[0].user_id)
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
     try:
         await cluster.slurmctld.kill(token, job_id)

@@ -48,7 +48,7 @@ async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> 
     viewer, jobs, change = request.viewer, request.jobs, request.change
     if isinstance(change, Update) and not _described(change.changes):
         return Done()
-    is_owner = records[0].user_id == viewer.user.uid
+    is_owner = viewer.owns(records[0].user_id)
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
     await _apply(cluster, token, jobs, records, change)
     cluster.follow_own_change(refresh_job(cluster, _whole(jobs)))

@@ -26,7 +26,7 @@ MANY_RECORDS = 5000
 
 async def get_job(cluster: Cluster, request: GetJob) -> Job:
     """Return one job, one task, or an array as a whole. Raises NotFound, also for another user's job."""
-    cluster.mint.names.learn(request.viewer.user)
+    cluster.mint.names.learn_viewer(request.viewer)
     records = await find_records(cluster, request.job_id)
     if records and not request.viewer.sees(records[0].user_id):
         records = ()
@@ -85,7 +85,7 @@ async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False)
 
     `fresh` is that of `ListWatched`.
     """
-    cluster.mint.names.learn(request.viewer.user)
+    cluster.mint.names.learn_viewer(request.viewer)
     known = await _list_slurmctld(cluster, fresh=fresh)
     records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
     records |= {(record.id, record.submit_time): record for record in known}

@@ -42,8 +42,8 @@ from clusterra_proxy.slurmrestd.errors import (
     SlurmFailed,
     Unavailable,
 )
+from clusterra_proxy.slurmrestd.tokens import SHELL
 
-SHELL = "/bin/sh"
 MAX_WARNINGS = 10
 MAX_WARNING_CHARACTERS = 500
 """Bounds of what Slurm warned about: the answer is stored with its key."""
@@ -176,7 +176,7 @@ def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[st
 def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:
     """Return the missing login variables: the job's `/etc/passwd` has no account from which Slurm could set them."""
     defaults = (
-        f"HOME={shared}/home/{user.name}",
+        f"HOME={user.home_in(shared)}",
         f"USER={user.name}",
         f"LOGNAME={user.name}",
         f"SHELL={SHELL}",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.rpc.slurm import Viewer
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
@@ -16,6 +17,8 @@ from clusterra_proxy.slurmrestd.errors import Unauthenticated, Unavailable
 
 SYSTEM_NAMES = frozenset({"root", "slurm", "nobody", "munge", "daemon"})
 LIFETIME_SECONDS = 300.0
+SHELL = "/bin/sh"
+"""The login shell of every user."""
 MIN_ID = 1000
 
 
@@ -41,6 +44,11 @@ class UserNames:
         if user.name not in self._uids and user.uid not in self._names:
             self.bind(user)
 
+    def learn_viewer(self, viewer: Viewer) -> None:
+        """Bind the name of a viewer who has a uid on this cluster, unless either is already bound."""
+        if viewer.identified:
+            self.learn(viewer.user)
+
     def uid(self, name: str) -> int | None:
         """Return the uid bound to a name, or None."""
         return self._uids.get(name)
@@ -59,10 +67,10 @@ class TokenMint:
     lifetime has passed.
     """
 
-    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, home: str = "/") -> None:
+    def __init__(self, key: Callable[[], bytes], operator: SlurmUser, *, shared_path: str = "") -> None:
         self._key = key
         self._operator = operator
-        self._home = home
+        self._shared_path = shared_path
         self.names = UserNames()
         self._privileged: frozenset[str] | None = None
         self._minted: dict[SlurmUser, tuple[float, bytes, str]] = {}
@@ -114,9 +122,10 @@ class TokenMint:
             "id": {
                 "name": user.name,
                 "gecos": user.name,
-                "dir": self._home,
-                "shell": "/bin/sh",
-                "gids": sorted({user.gid, *user.groups}),
+                "dir": user.home_in(self._shared_path),
+                "shell": SHELL,
+                # With names, which `gids` has not: the job's slurmstepd tells them to its worker (note-names).
+                "groups": user.gid_of,
             },
         }
         token = jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(key))

@@ -64,7 +64,7 @@ class RestReads:
         read = self._resources.get(request.resource)
         if read is None:
             raise NotFound(f"{request.resource} is not passed on to slurmrestd")
-        cluster.mint.names.learn(request.viewer.user)
+        cluster.mint.names.learn_viewer(request.viewer)
         return await read(cluster, await _version(cluster, request.version), request)
 
     async def _plain(self, cluster: Cluster, version: Version, request: ReadRest) -> RestPart:
@@ -150,7 +150,7 @@ class RestReads:
         answer = await cluster.slurmctld.rest.read(
             path, cluster.mint.operator_token(), WholeAnswer, entity="association", query={"user": user.name}
         )
-        asked = request.query.get("user") in (None, "", user.name)
+        asked = request.viewer.identified and request.query.get("user") in (None, "", user.name)
         own = [each for each in _items(answer.content, "associations") if asked and each.get("user") == user.name]
         return _whole(answer.content | {"associations": own}, request)
 
