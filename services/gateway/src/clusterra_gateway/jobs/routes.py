@@ -22,7 +22,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
-from clusterra_gateway.jobs.submits import SubmittedJob, Submits
+from clusterra_gateway.jobs.submits import Submits, SubmittedJob
 
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
