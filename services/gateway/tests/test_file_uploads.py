@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import pytest
+from clusterra_gateway.files import uploads
+from clusterra_lab.machine.process import until
 from files_world import UPLOADS, FilesClient, FilesWorld, sha256
 from yarl import URL
 
@@ -110,7 +112,8 @@ async def test_an_upload_that_is_cut_in_the_middle_goes_on_with_the_parts_that_a
     await after.send(upload)
     status, made = await after.complete(upload)
 
-    assert (status, made["size"]) == (200, LARGE)
+    assert status == 200, made
+    assert made["size"] == LARGE
     assert sorted(before.sent + after.sent) == list(range(1, len(before.parts) + 1))
     assert (await ada.call("GET", UPLOADS, params={"path": "data"})).body["uploads"] == []
     signed = await ada.presign("data/genome.bam")
@@ -170,6 +173,25 @@ async def test_parts_that_are_too_small_make_no_file(files: FilesWorld) -> None:
 
     assert status == 409
     assert problem["detail"] == "part 1 is smaller than 5 MiB"
+
+
+async def test_a_server_that_takes_too_long_to_make_the_file_leaves_the_outcome_open(
+    files: FilesWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await files.person("ada@acme.example")
+    uploader = Uploader(ada, "data/x", [b"a" * PART])
+    upload = await uploader.begin()
+    await uploader.send(upload)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(uploads, "PATIENT_SECONDS", 0.0)
+        status, problem = await uploader.complete(upload)
+
+    async def made() -> bool:
+        return await ada.get("data/x") == b"a" * PART or (await uploader.complete(upload))[0] == 200
+
+    assert status == 504
+    assert "list the folder" in problem["hint"]
+    await until(made, seconds=30, what="the file, by that request or by another one")
 
 
 async def test_an_aborted_upload_is_gone(files: FilesWorld) -> None:

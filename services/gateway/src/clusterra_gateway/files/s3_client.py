@@ -23,10 +23,22 @@ CONNECT_SECONDS = 2.0
 READ_SECONDS = 15.0
 ATTEMPTS = 2
 """With the times above, a request ends before the gateway's clients give up (`HTTP_SECONDS`)."""
+PATIENT_SECONDS = 50.0
+"""How long a server may make one file of many parts; the gateway's clients wait little longer."""
 ROLE_SECONDS = 3600
 """How long an assumed role is valid: the longest that every role allows."""
 ROLE_RENEWED_SECONDS = ROLE_SECONDS // 2
 """A role is assumed again when less of its time is left. A URL that it signs ends with it."""
+
+
+@dataclass(frozen=True)
+class _Patience:
+    read_seconds: float
+    attempts: int
+
+
+_USUAL = _Patience(READ_SECONDS, ATTEMPTS)
+_PATIENT = _Patience(PATIENT_SECONDS, 1)
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,8 @@ class S3:
 
     bucket: str
     client: "S3Client"
+    patient: "S3Client"
+    """For a request that takes the server long, and that must not be sent twice."""
     signer: "S3Client"
     credentials: Credentials
 
@@ -74,10 +88,11 @@ def _timestamp(value: Any) -> datetime:
 
 def connect(session: boto3.Session, storage: StorageBinding, credentials: Credentials) -> S3:
     """Make the clients of a bucket. Makes no request; takes some milliseconds, so call it in a thread."""
-    client = _client(session, storage, storage.endpoint, credentials)
+    client = _client(session, storage, storage.endpoint, credentials, _USUAL)
+    patient = _client(session, storage, storage.endpoint, credentials, _PATIENT)
     public = storage.public_endpoint
-    signer = client if public is None else _client(session, storage, public, credentials)
-    return S3(storage.bucket, client, signer, credentials)
+    signer = client if public is None else _client(session, storage, public, credentials, _USUAL)
+    return S3(storage.bucket, client, patient, signer, credentials)
 
 
 def assume(role: AssumedRole, region: str, name: str) -> Credentials:
@@ -109,7 +124,11 @@ def assume(role: AssumedRole, region: str, name: str) -> Credentials:
 
 
 def _client(
-    session: boto3.Session, storage: StorageBinding, endpoint: str | None, credentials: Credentials
+    session: boto3.Session,
+    storage: StorageBinding,
+    endpoint: str | None,
+    credentials: Credentials,
+    patience: _Patience,
 ) -> "S3Client":
     style: Literal["auto", "path", "virtual"] = storage.addressing
     if style == "auto":
@@ -127,8 +146,8 @@ def _client(
             s3={"addressing_style": style},
             max_pool_connections=CONNECTIONS,
             connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            read_timeout=patience.read_seconds,
+            retries={"mode": "standard", "total_max_attempts": patience.attempts},
             tcp_keepalive=True,
             user_agent="clusterra",
             # Only the binding says where a bucket is, never a variable that is meant for our own tables.

@@ -3,6 +3,7 @@
 The bucket keeps what was uploaded. So an upload goes on from another machine, and nothing of it is stored here.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import MAX_PUT_BYTES
-from clusterra_gateway.files.s3_client import S3
-from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.files.s3_client import PATIENT_SECONDS, S3
+from clusterra_gateway.http.errors import Conflict, OutcomeUnknown, Unavailable
 
 MIN_PART_BYTES = 5 * 1024**2
 """S3's bound on each part but the last one."""
@@ -112,7 +113,7 @@ async def complete(bucket: Bucket, key: str, upload: str, size: int) -> str:
     """Make a file of `size` bytes of the uploaded parts, and return its ETag.
 
     The bucket's own list of parts decides, not what a client says. Raises Conflict while parts are missing, NotFound,
-    RequestError.
+    OutcomeUnknown where the server takes too long, RequestError.
     """
     parts: list[UploadedPart] = []
     after: int | None = 0
@@ -128,12 +129,19 @@ async def complete(bucket: Bucket, key: str, upload: str, size: int) -> str:
     ]
 
     def ask(s3: S3) -> str:
-        answer = s3.client.complete_multipart_upload(
+        answer = s3.patient.complete_multipart_upload(
             Bucket=s3.bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": made}
         )
         return answer["ETag"]
 
-    return await bucket.ask(ask)
+    try:
+        async with asyncio.timeout(PATIENT_SECONDS):
+            return await bucket.ask(ask)
+    except (TimeoutError, Unavailable):
+        raise OutcomeUnknown(
+            "the server of the bucket has not said whether it made the file of its parts",
+            hint="list the folder in a while: if the file is there, it is whole; if not, complete the upload again",
+        ) from None
 
 
 async def abort(bucket: Bucket, key: str, upload: str) -> None:
