@@ -25,14 +25,14 @@ EXAMPLES = 12
 REFUSES_MORE = frozenset(
     {
         *("runs_start", "runs_list", "device_token", "auth_token"),
-        *("tenants_create", "tenants_list", "tenants_change", "tenants_bind_cluster"),
+        *("tenants_create", "tenants_list", "tenants_change", "tenants_invite", "tenants_bind_cluster"),
         *("jobs_submit", "templates_create", "templates_add_version", "launchables_render", "launchables_submit"),
         *("schedules_create",),
     }
 )
 """Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code, a
-domain of another tenant, an address without its scheme, values that a template does not have, a definition in YAML, a
-cron expression."""
+domain of another tenant, an address without its scheme, white space that regular expressions disagree about, values
+that a template does not have, a definition in YAML, a cron expression."""
 
 
 def check_operation(url: str, token: str, agent_key: str, route_name: str) -> None:
