@@ -17,6 +17,7 @@ from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
+from clusterra_contracts.rpc import job_fields
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
@@ -275,6 +276,7 @@ EXAMPLES: dict[str, Wire] = {
         ),
         identity_source="campus",
         attached=True,
+        containers=True,
     ),
     "cluster.condition.v1": ClusterCondition(
         degraded=(Degradation(reason="unreachable", message="slurmrestd does not respond", since=MOMENT),)
@@ -295,6 +297,7 @@ EXAMPLES: dict[str, Wire] = {
         idempotency_key="4b8f0e2a-submit",
         claim=slurm_rpc.Claim(claimed_at=MOMENT, sent_at=MOMENT, first=True, begin_by=MOMENT),
         kill_on_invalid_dependency=True,
+        further=job_fields.FurtherFields(prefer="general-large", flags=("SPREAD_JOB",), container="/mnt/efs/bundle"),
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
@@ -308,7 +311,10 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.change.v3": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,
         jobs="42_[1-5,9]",
-        change=slurm_jobs_rpc.Update(changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100)),
+        change=slurm_jobs_rpc.Update(
+            changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100),
+            further=slurm_jobs_rpc.FurtherChanges(qos="high"),
+        ),
     ),
     "slurm.rest.v3": slurm_rest_rpc.ReadRest(
         viewer=VIEWER,
@@ -407,6 +413,7 @@ EXAMPLES: dict[str, Wire] = {
         user=VIEWER.user,
         script="#!/bin/bash\n#SBATCH --time=60\ntrue\n",
         job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",)),
+        further=job_fields.FurtherFields(contiguous=True),
     ),
     "slurm.prepared.v1": estimate_rpc.Prepared(job=ESTIMATED, tasks=10, warnings=("line 2 of the script: no effect",)),
     "estimate.job.v1": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10),

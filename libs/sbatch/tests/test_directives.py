@@ -2,6 +2,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_sbatch.applying import apply
 from clusterra_sbatch.checking import check, check_denied, with_flags
@@ -43,6 +44,9 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("--mincpus=2", {"minimum_cpus_per_node": 2}),
     ("-O", {"overcommit": True}),
     ("--contiguous", {"contiguous": True}),
+    ("--container=/mnt/efs/bundle", {"container": "/mnt/efs/bundle"}),
+    ("--switches=1", {"required_switches": 1}),
+    ("--switches=2@1:30:00", {"required_switches": 2, "wait_for_switch": 5400}),
     ("--prefer=general", {"prefer": "general"}),
     ("--batch=general", {"batch_features": "general"}),
     ("--oom-kill-step", {"oom_kill_step": 1}),
@@ -154,7 +158,9 @@ def test_a_directive_sets_these_fields(line: str, fields: dict[str, Any]) -> Non
         ("--cpus-per-gpu=0", "--cpus-per-gpu=0"),
         ("--kill-on-invalid-dep=maybe", "must be yes or no"),
         ("--hint=fast", "must be one of compute_bound"),
-        ("--container=/bundle", "no container runtime"),
+        ("--container=bundle", "absolute path of an OCI bundle"),
+        ("--container-id=c", "use --container"),
+        ("--switches=some", "a number of switches"),
         ("-t UNLIMITED", "--time=UNLIMITED"),
         ("-t 0", "--time=0"),
         ("-n 0", "--ntasks=0"),
@@ -381,3 +387,13 @@ def test_a_line_of_two_megabytes_is_read() -> None:
     found = parse(f"#!/bin/sh\n#SBATCH --job-name={name}\n")
 
     assert [each.value for each in found] == [name]
+
+
+def test_the_requests_further_fields_take_precedence_and_its_flags_add_up() -> None:
+    script = "#!/bin/sh\n#SBATCH --prefer=small --spread-job --kill-on-invalid-dep=yes --cpus-per-gpu=2 --contiguous\n"
+    further = FurtherFields(prefer="large", flags=("NO_KILL_INVALID_DEPENDENCY",), cpus_per_tres="gres/gpu:4")
+
+    job = apply(script, JobDescription(environment=ENVIRONMENT), further, now=NOW).job
+
+    assert (job.prefer, job.cpus_per_tres, job.contiguous) == ("large", "gres/gpu:4", True)
+    assert job.flags == ("SPREAD_JOB", "NO_KILL_INVALID_DEPENDENCY")

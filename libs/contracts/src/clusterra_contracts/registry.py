@@ -103,6 +103,8 @@ class ClusterBinding(Wire):
     attached: bool = False
     """Whether others submit jobs here, too. A job with a uid that no person has here is a stranger's: only admins see
     it, whatever the visibility."""
+    containers: bool = False
+    """Whether its workers have a container runtime for jobs with `--container`."""
     version: Annotated[int, Field(ge=1)] = 1
 
     @property

@@ -7,13 +7,16 @@ directives, the later one wins.
 from dataclasses import dataclass
 from datetime import datetime
 
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 
-from clusterra_sbatch.checking import EXCLUSIVE, check
+from clusterra_sbatch.checking import EXCLUSIVE, check, with_flags
 from clusterra_sbatch.environment import Export
 from clusterra_sbatch.options import EXPORT, GPUS_PER_NODE, GRES, HINT, MULTITHREAD, Fields
 from clusterra_sbatch.problems import InvalidScript
 from clusterra_sbatch.script_job import ScriptJob
+
+NOTHING_FURTHER = FurtherFields()
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Applied:
     """The options that were accepted without their effect, with their lines."""
 
 
-def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
+def apply(script: str, job: JobDescription, further: FurtherFields = NOTHING_FURTHER, *, now: datetime) -> Applied:
     """Return the job with the script's directives applied. Relative times count from `now`.
 
     A field with its default value counts as not given, because a message carries defaults too. Raises InvalidScript,
@@ -50,8 +53,13 @@ def apply(script: str, job: JobDescription, *, now: datetime) -> Applied:
     gpus_per_node: str | None = fields.get(GPUS_PER_NODE)
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
-    given = job.model_dump(exclude_defaults=True, exclude_none=True)
+    given = {
+        name: value
+        for described in (job, further)
+        for name, value in described.model_dump(exclude_defaults=True, exclude_none=True).items()
+    }
     fields = _without_replaced(fields, given)
+    given = with_flags(fields, given)
     if export is not None:
         given["environment"] = export.apply(job.environment)
     return Applied(

@@ -111,6 +111,20 @@ def _gres_flags(value: OptionValue) -> Fields:
     return {"flags": (flags[value.text.lower()],)}
 
 
+def _container(value: OptionValue) -> Fields:
+    if not value.text.startswith("/"):
+        raise Untranslatable("must be the absolute path of an OCI bundle")
+    return {"container": value.text}
+
+
+def _switches(value: OptionValue) -> Fields:
+    count, at, limit = value.text.partition("@")
+    if not re.fullmatch(r"\d{1,9}", count):
+        raise Untranslatable("must be a number of switches, such as 1 or 1@60:00")
+    fields: Fields = {"required_switches": int(count)}
+    return fields | ({"wait_for_switch": OptionValue(limit, value.now).minutes() * 60} if at else {})
+
+
 def _oom_kill_step(value: OptionValue) -> Fields:
     if value.text not in {"", "0", "1"}:
         raise Untranslatable("the value must be 0 or 1, or be omitted")
@@ -121,7 +135,7 @@ _IDENTITY = "a job runs as the user who submits it"
 _COMMENT = "left out: the job's comment is reserved for Clusterra"
 _MAIL = "left out: Slurm sends no mail here; follow the cluster's event stream instead"
 _COMMAND = "this option applies only to the sbatch command"
-_NO_CONTAINER = "workers have no container runtime; call one in the script"
+_NO_CONTAINER = "only a bundle can be run: use --container"
 _NO_BURST_BUFFER = "the cluster has no burst buffers"
 _NO_TOPOLOGY = "workers have no network topology"
 _OF_SRUN = "left out: it binds or tunes the tasks of srun; give it to srun in the script"
@@ -138,6 +152,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("begin", "b", "required", lambda value: {"begin_time": value.timestamp()}),
     Option("chdir", "D", "required", _text_field("current_working_directory")),
     Option("constraint", "C", "required", _text_field("constraints")),
+    Option("container", "", "required", _container),
     Option("contiguous", "", "none", lambda _value: {"contiguous": True}),
     Option("cpus-per-task", "c", "required", lambda value: {"cpus_per_task": value.integer(1)}),
     Option("cpus-per-gpu", "", "required", lambda value: {"cpus_per_tres": f"gres/gpu:{value.integer(1)}"}),
@@ -187,6 +202,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("signal", "", "required", _signal),
     Option("sockets-per-node", "", "required", lambda value: {"sockets_per_node": value.integer(1)}),
     Option("spread-job", "", "none", lambda _value: {"flags": ("SPREAD_JOB",)}),
+    Option("switches", "", "required", _switches),
     Option("threads-per-core", "", "required", lambda value: {"threads_per_core": value.integer(1)}),
     Option("time", "t", "required", lambda value: {"time_limit": value.minutes()}),
     Option("time-min", "", "required", lambda value: {"time_minimum": value.minutes()}),
@@ -221,9 +237,9 @@ _REJECTED: tuple[Option, ...] = (
     Option("test-only", "", "none", _reject(_COMMAND)),
     Option("wait", "W", "none", _reject(_COMMAND)),
     Option("wrap", "", "required", _reject(_COMMAND)),
-    *(Option(name, "", "required", _reject(_NO_CONTAINER)) for name in ("container", "container-id", "container-type")),
+    *(Option(name, "", "required", _reject(_NO_CONTAINER)) for name in ("container-id", "container-type")),
     *(Option(name, "", "required", _reject(_NO_BURST_BUFFER)) for name in ("bb", "bbf")),
-    *(Option(name, "", "required", _reject(_NO_TOPOLOGY)) for name in ("network", "segment", "switches")),
+    *(Option(name, "", "required", _reject(_NO_TOPOLOGY)) for name in ("network", "segment")),
     *(Option(name, "", "none", _reject(_NO_TOPOLOGY)) for name in ("consolidate-segments", "spread-segments")),
     Option("core-spec", "S", "required", _reject(_NO_CORES)),
     Option("thread-spec", "", "required", _reject(_NO_CORES)),

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from clusterra_contracts.identity import JobId, Moment, ShapeName, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.rpc.why import Cause, PlaceKind
 
@@ -25,6 +26,7 @@ class Prepare(Wire):
     user: SlurmUser
     script: Annotated[str, Field(min_length=1)]
     job: JobDescription
+    further: FurtherFields = FurtherFields()
 
 
 class Prepared(Wire):

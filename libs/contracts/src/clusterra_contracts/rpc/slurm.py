@@ -4,11 +4,12 @@ Job descriptions use the field names of slurmrestd's newest `job_desc_msg`. Only
 that a caller must not set (user_id, group_id, comment, ...) are rejected by name, not passed on.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
+from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields, Number
 
 Operation = Literal[
     "submit",
@@ -32,26 +33,6 @@ Operation = Literal[
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
 `get-watched`, `list-watched`, `find-key` and `rest-watched`."""
-
-
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a number is wanted, not true or false")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
-NO_BOOLEAN = BeforeValidator(_no_boolean)
-"""Refuses true and false, which pydantic would take for 1 and 0."""
-
-
-def _plain_number(value: Any) -> Any:
-    """Reads Slurm's `{"set": true, "number": N}` as N, and "not set" as None."""
-    if isinstance(value, dict) and "number" in value:
-        return value["number"] if value.get("set", True) and not value.get("infinite", False) else None
-    return value
-
-
-Number = Annotated[Annotated[int, Field(ge=0)] | None, NO_BOOLEAN, BeforeValidator(_plain_number)]
 
 
 class JobDescription(Wire):
@@ -144,6 +125,7 @@ class Submit(Wire):
     kill_on_invalid_dependency: bool = False
     """Whether Slurm cancels the job when what it depends on has failed. It stands here and not in `job`, because the
     proxy of the release before ignores it here."""
+    further: FurtherFields = FurtherFields()
 
 
 class Submitted(Wire):

@@ -2,10 +2,11 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StrictBool, StringConstraints
 
 from clusterra_contracts.identity import Wire
-from clusterra_contracts.rpc.slurm import NO_BOOLEAN, Viewer
+from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, Number
+from clusterra_contracts.rpc.slurm import Viewer
 
 MAX_SELECTION_CHARACTERS = 512
 
@@ -77,11 +78,35 @@ class JobChanges(Wire):
     """Seconds since 1970."""
 
 
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+
+class FurtherChanges(Wire):
+    """More of what can be changed. It stands beside `JobChanges`: a proxy of the release before ignores it there."""
+
+    qos: Text | None = None
+    wckey: Text | None = None
+    constraints: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    """Features that its nodes must have; empty for none."""
+    prefer: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    """Features that are preferred; empty for none."""
+    excluded_nodes: Annotated[tuple[Text, ...], Field(max_length=1000)] | None = None
+    licenses: Text | None = None
+    time_minimum: Number = None
+    """Minutes."""
+    requeue: StrictBool | None = None
+    """Whether the job is queued again when its node fails."""
+    standard_input: Text | None = None
+    standard_output: Text | None = None
+    standard_error: Text | None = None
+
+
 class Update(Wire):
     """Change a job's description."""
 
     action: Literal["update"] = "update"
     changes: JobChanges
+    further: FurtherChanges = FurtherChanges()
 
 
 Action = Annotated[Hold | Release | Requeue | SendSignal | CancelTasks | Update, Field(discriminator="action")]

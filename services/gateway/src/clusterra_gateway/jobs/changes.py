@@ -7,9 +7,19 @@ from functools import partial
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.slurm_jobs import Action, Hold, JobChanges, Release, Requeue, SendSignal, Signal, Update
+from clusterra_contracts.rpc.slurm_jobs import (
+    Action,
+    FurtherChanges,
+    Hold,
+    JobChanges,
+    Release,
+    Requeue,
+    SendSignal,
+    Signal,
+    Update,
+)
 from clusterra_runtime.store.store import Store
-from pydantic import StrictBool
+from pydantic import ConfigDict, StrictBool
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
@@ -21,10 +31,24 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
 from clusterra_gateway.jobs.act_once import ActOnce
 from clusterra_gateway.jobs.idempotency import ScopedKey
+from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
-_SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, and it cannot be changed"
-_HINTS: Hints = {(name,): _SET_BY_CLUSTERRA for name in ("user_id", "group_id", "comment", "admin_comment", "extra")}
+_HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}
+
+
+class RequestedChanges(JobChanges, FurtherChanges):
+    """What of a job can be changed after its submit. What is null, or not given, stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def update(self) -> Update:
+        """The change as a message has it."""
+        return Update(
+            changes=JobChanges.model_validate(self.model_dump(include=set(JobChanges.model_fields))),
+            further=FurtherChanges.model_validate(self.model_dump(include=set(FurtherChanges.model_fields))),
+        )
 
 
 class RequeueOptions(Body):
@@ -78,10 +102,10 @@ class JobChangeHandlers:
         """Changes a job's description. Fields that are not given, or null, stay as they are.
 
         `time_limit` is in minutes, `begin_time` in seconds since 1970. What Slurm refuses is 422, and 409 where only
-        the job's state does not allow it.
+        the job's state does not allow it. 422 also for a QOS that the user may not use.
         """
-        changes = await body(request, JobChanges, _HINTS)
-        return await self._change(request, caller, ref, Update(changes=changes))
+        changes = await body(request, RequestedChanges, _HINTS)
+        return await self._change(request, caller, ref, changes.update)
 
     async def _change(
         self, request: web.Request, caller: Caller, ref: ClusterRef, change: Action
@@ -91,9 +115,19 @@ class JobChangeHandlers:
         answer = no_content()
         if key is None:
             await act()
-        elif await self._act_once.run(ScopedKey(ref, caller.member.id, key), f"{jobs} {change.model_dump_json()}", act):
+        elif await self._act_once.run(
+            ScopedKey(ref, caller.member.id, key),
+            f"{jobs} {_canonical(change)}",
+            act,
+        ):
             answer.headers[REPLAYED] = "true"
         return answer
+
+
+def _canonical(change: Action) -> str:
+    """The same text for every spelling of the same change, and as earlier releases write it if they can."""
+    as_before = isinstance(change, Update) and change.further == FurtherChanges()
+    return change.model_dump_json(exclude={"further"} if as_before else None)
 
 
 def routes(access: Access, slurm: SlurmRequests, store: Store) -> tuple[Route, ...]:
@@ -101,7 +135,7 @@ def routes(access: Access, slurm: SlurmRequests, store: Store) -> tuple[Route, .
     handlers = JobChangeHandlers(slurm, ActOnce(store))
 
     def route(
-        name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | JobChanges] | None = None
+        name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | RequestedChanges] | None = None
     ) -> ClusterRoute:
         return ClusterRoute(
             f"jobs_{name}",
@@ -121,5 +155,5 @@ def routes(access: Access, slurm: SlurmRequests, store: Store) -> tuple[Route, .
         route("release", "POST", f"{_JOB}/release", handlers.release),
         route("requeue", "POST", f"{_JOB}/requeue", handlers.requeue, RequeueOptions),
         route("signal", "POST", f"{_JOB}/signal", handlers.signal, SignalToSend),
-        route("update", "PATCH", _JOB, handlers.update, JobChanges),
+        route("update", "PATCH", _JOB, handlers.update, RequestedChanges),
     )

@@ -102,7 +102,12 @@ class Estimates:
 
     async def estimate(self, caller: Caller, ref: ClusterRef, submission: Submission) -> JobEstimate:
         """Estimate a job of the caller. Raises RpcFailed, as a submit would for what it refuses."""
-        request = Prepare(user=caller.member.slurm_user, script=submission.script, job=submission.job)
+        request = Prepare(
+            user=caller.member.slurm_user,
+            script=submission.script,
+            job=submission.description,
+            further=submission.further,
+        )
         prepared = await self._slurm.prepare(ref, request)
         return JobEstimate.of(prepared, await self._scaler.estimate(ref, prepared))
 

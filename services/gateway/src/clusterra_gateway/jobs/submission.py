@@ -5,15 +5,17 @@ from typing import Annotated, Any, Protocol
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_templates.parts import TemplateId
-from pydantic import Field, RootModel
+from pydantic import ConfigDict, Field, RootModel
 from pydantic_core import from_json
 
 from clusterra_gateway.http.errors import TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_json
 from clusterra_gateway.http.parameters import Body, Hints, body, checked, parsed
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.job_fields import LEFT_OUT, REFUSED
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
@@ -23,7 +25,10 @@ BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """A job has a few lists of at most 1,000 items each."""
 
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
+_DESCRIBED = set(JobDescription.model_fields)
+_FURTHER = set(FurtherFields.model_fields)
 HINTS: Hints = {
+    **{("job", name): f"leave it out: {reason}" for name, reason in (LEFT_OUT | REFUSED).items()},
     ("script",): '`script` must be a string at the top level: {"script": "#!/bin/bash\\n...", "job": {...}}',
     ("job",): '`job` must have an environment at least: {"environment": ["PATH=/usr/bin:/bin"]}',
     ("job", "script"): "move `script` out of `job`, to the top level of the body",
@@ -35,15 +40,33 @@ HINTS: Hints = {
 }
 
 
+class JobToSubmit(JobDescription, FurtherFields):
+    """A job to submit, in slurmrestd's shape. Memory is in MiB, `time_limit` in minutes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class Submission(Body):
     """A job in slurmrestd's shape, with the script beside the job and not inside it."""
 
     script: Annotated[str, Field(min_length=1)]
-    job: JobDescription
+    job: JobToSubmit
+
+    @property
+    def description(self) -> JobDescription:
+        """The part of the job that every release of the proxy knows."""
+        return JobDescription.model_validate(self.job.model_dump(include=_DESCRIBED))
+
+    @property
+    def further(self) -> FurtherFields:
+        """The rest of the job."""
+        return FurtherFields.model_validate(self.job.model_dump(include=_FURTHER))
 
     def canonical(self) -> bytes:
-        """The same bytes for every spelling of the same submission."""
-        return self.model_dump_json().encode()
+        """The same bytes for every spelling of the same submission, and as earlier releases write them if they can."""
+        described = self.model_dump_json(exclude={"job": _FURTHER}).encode()
+        further = self.further
+        return described if further == FurtherFields() else described + further.model_dump_json().encode()
 
     def digest(self) -> str:
         """Identifies the submission among the requests with one Idempotency-Key."""
@@ -58,7 +81,7 @@ class TemplateSubmission(Body):
     inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
     sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
     """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
-    job: JobDescription | None = None
+    job: JobToSubmit | None = None
     """Fields of the job, which win over the script's `#SBATCH` lines."""
 
     def digest(self) -> str:

@@ -45,10 +45,11 @@ class Submits:
             user=caller.member.slurm_user,
             email=caller.member.email,
             script=submission.script,
-            job=submission.job,
+            job=submission.description,
+            further=submission.further,
             idempotency_key=key,
         )
-        prepare = Prepare(user=message.user, script=message.script, job=message.job)
+        prepare = Prepare(user=message.user, script=message.script, job=message.job, further=message.further)
         if key is None:
             hold = await self._admission.hold(caller.member, ref, prepare, None)
             submitted = await self._submit_without_key(ref, message, hold)

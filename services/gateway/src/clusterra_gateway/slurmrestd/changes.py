@@ -22,9 +22,11 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints, TypeAdapte
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import Body, Query, body, checked, query, selected_jobs
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.changes import RequestedChanges
+from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
-from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, OURS, as_taken, read_rest_submission, refusal
+from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields
 
 MAX_KILLED = 100
@@ -60,7 +62,7 @@ class RequeueJobs(Body):
     flags: tuple[Literal["Hold"], ...] = ()
 
 
-class RestJobChanges(JobChanges):
+class RestJobChanges(RequestedChanges):
     """What of a job can be changed. Fields that are not set are left as they are, whatever their names."""
 
     model_config = ConfigDict(json_schema_extra=as_taken)
@@ -115,20 +117,18 @@ class Changes:
         return answer(request, caller, ref, {"status": [[_requeue_status(*each)] for each in status]})
 
     async def update(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Changes a job: its name, time limit, nice, dependency, partition, begin time, or `hold`."""
+        """Changes a job: what `PATCH .../jobs/{job_id}` changes, or `hold`."""
         jobs = selected_jobs(request)
         sent = set_fields((await body(request, _Given, bounds=CHANGE_BOUNDS)).root, RestJobChanges.model_fields)
         sent.pop("job_id", None)
-        if refused := sorted(sent.keys() - OURS - RestJobChanges.model_fields.keys()):
-            raise refusal(refused, "#")
-        wanted = checked(RestJobChanges, {name: number(value) for name, value in sent.items() if name not in OURS})
-        changes = JobChanges.model_validate(wanted.model_dump(exclude={"hold"}))
-        if changes != JobChanges():
-            await self._slurm.change(ref, caller.viewer, jobs, Update(changes=changes))
+        if refused := sorted(sent.keys() - LEFT_OUT.keys() - RestJobChanges.model_fields.keys()):
+            raise refusal(refused, "#", UNCHANGEABLE)
+        wanted = checked(RestJobChanges, {name: number(value) for name, value in sent.items() if name not in LEFT_OUT})
+        if wanted.update != Update(changes=JobChanges()):
+            await self._slurm.change(ref, caller.viewer, jobs, wanted.update)
         if wanted.hold is not None:
             await self._slurm.change(ref, caller.viewer, jobs, Hold() if wanted.hold else Release())
-        warnings = tuple(f"{name} is left out: Clusterra sets it" for name in sorted(sent.keys() & OURS))
-        return answer(request, caller, ref, {"results": []}, warnings)
+        return answer(request, caller, ref, {"results": []}, left_out(sent))
 
     async def _kill(self, caller: Caller, ref: ClusterRef, jobs: str, signal: Signal | None, batch_only: bool) -> None:
         if signal is not None:

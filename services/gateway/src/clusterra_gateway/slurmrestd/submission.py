@@ -4,17 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from clusterra_contracts.rpc.slurm import JobDescription
 from pydantic import ConfigDict
 
 from clusterra_gateway.http.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
-from clusterra_gateway.jobs.submission import BOUNDS, HINTS, Submission, check_size
+from clusterra_gateway.jobs.job_fields import ACCEPTED, LEFT_OUT, REFUSED
+from clusterra_gateway.jobs.submission import BOUNDS, HINTS, JobToSubmit, Submission, check_size
 from clusterra_gateway.slurmrestd import unset
-
-OURS = frozenset({"user_id", "group_id", "comment", "admin_comment", "extra"})
-"""Fields that Clusterra sets itself: what a client sends in them is left out, and the answer warns."""
 
 
 class RestSubmission(Body):
@@ -26,12 +23,12 @@ class RestSubmission(Body):
 
 
 def as_taken(schema: dict[str, Any]) -> None:
-    """Say in the schema of a job what is taken from clients beside it: unset fields, and those that are ours."""
+    """Say in the schema of a job what is taken from clients beside it: unset fields, and those that do not count."""
     unset.or_unset(schema)
-    schema["properties"] |= {name: {"description": "Left out: Clusterra sets it."} for name in sorted(OURS)}
+    schema["properties"] |= {name: {"description": f"Left out: {why}."} for name, why in sorted(LEFT_OUT.items())}
 
 
-class RestJob(JobDescription):
+class RestJob(JobToSubmit):
     """A job to submit, as in slurmrestd. Fields that are not set are left out, whatever their names."""
 
     model_config = ConfigDict(json_schema_extra=as_taken)
@@ -47,7 +44,10 @@ async def read_rest_submission(request: web.Request) -> tuple[Submission, tuple[
     """Reads the submission in the body, and returns it with its warnings. Raises InvalidRequest, TooLarge."""
     given = await body(request, RestSubmission, bounds=BOUNDS)
     if given.jobs and (given.job is not None or len(given.jobs) > 1):
-        raise InvalidRequest("heterogeneous jobs are not accepted", hint="send one job, in `job`")
+        raise InvalidRequest(
+            "heterogeneous jobs are not accepted: a key, an estimate and the limits of a job are of one job alone",
+            hint="send one job, in `job`; it may start several steps with srun",
+        )
     described = given.job if given.job is not None else (given.jobs or ({},))[0]
     script = given.script or described.get("script")
     job, warnings = known_fields({name: value for name, value in described.items() if name != "script"}, "#/job")
@@ -61,19 +61,26 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
 
     Raises InvalidRequest, which names all that are refused.
     """
-    known = JobDescription.model_fields.keys()
-    sent = unset.set_fields(given, known)
-    refused = sorted(sent.keys() - OURS - known)
+    sent = unset.set_fields(given, ACCEPTED)
+    refused = sorted(sent.keys() - LEFT_OUT.keys() - ACCEPTED)
     if refused:
-        raise refusal(refused, pointer)
-    warnings = tuple(f"{name} is left out: Clusterra sets it" for name in sorted(sent.keys() & OURS))
-    return {name: value for name, value in sent.items() if name not in OURS}, warnings
+        raise refusal(refused, pointer, REFUSED)
+    return {name: value for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
 
 
-def refusal(names: list[str], pointer: str) -> InvalidRequest:
-    """The error for fields that are not accepted."""
-    detail = "this field is not accepted"
-    errors = tuple(FieldError("body", f"{pointer}/{name}", detail) for name in names[:MAX_FIELD_ERRORS])
+def left_out(sent: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns a warning for each field that does not count."""
+    return tuple(f"{name} is left out: {LEFT_OUT[name]}" for name in sorted(sent.keys() & LEFT_OUT.keys()))
+
+
+def refusal(names: list[str], pointer: str, reasons: Mapping[str, str]) -> InvalidRequest:
+    """The error for fields that are not accepted, with the reason of each."""
+    errors = tuple(
+        FieldError(
+            "body", f"{pointer}/{name}", f"{name} is not accepted: {reasons.get(name, 'Slurm has no such field')}"
+        )
+        for name in names[:MAX_FIELD_ERRORS]
+    )
     return InvalidRequest(f"not accepted: {', '.join(names[:MAX_FIELD_ERRORS])}", errors=errors)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_runtime.nats.registry import Registry
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.rendering import JobContext, Wanted
@@ -15,7 +14,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.submission import Submission, TemplateSubmission, check_size
+from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.runs.models import RunRequest, StepRequest
 from clusterra_gateway.runs.start import RunStarts, run_id_of
@@ -148,9 +147,9 @@ def job_run_id(ref: ClusterRef, member: str, key: str | None) -> str:
     return hashlib.sha256(f"job#{ref.key}#{member}#{key}".encode()).hexdigest()[:12]
 
 
-def job_of(step: RenderedStep, job: JobDescription | None) -> Submission:
+def job_of(step: RenderedStep, job: JobToSubmit | None) -> Submission:
     """The job of a rendered template. Without a name, it has that of the template. Raises TooLarge."""
-    job = job or JobDescription(environment=ENVIRONMENT)
+    job = job or JobToSubmit(environment=ENVIRONMENT)
     if job.name == "job" and "--job-name" not in step.rendered.script and " -J" not in step.rendered.script:
         job = job.model_copy(update={"name": step.template_id})
     submission = Submission(script=step.rendered.script, job=job)

@@ -141,7 +141,8 @@ class Ticking:
             user=member.slurm_user,
             email=member.email,
             script=submission.script,
-            job=submission.job,
+            job=submission.description,
+            further=submission.further,
             idempotency_key=key,
         )
         answer = await self._submit_once.submit(ScopedKey(ref, member.id, key), message, key)

@@ -66,6 +66,8 @@ class ClusterFields(_Strict):
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
     storage: GivenStorage | None = None
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
+    containers: bool = False
+    """Whether its workers have a container runtime for jobs with `--container`."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     slurm_key: StoredReference | None = None

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_proxy.slurmrestd.errors import Invalid
@@ -19,7 +20,7 @@ _NUMERIC = frozenset({"nodes"})
 """Texts that hold only numbers."""
 
 
-def check_bounds(job: JobDescription) -> None:
+def check_bounds(job: JobDescription | FurtherFields) -> None:
     """Raise Invalid, naming the field, for a number or a list that is too large."""
     for name, value in job:
         _check(name, value)

@@ -11,7 +11,6 @@ from clusterra_contracts.rpc.slurm_jobs import (
     CancelTasks,
     ChangeJob,
     Hold,
-    JobChanges,
     Release,
     Requeue,
     SendSignal,
@@ -46,7 +45,7 @@ async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> 
     """
     records = await _read(cluster, request)
     viewer, jobs, change = request.viewer, request.jobs, request.change
-    if isinstance(change, Update) and not _described(change.changes):
+    if isinstance(change, Update) and not _described(change):
         return Done()
     is_owner = viewer.owns(records[0].user_id)
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
@@ -61,8 +60,9 @@ async def _apply(cluster: Cluster, token: str, jobs: str, records: tuple[JobReco
         case Hold() | Release():
             _require_pending(jobs, records, change.action)
             await _update(cluster, token, jobs, records, {"hold": isinstance(change, Hold)})
-        case Update(changes=changes):
-            await _update(cluster, token, jobs, records, _described(changes))
+        case Update():
+            await _update(cluster, token, jobs, records, _described(change))
+            await _check_qos(cluster, jobs, change.further.qos)
         case Requeue(hold=hold):
             await cluster.slurmctld.requeue(token, _startable_again(jobs, records), hold=hold)
         case SendSignal(signal=signal, batch_only=batch_only):
@@ -153,21 +153,38 @@ async def _update(
         await cluster.slurmctld.update_job(token, record.job_id, fields)
 
 
-def _described(changes: JobChanges) -> dict[str, Any]:
+async def _check_qos(cluster: Cluster, jobs: str, wanted: str | None) -> None:
+    """Raise Rejected where Slurm left the QOS as it was: slurmrestd answers with success even then."""
+    if wanted is None:
+        return
+    records = await cluster.slurmctld.job(cluster.mint.operator_token(), _whole(jobs))
+    for record in _selected(jobs, records):
+        if not record.ended and wanted.lower() != record.qos.lower():
+            raise Rejected(
+                f"Slurm left the QOS of job {record.id} at {record.qos or 'none'}",
+                hint="name an existing QOS that the job's user may use; what else was asked for is changed",
+            )
+
+
+def _described(change: Update) -> dict[str, Any]:
     """Return the changes as slurmrestd takes them."""
-    fields = changes.model_dump(exclude_none=True)
-    for name in ("time_limit", "begin_time"):
+    fields = _given(change)
+    for name in ("time_limit", "begin_time", "time_minimum"):
         if name in fields:
             fields[name] = {"set": True, "number": fields[name]}
     return fields
+
+
+def _given(change: Update) -> dict[str, Any]:
+    return change.changes.model_dump(exclude_none=True) | change.further.model_dump(mode="json", exclude_none=True)
 
 
 def _detail(change: Action) -> str:
     match change:
         case SendSignal(signal=signal):
             return signal
-        case Update(changes=changes):
-            fields = changes.model_dump(exclude_none=True)
+        case Update():
+            fields = _given(change)
             return ", ".join(f"{name}={fields[name]}" for name in sorted(fields))[:MAX_DETAIL_CHARACTERS]
         case _:
             return ""

@@ -27,7 +27,7 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     Slurm itself is asked only for its partitions: it has no request that says whether it would accept a job.
     """
     await cluster.user_token(request.user)
-    applied = await translate(cluster, request.script, request.job)
+    applied = await translate(cluster, request.script, request.job, request.further)
     job = applied.job
     if job.partition:
         known = await cluster.slurmctld.partitions(cluster.mint.operator_token())

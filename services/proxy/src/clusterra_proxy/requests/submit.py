@@ -93,7 +93,7 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         raise Conflict("this cluster is being deleted and takes no jobs", hint="submit to another cluster")
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
-        applied = await translate(cluster, request.script, request.job)
+        applied = await translate(cluster, request.script, request.job, request.further)
     description = describe_job(cluster, request, applied)
     try:
         answer = await _send(cluster, token, request, description, begin_by)
@@ -149,7 +149,8 @@ def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[st
     """
     shared, job = cluster.binding.shared_path, applied.job
     called_in = posixpath.join(shared, request.job.current_working_directory or "")
-    directory = posixpath.normpath(posixpath.join(called_in, job.current_working_directory or ""))
+    chdir = None if request.job.current_working_directory else job.current_working_directory
+    directory = posixpath.normpath(posixpath.join(called_in, chdir or ""))
     description = job.model_dump(mode="json", exclude_none=True)
     description["current_working_directory"] = directory
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")

@@ -1,0 +1,91 @@
+"""The fields of slurmrestd's job description that a request does not set, and why.
+
+`test_slurmrestd_fields.py` goes through slurmrestd's own document: each of its fields is accepted, or stands here.
+"""
+
+from clusterra_contracts.rpc.job_fields import FurtherFields
+from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_contracts.rpc.slurm_jobs import FurtherChanges, JobChanges
+
+ACCEPTED = frozenset(JobDescription.model_fields) | frozenset(FurtherFields.model_fields)
+"""The fields of a job that count."""
+CHANGEABLE = frozenset(JobChanges.model_fields) | frozenset(FurtherChanges.model_fields)
+"""The fields of a job that can be changed after its submit, besides `hold`."""
+
+_CLUSTERRA = "Clusterra sets it"
+_OF_SRUN = "it binds or tunes the tasks of srun; give it to srun in the script"
+_MAIL = "Slurm sends no mail here; follow the cluster's event stream instead"
+_SAMPLES = "the cluster sets what it samples, and how often"
+_SHELL = "limits and plugins of a login shell do not reach a worker"
+
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("user_id", "group_id", "comment", "admin_comment", "extra"), _CLUSTERRA),
+    **dict.fromkeys(("mail_type", "mail_user"), _MAIL),
+    **dict.fromkeys(("account_gather_frequency", "profile"), _SAMPLES),
+    **dict.fromkeys(("cpu_binding", "cpu_binding_flags", "cpu_frequency", "memory_binding", "tres_bind"), _OF_SRUN),
+    **dict.fromkeys(("memory_binding_type", "tres_freq", "reserve_ports"), _OF_SRUN),
+    **dict.fromkeys(("rlimits", "spank_environment"), _SHELL),
+    "delay_boot": "Slurm boots no machine here",
+    "distribution_plane_size": "the size stands in `distribution`, such as plane=2",
+}
+"""Fields without which the job is the same job: what a client sends in them is left out, and the answer warns."""
+
+_OPERATORS = "only operators set it; use `nice` to lower the priority"
+_ALLOCATION = "it belongs to an allocation without a script"
+_SLURM = "Slurm sets it"
+_FEDERATION = "the request names the cluster, which belongs to no federation"
+_ONE_BOARD = "a worker has one board; use `sockets_per_node` or `cpus_per_task`"
+_RELEASES = "not every release of slurmrestd has it"
+_SYSTEM = "workers keep no cores or threads for the system"
+_TOPOLOGY = "workers have no network topology"
+_X11 = "a batch job has no display to forward"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("priority", "site_factor"), _OPERATORS),
+    **dict.fromkeys(("allocation_node_list", "allocation_node_port", "immediate"), _ALLOCATION),
+    **dict.fromkeys(("job_id", "step_id", "end_time", "hetjob_group"), _SLURM),
+    **dict.fromkeys(("clusters", "cluster_constraint"), _FEDERATION),
+    **dict.fromkeys(("minimum_boards_per_node", "minimum_sockets_per_board", "tasks_per_board"), _ONE_BOARD),
+    **dict.fromkeys(("cores_per_socket", "memory_update_delay", "memory_update_margin"), _RELEASES),
+    **dict.fromkeys(("core_specification", "thread_specification"), _SYSTEM),
+    **dict.fromkeys(("network", "segment_size"), _TOPOLOGY),
+    **dict.fromkeys(("x11", "x11_magic_cookie", "x11_target_host", "x11_target_port"), _X11),
+    **dict.fromkeys(("container_id", "container_type"), "only a bundle can be run: use `container`"),
+    "burst_buffer": "the cluster has no burst buffers",
+    "crontab": "a job is queued once; let your own scheduler submit it again",
+    "mcs_label": "the cluster has no security labels",
+    "power_flags": "Slurm does not manage the power of workers",
+    "reboot": "a worker is not rebooted for a job",
+    "selinux_context": "workers have no SELinux",
+}
+"""Fields that change the job, and cannot be allowed."""
+
+_SLURM_KEEPS = "slurmrestd answers with success and changes nothing: submit the job again"
+_PLANNED = "the workers for the job are planned by what it asked for: submit it again"
+_OPERATORS_CHANGE = "Slurm lets only its operators change it: submit the job again"
+
+UNCHANGEABLE: dict[str, str] = {
+    **REFUSED,
+    **dict.fromkeys(
+        (
+            *("argv", "array", "batch_features", "container", "current_working_directory", "distribution"),
+            *("environment", "flags", "kill_on_node_fail", "kill_warning_delay", "kill_warning_flags"),
+            *("kill_warning_signal", "oom_kill_step", "open_mode", "overcommit", "script", "wait_all_nodes"),
+        ),
+        _SLURM_KEEPS,
+    ),
+    **dict.fromkeys(
+        (
+            *("cpus_per_task", "cpus_per_tres", "maximum_cpus", "maximum_nodes", "memory_per_cpu", "memory_per_node"),
+            *("memory_per_tres", "minimum_cpus"),
+            *("minimum_cpus_per_node", "minimum_nodes", "nodes", "ntasks_per_tres", "required_nodes", "reservation"),
+            *("required_switches", "sockets_per_node", "tasks", "tasks_per_core", "tasks_per_socket"),
+            *("threads_per_core", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task"),
+            *("temporary_disk_per_node", "wait_for_switch"),
+        ),
+        _PLANNED,
+    ),
+    "account": "Slurm answers an unknown account as if it were overloaded: submit the job again",
+    **dict.fromkeys(("contiguous", "deadline", "shared", "tasks_per_node"), _OPERATORS_CHANGE),
+}
+"""Fields that cannot be changed after the submit."""
