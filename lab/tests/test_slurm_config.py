@@ -82,3 +82,10 @@ def test_without_a_compiler_slurmctld_starts_without_the_plugin() -> None:
     assert "PluginDir" not in files["slurm.conf"]
     assert "PrioritySiteFactorPlugin" not in files["slurm.conf"]
     assert "\nJobSubmitPlugins=lua\n" in files["slurm.conf"]
+
+
+def test_only_a_cluster_with_containers_has_an_oci_conf() -> None:
+    files = SlurmConfig(ClusterOptions("acme", containers=True), 17000, 17001).files()
+
+    assert "oci.conf" not in config().files()
+    assert files["oci.conf"].count("/usr/lib/clusterra/container-runtime ") == 4

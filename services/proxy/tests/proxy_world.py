@@ -157,10 +157,15 @@ def submission(user: SlurmUser, script: str = SCRIPT, key: str | None = None, **
 
 @asynccontextmanager
 async def proxy_world(
-    slurm: SlurmWorld, directory: Path, name: str = "c1", *, slurmrestd_url: str | None = None
+    slurm: SlurmWorld,
+    directory: Path,
+    name: str = "c1",
+    *,
+    slurmrestd_url: str | None = None,
+    containers: bool = False,
 ) -> AsyncIterator[ProxyWorld]:
     """A cluster on the given Slurm, with its own NATS and proxy, perhaps with something between it and slurmrestd."""
-    binding = slurm.binding(name)
+    binding = slurm.binding(name).model_copy(update={"containers": containers})
     if slurmrestd_url is not None:
         binding = binding.model_copy(update={"slurmrestd_url": slurmrestd_url})
     ref = ClusterRef(tenant="acme", cluster=name)

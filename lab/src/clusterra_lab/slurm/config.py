@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterra_lab.slurm import isolation
+from clusterra_lab.slurm import isolation, oci
 from clusterra_lab.slurm.isolation import Isolation
 
 HOST = "slurm"
@@ -114,6 +114,8 @@ class ClusterOptions:
     """How the jobs of one worker are kept apart."""
     private_tmp: bool = False
     """Whether each job has its own /tmp and /var/tmp. Every slurmd then needs CAP_SYS_ADMIN and `worker-namespace`."""
+    containers: bool = False
+    """Whether workers run jobs with `--container`. Their users must be allowed to make user namespaces."""
     own_hosts: bool = False
     """Whether each daemon has a host of its own, with the name of the daemon, as containers of a Compose project have.
     Then each daemon listens on all addresses of its host and logs to its standard error, and the database is on the
@@ -144,6 +146,7 @@ class SlurmConfig:
             "slurm.conf": slurm_conf(self),
             **isolation.files(self.options.isolation, private_tmp=self.options.private_tmp),
             "gres.conf": gres_conf(self.options),
+            **({"oci.conf": oci.conf(SCRIPTS)} if self.options.containers else {}),
         }
         if self.plugins and not self.options.power_saving:
             files["plugstack.conf"] = PLUGSTACK_CONF

@@ -53,6 +53,8 @@ mount -o remount,bind,ro "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --bind /sys "$root/sys"
+# crun refuses a folder that is no file system of cgroups, although it makes none. worker-cgroup mounts its own.
+mount -t tmpfs -o mode=755 tmpfs "$root/sys/fs/cgroup"
 for scratch in {" ".join(SCRATCH)}; do
   mount -t tmpfs -o mode=1777 tmpfs "$root$scratch"
 done

@@ -32,6 +32,9 @@ PACKAGES = (
     "libnss-extrausers",
     "python3-minimal",
     "tini",
+    "crun",
+    # The smallest root of a container, for tests.
+    "busybox-static",
 )
 NAMES = "/run/clusterra-names"
 """Path in a cluster of the folder in which a worker keeps the names of its users."""
