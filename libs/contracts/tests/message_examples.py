@@ -353,8 +353,8 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "edge.log.v2": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
-    "history.read.v2": history_rpc.ReadHistory(kinds=("job.*",), limit=50),
-    "history.page.v2": history_rpc.HistoryPage(events=(EVENT,)),
+    "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
+    "history.page.v2": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
     "usage.v2": usage_rpc.Usage(

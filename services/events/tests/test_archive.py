@@ -10,7 +10,7 @@ from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_events.archive import MAX_EXAMINED, Archive
+from clusterra_events.archive import MAX_EXAMINED, Archive, Bound, complete_to
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Table
@@ -198,3 +198,43 @@ async def test_pages_contain_the_matching_events_in_order(
         )
 
         assert await all_pages(archive, request_) == expected
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_pages_of_a_position_have_no_later_event_but_those_of_an_earlier_stream(
+    archive: Archive, newest_first: bool
+) -> None:
+    told = [event(node("node.down", f"n{number}"), seconds=number) for number in range(20)]
+    # The stream was made at second 5: what is older has positions of the stream before it.
+    await keep(archive, *told[:5])
+    for number, each in enumerate(told[:5], start=100):
+        again = each.model_copy(update={"id": f"{each.id}-older"})
+        await archive.keep(Subject("event", ACME, each.kind), again, number)
+    for number, each in enumerate(told[5:], start=6):
+        await archive.keep(Subject("event", ACME, each.kind), each, number)
+    bound = Bound(position=12, stream_created=START + timedelta(seconds=5))
+
+    found: list[Event] = []
+    request = ReadHistory(complete_to=12, newest_first=newest_first, limit=3)
+    while True:
+        page = await archive.read(ACME, request, bound)
+        assert page.position == 12
+        found += page.events
+        if page.cursor is None:
+            break
+        # What was published meanwhile moves no page, whatever a continued request asks.
+        request = request.model_copy(update={"cursor": page.cursor, "complete_to": 99})
+        assert complete_to(request) == 12
+
+    assert sorted(each.subject for each in found) == sorted(
+        [*(f"n{number}" for number in range(5)), *(f"n{number}" for number in range(12))]
+    )
+
+
+async def test_a_cursor_of_pages_without_a_position_continues_without_one(archive: Archive) -> None:
+    await keep(archive, *(event(node("node.down", f"n{number}"), seconds=number) for number in range(3)))
+
+    page = await archive.read(ACME, ReadHistory(limit=1))
+
+    assert page.position is None
+    assert complete_to(ReadHistory(limit=1, cursor=page.cursor, complete_to=7)) is None

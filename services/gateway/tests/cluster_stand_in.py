@@ -64,6 +64,7 @@ class ClusterStandIn:
     """The number of pages of costs that are answered before the ledger fails."""
     job_costs: dict[str, JobCost] = field(default_factory=dict)
     history_fails_after: int | None = None
+    archive_position: int | None = None
     """The number of pages of the archive that are answered before it fails."""
     refuse_submits: ErrorKind | None = None
     """Answers every submit, but no other check of a submission, with this error."""
@@ -281,4 +282,5 @@ class ClusterStandIn:
         begin = int(request.cursor) if request.cursor is not None and request.cursor.isdigit() else 0
         end = begin + request.limit
         page = tuple(self.events[begin:end])
-        return HistoryPage(events=page, cursor=str(end) if end < len(self.events) else None)
+        cursor = str(end) if end < len(self.events) else None
+        return HistoryPage(events=page, cursor=cursor, position=self.archive_position)

@@ -384,3 +384,20 @@ async def test_the_stream_misses_nothing_when_the_nats_server_is_killed(
             await until(lambda: not world.service.failing(), seconds=30, what="the gateway to be ready again")
 
     assert nodes(reader.events) == ["n1", "n2"]
+
+
+async def test_a_list_of_events_says_up_to_where_the_archive_is_complete(world: World) -> None:
+    browser = await world.login("boss@acme.example")
+    async with sse_reader(browser, STREAM) as reader:
+        await publish_node_down(world, "n1")
+        await reader.until_events(1)
+
+    async with browser.get(EVENTS) as answer:
+        unknown = answer.headers.get("Event-Position")
+    world.acme.archive_position = 17
+    async with browser.get(EVENTS) as answer:
+        known, body = answer.headers.get("Event-Position"), await answer.json()
+
+    assert (unknown, known) == (None, "17")
+    assert body == {"events": [], "cursor": None}
+    assert [asked.complete_to for asked in world.acme.histories] == [int(reader.events[-1].id)] * 2

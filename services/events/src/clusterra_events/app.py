@@ -20,10 +20,11 @@ from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.store.table_use import tables_of
 
-from clusterra_events.archive import ARCHIVE, Archive
+from clusterra_events.archive import ARCHIVE, Archive, complete_to
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger
+from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
 
@@ -45,11 +46,7 @@ async def app(service: Service) -> AsyncIterator[None]:
         service.ready_when(tables.MISSING, lambda: tables.exist)
         await tables.wait()
         archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
-
         ledger_records = Forgetting(store, retention_seconds=settings.ledger_retention_seconds)
-
-        async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
-            return await archive.read(subject.ref, request)
 
         async def forget(subject: Subject, request: Forget) -> Forgotten:
             removed = await ledger_records.forget(subject.ref, request.most)
@@ -61,6 +58,13 @@ async def app(service: Service) -> AsyncIterator[None]:
         registry = Registry()
         try:
             service.ready_when("nats", lambda: client.is_connected)
+            progress = ArchiveProgress(client)
+
+            async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
+                position = complete_to(request)
+                bound = None if position is None else await progress.reach(position)
+                return await archive.read(subject.ref, request, bound)
+
             async with announced(service, client):
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
                 await rpc.serve(client, "forget.*.*.events", Forget, forget, queue=QUEUE)

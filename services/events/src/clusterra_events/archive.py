@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 from datetime import datetime
 
 from clusterra_contracts.bus.envelope import InvalidMessage
@@ -31,8 +32,23 @@ MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
 
 _SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,221}", re.DOTALL)
+_CURSOR = re.compile(rf"(?:(\d{{1,20}})@)?({_SORT_KEY.pattern})", re.DOTALL)
 _FIRST, _LAST = "0", ":"
 """The bounds of all sort keys, which begin with a digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The end of pages that go with a position in the stream: they have no event that was published after it."""
+
+    position: int
+    stream_created: datetime
+    """Events before it are of an earlier stream, whose positions mean nothing in this one."""
+
+    def excludes(self, sort_key: str) -> bool:
+        """Whether an item is of an event after the position."""
+        moment, sequence, _ = sort_key.split("#", 2)
+        return int(sequence) > self.position and moment >= _sortable(self.stream_created)
 
 
 class Archive:
@@ -81,8 +97,9 @@ class Archive:
             if cancelled.reasons[0] is None:
                 raise
 
-    async def read(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
+    async def read(self, ref: ClusterRef, request: ReadHistory, bound: Bound | None = None) -> HistoryPage:
         """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
+        upto = None if bound is None else bound.position
         kinds = None if request.kinds is None else _matching_kinds(request.kinds)
         if request.subject is not None:
             views = [_by_subject(ref, request.subject)]
@@ -90,10 +107,10 @@ class Archive:
             views = [_by_kind(ref, kind) for kind in sorted(kinds)]
         else:
             views = [_by_time(ref)]
-        position = None if request.cursor is None else _position(request.cursor)
+        position = None if request.cursor is None else _position(request.cursor)[1]
         sort = _range(request, position)
         if sort is None:
-            return HistoryPage(events=())
+            return HistoryPage(events=(), position=upto)
         events: list[Event] = []
         examined = 0
         last = ""
@@ -103,14 +120,16 @@ class Archive:
                 if item.key.sk == position:
                     continue
                 if len(events) == request.limit or examined == MAX_EXAMINED:
-                    return HistoryPage(events=tuple(events), cursor=_cursor(last))
+                    return HistoryPage(events=tuple(events), cursor=_cursor(last, upto), position=upto)
                 examined, last = examined + 1, item.key.sk
+                if bound is not None and bound.excludes(item.key.sk):
+                    continue
                 event = Event.model_validate_json(str(item.attributes["event"]))
                 if (kinds is None or event.kind in kinds) and (
                     request.viewer is None or may_see(request.viewer, event.data)
                 ):
                     events.append(event)
-        return HistoryPage(events=tuple(events))
+        return HistoryPage(events=tuple(events), position=upto)
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` events of a cluster that is deleted, oldest first. Returns how many it removed.
@@ -208,15 +227,25 @@ def _range(request: ReadHistory, position: str | None) -> Between | None:
     return Between(low, high) if low <= high else None
 
 
-def _cursor(sort_key: str) -> str:
-    return base64.urlsafe_b64encode(sort_key.encode()).decode()
+def complete_to(request: ReadHistory) -> int | None:
+    """Return the position up to which a page is to be complete: that of the first page, for those that continue it.
+
+    Raises RpcFailed (`invalid`) for a foreign cursor.
+    """
+    return request.complete_to if request.cursor is None else _position(request.cursor)[0]
 
 
-def _position(cursor: str) -> str:
+def _cursor(sort_key: str, upto: int | None) -> str:
+    text = sort_key if upto is None else f"{upto}@{sort_key}"
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _position(cursor: str) -> tuple[int | None, str]:
+    """Return the position up to which the pages of a cursor are complete, and the sort key after which it continues."""
     try:
-        sort_key = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-        if _SORT_KEY.fullmatch(sort_key):
-            return sort_key
+        text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+        if match := _CURSOR.fullmatch(text):
+            return int(match[1]) if match[1] else None, match[2]
     except (binascii.Error, ValueError):
         pass
     raise RpcFailed(

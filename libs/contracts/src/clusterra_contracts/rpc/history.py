@@ -12,7 +12,7 @@ from clusterra_contracts.rpc.slurm import Viewer
 class ReadHistory(Wire):
     """Read archived events in the order they happened; `newest_first` reverses it. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "history.read.v2"
+    schema_name: ClassVar[str] = "history.read.v3"
 
     viewer: Viewer | None = None
     """Only events that this person may see; None: all events."""
@@ -23,6 +23,8 @@ class ReadHistory(Wire):
     after: Moment | None = None
     before: Moment | None = None
     newest_first: bool = False
+    complete_to: Annotated[int, Field(ge=0)] | None = None
+    """A position in the stream of events: the page is to have every event up to it, and none after it."""
     limit: Annotated[int, Field(ge=1, le=500)] = 100
     cursor: str | None = None
 
@@ -34,3 +36,6 @@ class HistoryPage(Wire):
 
     events: tuple[Event, ...]
     cursor: str | None = None
+    position: int | None = None
+    """The position in the stream up to which the pages with this cursor are complete, and after which they have no
+    event; None where the archive could not be complete in time, or was not asked."""

@@ -4,8 +4,9 @@ from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from aiohttp import web
+from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import may_see
 from pydantic import Field
@@ -15,9 +16,16 @@ from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.events.resumption import Resumptions
 from clusterra_gateway.http.parameters import CommaSeparated, Query, Time, query
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Route
-from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, ServerSentEvent, last_event_id, stream
+from clusterra_gateway.http.sse import (
+    EVENT_POSITION,
+    EVENT_STREAM,
+    LAST_EVENT_ID,
+    ServerSentEvent,
+    last_event_id,
+    stream,
+)
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
@@ -43,6 +51,13 @@ class EventsQuery(Query):
     cursor: str | None = None
 
 
+class EventPage(ResponseBody):
+    """One page of events; `cursor` continues after it and is null at the end."""
+
+    events: tuple[Event, ...]
+    cursor: str | None = None
+
+
 class Events:
     """The handlers of events."""
 
@@ -58,6 +73,9 @@ class Events:
         Members see the events of the jobs that they see, and who sees everybody's jobs sees all events but those of
         members, tokens and keys, which are for admins. A page may have fewer events than `limit`, even none: `cursor`
         continues after it, and is null at the end.
+
+        `Event-Position` is the Last-Event-ID with which the stream tells every event that the pages of this list do not
+        have, and none that they have. It is missing while the archive is behind the stream.
         """
         filters = query(request, EventsQuery)
         page = await self._archive.history(
@@ -71,11 +89,15 @@ class Events:
                 newest_first=filters.newest_first,
                 limit=filters.limit,
                 cursor=filters.cursor,
+                complete_to=self._feed.position,
             ),
         )
         # An archive of the release before knows no viewer.
         visible = tuple(event for event in page.events if may_see(caller.viewer, event.data))
-        return json_response(page.model_copy(update={"events": visible}))
+        return json_response(
+            EventPage(events=visible, cursor=page.cursor),
+            headers={} if page.position is None else {EVENT_POSITION: str(page.position)},
+        )
 
     async def live(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams events as they happen. `id` is the event's position in the stream.
@@ -134,7 +156,7 @@ def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[R
             scope="events:read",
             parameters=(CLUSTER_ID,),
             query=EventsQuery,
-            result=HistoryPage,
+            result=EventPage,
         ),
         ClusterRoute(
             "events_stream",
