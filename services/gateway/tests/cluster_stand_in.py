@@ -140,6 +140,8 @@ class ClusterStandIn:
         key = (submit.user.uid, submit.idempotency_key or f"none-{len(self.submits)}")
         if key in self.keys:
             return self.keys[key].model_copy(update={"repeated": True})
+        if submit.claim is not None and submit.claim.begin_by is None:
+            raise rpc_failure("not_found", "no job has this key yet")
         job_id = str(len(self.jobs) + 1)
         self.add_job(job_id, state="PENDING", user=submit.user.name, uid=submit.user.uid)
         self.keys[key] = Submitted(job_id=job_id, accepted_at=now())

@@ -13,6 +13,7 @@ from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Update
 from gateway_world import World
+from test_members import change, me
 
 RUNS = "/v1/clusters/main/runs"
 JOB = {"environment": ["PATH=/usr/bin:/bin"]}
@@ -290,3 +291,34 @@ async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> 
     await until(is_cancelling, seconds=60, what="the run to be cancelled")
     await until(lambda: world.acme.cancelled == ["1"], seconds=60, what="its job to be cancelled")
     assert sorted(world.acme.jobs) == ["1"]
+
+
+async def test_a_disabled_member_gets_no_job_from_a_step_whose_submit_had_begun(world: World) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    world.acme.submit_error = "unavailable"
+    run = await started(ada, steps("a"))
+    assert states(run) == ["submitting"]
+
+    assert await change(boss, (await me(ada))["id"], disabled=True) == 200
+    world.acme.submit_error = None
+
+    async def is_rejected() -> bool:
+        return states(await read(boss, run["run_id"])) == ["rejected"]
+
+    await until(is_rejected, seconds=60, what="the step to be rejected")
+    assert not world.acme.keys
+
+
+async def test_a_job_from_before_its_owner_was_disabled_is_found(world: World) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    world.acme.lose_replies = 1
+    run = await started(ada, steps("a"))
+    assert states(run) == ["submitting"]
+
+    assert await change(boss, (await me(ada))["id"], disabled=True) == 200
+
+    async def is_submitted() -> bool:
+        return states(await read(boss, run["run_id"])) == ["submitted"]
+
+    await until(is_submitted, seconds=60, what="the job to be found")
+    assert len(world.acme.keys) == 1

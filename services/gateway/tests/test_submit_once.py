@@ -1,9 +1,11 @@
 """Many requests with one key while nobody knows its job: they share the looks for it."""
 
 import asyncio
+import time
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
+from clusterra_contracts.rpc.budgets import SETTLED_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.http.errors import RequestError
@@ -69,3 +71,21 @@ async def test_all_who_wait_share_one_look(found: bool) -> None:
             with pytest.raises(RequestError):
                 await once.submit(KEY, MESSAGE, "hash")
             assert slurm.sent == 3, "a look that is over serves nobody"
+
+
+async def test_a_find_makes_no_job_and_leaves_the_key_to_nobody() -> None:
+    async with MemoryStore() as store:
+        await store.create_tables(IDEMPOTENCY)
+        slurm, at = Slurm(), [time.time()]
+        slurm.answer.set()
+        once = SubmitOnce(IdempotencyKeys(store), slurm.submit, clock=lambda: at[0])
+        with pytest.raises(RequestError):
+            await once.submit(KEY, MESSAGE, "hash")
+
+        with pytest.raises(RequestError):
+            await once.find(KEY, MESSAGE, "hash")
+        at[0] += SETTLED_SECONDS
+        assert await once.find(KEY, MESSAGE, "hash") is None
+
+        with pytest.raises(RequestError):
+            await once.submit(KEY, MESSAGE, "hash")

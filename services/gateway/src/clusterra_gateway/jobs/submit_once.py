@@ -62,24 +62,58 @@ class SubmitOnce:
         found, is_new = await self._keys.claim(key, request, at, hold)
         if is_new:
             return await self._first_attempt(key, message, found, hold)
-        match found.claim.step(request, at):
+        answer = await self._answered(key, message, request, found.claim, at)
+        if answer is not None:
+            return answer
+        mine = await self._claimed_again(key, found, at)
+        return await self._attempt(key, message, mine, before=found.claim)
+
+    async def find(self, key: ScopedKey, message: Submit, request: str) -> Submitted | None:
+        """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
+
+        It claims the key, so that a submit that another gateway is about to begin finds the key taken.
+        Raises KeyReused, StoreUnavailable; InFlight and OutcomeUnknown while an earlier submit may still make a job.
+        """
+        at = self._clock()
+        found, is_new = await self._keys.claim(key, request, at)
+        if is_new:
+            return None
+        answer = await self._answered(key, message, request, found.claim, at)
+        if answer is not None:
+            return answer
+        mine = await self._claimed_again(key, found, at)
+        try:
+            return await self._asked(key, message, mine.claim)
+        except RpcFailed as failed:
+            if failed.error.kind == "not_found":
+                return None
+            raise _not_answered(mine.claim, self._clock(), failed.error) from failed
+
+    async def _answered(
+        self, key: ScopedKey, message: Submit, request: str, claim: Claim, at: float
+    ) -> Submitted | None:
+        """The job of somebody else's claim; None when the claim is settled and has none, so that it may be claimed."""
+        match claim.step(request, at):
             case "reused":
                 raise KeyReused(
                     "this Idempotency-Key was used for a different request",
                     hint="use a new key for each new job; send a key again only with exactly the same body",
                 )
             case "answered":
-                assert found.claim.answer is not None  # noqa: S101 - the step says so
-                return found.claim.answer.model_copy(update={"repeated": True})
+                assert claim.answer is not None  # noqa: S101 - the step says so
+                return claim.answer.model_copy(update={"repeated": True})
             case "wait":
-                raise _not_answered(found.claim, at)
+                raise _not_answered(claim, at)
             case "look":
-                return await self._look(key, message, found.claim)
+                return await self._look(key, message, claim)
             case "again":
-                mine = await self._keys.claim_again(key, found, at)
-                if mine is None:
-                    raise _not_answered(found.claim.again("", at), at)
-                return await self._attempt(key, message, mine, before=found.claim)
+                return None
+
+    async def _claimed_again(self, key: ScopedKey, found: StoredClaim, at: float) -> StoredClaim:
+        mine = await self._keys.claim_again(key, found, at)
+        if mine is None:
+            raise _not_answered(found.claim.again("", at), at)
+        return mine
 
     async def _first_attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, hold: Hold | None) -> Submitted:
         try:
@@ -132,11 +166,15 @@ class SubmitOnce:
             look.exception()  # nobody may be left who wants to know it
 
     async def _look_once(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
-        wire = slurm.Claim(claimed_at=_moment(claim.claimed_at), sent_at=_moment(self._clock()))
         try:
-            submitted = await self._send(key.ref, message.model_copy(update={"claim": wire}))
+            return await self._asked(key, message, claim)
         except RpcFailed as failed:
             raise _not_answered(claim, self._clock(), failed.error) from failed
+
+    async def _asked(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
+        """Ask the proxy for the job of a claim. Raises RpcFailed: `not_found` when there is none yet."""
+        wire = slurm.Claim(claimed_at=_moment(claim.claimed_at), sent_at=_moment(self._clock()))
+        submitted = await self._send(key.ref, message.model_copy(update={"claim": wire}))
         await self._note(self._keys.complete(key, claim.request, submitted))
         return submitted.model_copy(update={"repeated": True})
 

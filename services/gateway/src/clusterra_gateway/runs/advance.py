@@ -10,10 +10,11 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.slurm import Submit, Viewer
+from clusterra_contracts.rpc.slurm import Submit, Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
@@ -73,7 +74,7 @@ class RunWork:
         """Make a move. Returns False where its outcome is not known yet."""
         match move.kind:
             case "intend":
-                if not await self._may_submit(run):
+                if not _may_submit(await self._directory.member(run.member)):
                     await self._change(ref, run.id, transitions.cancelled)
                     return True
                 at, attempt = now(), run.steps[move.index].attempt
@@ -107,8 +108,15 @@ class RunWork:
             idempotency_key=key,
             kill_on_invalid_dependency=True,
         )
+        scoped = ScopedKey(ref, run.member, key)
+        answer: Submitted | None
+        change: transitions.Change
         try:
-            answer = await self._submit_once.submit(ScopedKey(ref, run.member, key), message, key)
+            if _may_submit(member):
+                answer = await self._submit_once.submit(scoped, message, key)
+            else:
+                # A submit from before they lost the right may have made a job, which must not be lost sight of.
+                answer = await self._submit_once.find(scoped, message, key)
         except (InFlight, OutcomeUnknown, KeyReused) as unknown:
             log.warning("run_step_not_answered", run_id=run.id, step=step.step_id, reason=unknown.detail)
             return False
@@ -119,8 +127,7 @@ class RunWork:
             reason = " ".join(part for part in (failed.error.detail, failed.error.hint) if part)
             change = partial(transitions.rejected, index=index, reason=reason)
         else:
-            change = partial(transitions.submitted, index=index, job_id=answer.job_id, at=answer.accepted_at)
-            log.info("run_step_submitted", run_id=run.id, step=step.step_id, job=answer.job_id)
+            change = _outcome(run, index, answer)
         await self._change_step(ref, run, index, step.attempt, change)
         return True
 
@@ -156,10 +163,6 @@ class RunWork:
         changed = await self._change(ref, run.id, lambda current: transitions.observed(current, states, at))
         return changed.run if changed is not None else run
 
-    async def _may_submit(self, run: Run) -> bool:
-        member = await self._directory.member(run.member)
-        return member is not None and not member.disabled and includes(member.role, "member")
-
     async def _change(self, ref: ClusterRef, run_id: str, change: transitions.Change) -> StoredRun | None:
         return await self._records.change(ref, run_id, lambda run: transitions.settled(change(run), now()))
 
@@ -170,3 +173,16 @@ class RunWork:
         await self._change(
             ref, run.id, lambda current: change(current) if current.steps[index].attempt == attempt else current
         )
+
+
+def _may_submit(member: Member | None) -> bool:
+    return member is not None and not member.disabled and includes(member.role, "member")
+
+
+def _outcome(run: Run, index: int, answer: Submitted | None) -> transitions.Change:
+    """The change that an answer makes: a job, or none for a member who lost the right before there was one."""
+    if answer is None:
+        log.info("run_step_refused", run_id=run.id, step=run.steps[index].step_id)
+        return partial(transitions.rejected, index=index, reason="the owner of the run may not submit jobs any more")
+    log.info("run_step_submitted", run_id=run.id, step=run.steps[index].step_id, job=answer.job_id)
+    return partial(transitions.submitted, index=index, job_id=answer.job_id, at=answer.accepted_at)
