@@ -147,9 +147,8 @@ async def test_an_issuer_asserts_addresses_of_the_domains_bound_to_it_alone(
     assert (await get(browser, await authorized(browser, "grace@rival.example")))[0] == 303
 
 
-@pytest.mark.parametrize("claim", ["email", "preferred_username"])
-async def test_an_issuer_that_verifies_nothing_is_trusted_in_the_domains_bound_to_it(world: World, claim: str) -> None:
-    world.issuer.email_verified, world.issuer.email_claim = None, claim
+async def test_an_issuer_that_verifies_nothing_is_trusted_in_the_domains_bound_to_it(world: World) -> None:
+    world.issuer.email_verified = None
     bound = Domain(tenant="acme", issuers=(world.issuer.address,)).attributes()
     await world.store.write(Update(ACCOUNTS, domain_key("acme.example"), set=bound))
     invitation = Invitation(tenant="rival").attributes()
@@ -163,11 +162,28 @@ async def test_an_issuer_that_verifies_nothing_is_trusted_in_the_domains_bound_t
         assert (await get(browser, await authorized(browser, stranger)))[0] == 403
 
 
-async def test_a_user_name_is_no_verified_address(world: World) -> None:
-    world.issuer.email_claim = "preferred_username"
+@pytest.mark.parametrize("email_verified", [None, True])
+async def test_a_user_name_is_no_address(world: World, email_verified: bool | None) -> None:
+    world.issuer.email_verified, world.issuer.email_claim = email_verified, "preferred_username"
+    bound = Domain(tenant="acme", issuers=(world.issuer.address,)).attributes()
+    await world.store.write(Update(ACCOUNTS, domain_key("acme.example"), set=bound))
     browser = await world.browser()
 
-    assert (await get(browser, await authorized(browser, "grace@acme.example")))[0] == 403
+    status, problem = await get(browser, await authorized(browser, "boss@acme.example"))
+
+    assert status == 403
+    assert "gives no e-mail address" in problem["detail"]
+    assert "claim `email`" in problem["hint"]
+    assert (await get(browser, "/v1/users/me"))[0] == 401
+
+
+async def test_a_member_keeps_signing_in_without_an_address(world: World) -> None:
+    await world.login("ada@acme.example")
+    world.issuer.email_claim = "preferred_username"
+
+    me = await read_profile(await world.login("ada@acme.example"))
+
+    assert (me["name"], me["email"]) == ("ada", "ada@acme.example")
 
 
 async def test_a_member_keeps_signing_in_but_takes_no_address_of_a_foreign_domain(world: World) -> None:

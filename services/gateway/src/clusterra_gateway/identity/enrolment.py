@@ -85,7 +85,12 @@ class Enrolment:
         known = await self._directory.member(member_id(identity.issuer, identity.subject))
         trusted = await self._may_assert(identity)
         joins = known is None or (accepted is not None and known.tenant != accepted.tenant)
-        if joins and identity.email_verified and identity.email and not trusted:
+        if joins and not identity.email:
+            raise Forbidden(
+                f"{identity.issuer} gives no e-mail address of yours, and a user name counts for none",
+                hint="add an address to your account there, or ask the operators to have the claim `email` included",
+            )
+        if joins and identity.email_verified and not trusted:
             raise Forbidden(
                 f"{identity.issuer} may not vouch for addresses like {identity.email}",
                 hint="sign in with the service that this address's organization uses",

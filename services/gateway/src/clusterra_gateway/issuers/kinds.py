@@ -48,6 +48,17 @@ def may_issue(kind: IssuerKind, configured: str, issuer: str) -> bool:
     return kind == "entra" and shared and same
 
 
+def address_of(kind: IssuerKind, email: str | None, user_name: str | None) -> str:
+    """A person's e-mail address by their claims `email` and `preferred_username`; empty for none.
+
+    Entra ID may give it as the user name alone, in a domain of the directory. At other issuers people choose their user
+    names, so that one says nothing of an address (OpenID Connect Core 5.7).
+    """
+    if email is None and kind == "entra" and "@" in (user_name or ""):
+        return user_name or ""
+    return email or ""
+
+
 def verified(kind: IssuerKind, email: str, email_verified: bool | None, hosted_domain: str | None) -> bool | None:
     """Whether the issuer has verified an address; None where its word says nothing of it.
 

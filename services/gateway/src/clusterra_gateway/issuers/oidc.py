@@ -23,7 +23,7 @@ from clusterra_gateway.issuers.issuer_documents import (
     bounded_body,
     fetch_json,
 )
-from clusterra_gateway.issuers.kinds import issuer_of, may_issue, verified
+from clusterra_gateway.issuers.kinds import address_of, issuer_of, may_issue, verified
 
 log = structlog.get_logger()
 
@@ -75,16 +75,6 @@ class UserInfo(BaseModel):
     hd: Annotated[str | None, Field(max_length=255)] = None
     """The domain of a Google Workspace."""
 
-    @property
-    def address(self) -> str:
-        """The e-mail address; empty for none.
-
-        Entra ID may give it as the user name alone. That counts only where nothing is said of its verification.
-        """
-        if self.email is None and self.email_verified is None and "@" in (self.preferred_username or ""):
-            return self.preferred_username or ""
-        return self.email or ""
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -93,6 +83,7 @@ class Identity:
     issuer: str
     subject: str
     email: str
+    """Empty for none."""
     email_verified: bool | None
     """None where the issuer says nothing of it, as Entra ID does."""
     name: str
@@ -160,8 +151,9 @@ class Issuer:
             there = user_info.model_dump(include={"email", "email_verified"}, exclude_none=True)
             whose = set(there) if "email" in there else None
             claims = user_info.model_copy(update=claims.model_dump(exclude_none=True, exclude=whose))
-        is_verified = verified(self.given.kind, claims.address, claims.email_verified, claims.hd)
-        return Identity(issuer, claims.sub, claims.address, is_verified, claims.name or "")
+        address = address_of(self.given.kind, claims.email, claims.preferred_username)
+        is_verified = verified(self.given.kind, address, claims.email_verified, claims.hd)
+        return Identity(issuer, claims.sub, address, is_verified, claims.name or "")
 
     async def _user_info(self, address: str, access_token: str) -> UserInfo:
         headers = {"Authorization": f"Bearer {access_token}"}
