@@ -345,7 +345,7 @@ async def test_the_file_has_the_last_word_on_a_key_that_was_rotated_over_http(
 
     for overlap in (timedelta(hours=1), timedelta()):
         rotated = new_key()
-        await rotate_agent_key(directory, MAIN, rotated, actor="boss", until=now() + overlap)
+        await rotate_agent_key(directory, MAIN, rotated, actor="boss", overlap=overlap)
         assert (await owner_of(directory, rotated)).ref == MAIN
 
         assert await apply(directory, given) == ["agent key of acme/main: replaced"]
@@ -353,7 +353,7 @@ async def test_the_file_has_the_last_word_on_a_key_that_was_rotated_over_http(
         with pytest.raises(Unauthenticated):
             await owner_of(directory, rotated)
 
-    await rotate_agent_key(directory, MAIN, new_key(), actor="boss", until=now() + timedelta(hours=1))
+    await rotate_agent_key(directory, MAIN, new_key(), actor="boss", overlap=timedelta(hours=1))
     assert await apply(directory, acme) == ["agent key of acme/main: revoked"]
     with pytest.raises(Unauthenticated):
         await owner_of(directory, first)

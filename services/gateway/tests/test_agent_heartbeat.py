@@ -1,11 +1,13 @@
 """Agents that speak HTTP: their authentication, what reaches the bus, and the replies they get."""
 
+import re
 import secrets
 import time
 import uuid
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -26,6 +28,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents.central_state import version_of
+from clusterra_gateway.agents.key_rotation import MAX_KEYS
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.given import Given
@@ -186,26 +189,56 @@ async def test_only_the_clusters_own_agent_key_is_accepted(agent: Agent, tmp_pat
         assert answer.status == 401, "an agent is no person"
 
 
+async def rotated(boss: aiohttp.ClientSession, overlap: int) -> str:
+    async with boss.post("/v1/clusters/main/agent-keys", json={"overlap_seconds": overlap}) as answer:
+        assert answer.status == 201, await answer.text()
+        return str((await answer.json())["agent_key"])
+
+
 async def test_a_new_agent_key_overlaps_with_the_one_before(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 0.0)
     boss = await agent.world.login("boss@acme.example")
 
-    async def rotated(overlap: int) -> str:
-        async with boss.post("/v1/clusters/main/agent-keys", json={"overlap_seconds": overlap}) as answer:
-            assert answer.status == 201, await answer.text()
-            return str((await answer.json())["agent_key"])
-
-    second = await rotated(3600)
+    second = await rotated(boss, 3600)
     assert [await agent.status(key) for key in (agent.key, second)] == [200, 200]
 
-    third = await rotated(0)
+    third = await rotated(boss, 0)
     assert [await agent.status(key) for key in (agent.key, second, third)] == [401, 401, 200]
 
     ada = await agent.world.login("ada@acme.example")
     async with ada.post("/v1/clusters/main/agent-keys", json={}) as answer:
         assert answer.status == 403
+
+
+async def test_a_rotation_whose_answer_is_lost_locks_no_agent_out(agent: Agent, no_rate_limit: None) -> None:
+    boss = await agent.world.login("boss@acme.example")
+    await rotated(boss, 3600)
+
+    current = await rotated(boss, 60)
+
+    assert [await agent.status(key) for key in (agent.key, current)] == [200, 200]
+
+
+async def test_a_bounded_number_of_agent_keys_works(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 0.0)
+    boss = await agent.world.login("boss@acme.example")
+    keys = [agent.key, *[await rotated(boss, seconds) for seconds in (1800, 3600, 7200)]]
+    first_end = datetime.now(UTC) + timedelta(seconds=1800)
+
+    async with boss.post("/v1/clusters/main/agent-keys", json={"overlap_seconds": 60}) as answer:
+        assert answer.status == 409
+        hint = (await answer.json())["hint"]
+
+    told = re.search(r"until (\S+Z),", hint)
+    assert told is not None, hint
+    assert abs(datetime.fromisoformat(told[1]) - first_end) < timedelta(minutes=1)
+    assert [await agent.status(key) for key in keys] == [200] * MAX_KEYS
+    last = await rotated(boss, 0)
+    assert [await agent.status(key) for key in (*keys, last)] == [401] * MAX_KEYS + [200]
 
 
 async def test_a_documented_heartbeat_is_published_on_the_bus(agent: Agent) -> None:

@@ -1,7 +1,12 @@
-"""Replaces a cluster's agent key over HTTP without a gap: the key before it goes on working for a while."""
+"""Replaces a cluster's agent key over HTTP without a gap: the keys before it go on working as long as was promised.
+
+Whoever loses the answer to a rotation asks for another one. The agent may then still use the key of two rotations ago.
+So a rotation ends no key early, unless the request says so.
+"""
 
 import time
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
@@ -10,6 +15,7 @@ from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, Moment, now
 from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
 from pydantic import Field
@@ -29,10 +35,15 @@ from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 
 DAY = 86_400
+MAX_KEYS = 4
+"""How many keys of a cluster may work at a time."""
 
 
 class NewAgentKey(Body):
-    """How long the present key goes on working, so that the agent can be given the new one without a gap."""
+    """How long the present key goes on working, so that the agent can be given the new one without a gap.
+
+    With 0 it stops working at once, and so do all keys before it.
+    """
 
     overlap_seconds: Annotated[int, Field(ge=0, le=7 * DAY), NotBoolean] = DAY
 
@@ -54,8 +65,9 @@ class AgentKeyRotation:
     async def new_agent_key(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes a new agent key for the cluster. The key before it works for `overlap_seconds` more.
 
-        An older one stops working at once. A provision file that names an agent key has the last word: put the new key
-        there before it is applied again.
+        Older ones work as long as was promised for them. With `overlap_seconds` 0 all of them stop at once. At most
+        four keys work at a time: a further rotation is 409, and tells until when. A provision file that names an agent
+        key has the last word: put the new key there before it is applied again.
         """
         wanted = await body(request, NewAgentKey)
         act = partial(rotated, self._directory, ref, wanted, actor=caller.member.user)
@@ -64,41 +76,63 @@ class AgentKeyRotation:
 
 async def rotated(directory: Directory, ref: ClusterRef, wanted: NewAgentKey, *, actor: str) -> MadeAgentKey:
     """Makes a new agent key for a cluster. Raises Conflict."""
-    key, until = new_key(), now().replace(microsecond=0) + timedelta(seconds=wanted.overlap_seconds)
-    await rotate_agent_key(directory, ref, key, actor=actor, until=until)
+    key, overlap = new_key(), timedelta(seconds=wanted.overlap_seconds)
+    until = await rotate_agent_key(directory, ref, key, actor=actor, overlap=overlap)
     return MadeAgentKey(id=ref.cluster, agent_key=key, previous_valid_until=until)
 
 
-async def rotate_agent_key(directory: Directory, ref: ClusterRef, key: str, *, actor: str, until: datetime) -> None:
-    """Makes a key the current one of a cluster. The one before works until then, and an older one no longer.
+async def rotate_agent_key(
+    directory: Directory, ref: ClusterRef, key: str, *, actor: str, overlap: timedelta
+) -> datetime:
+    """Makes a key the current one of a cluster. Returns until when the one before works.
 
-    Raises Conflict when another writer was faster.
+    The older ones work until their own ends. Without an overlap all before it stop at once. Raises Conflict when
+    another writer was faster, and when too many keys would work.
     """
     store, current_key = directory.store, current_agent_key_hash_key(ref)
+    until = now().replace(microsecond=0) + overlap
     item = await store.get(ACCOUNTS, current_key)
     current = None if item is None else CurrentKey.of(item)
-    before = None if current is None else await store.get(ACCOUNTS, agent_key_owner_key(current.hash))
+    hashes = () if current is None else (current.hash, *current.older)
+    found = [await store.get(ACCOUNTS, agent_key_owner_key(each)) for each in hashes]
+    before = found[0] if found else None
     slurm_key = None if before is None else AgentKeyOwner.of(before).slurm_key
     owner = AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster, slurm_key=slurm_key)
-    made = CurrentKey(hash=secret_hash(key), previous=None if current is None else current.hash)
+    live = {each: known for each, known in zip(hashes, found, strict=True) if known is not None}
+    if overlap and len(live) >= MAX_KEYS:
+        raise _too_many(live.values())
+    made = CurrentKey(hash=secret_hash(key), older=tuple(live) if overlap else ())
     fact = AdminFact(kind="cluster.agent_key_rotated", actor=actor, subject=ref.cluster)
     told = [cluster_event(ref, fact, version=now().isoformat())]
-    writes: list[Write] = [Put(ACCOUNTS, agent_key_owner_key(made.hash), owner.attributes(), Absent())]
-    if item is None or current is None:
-        writes.append(with_messages(Put(ACCOUNTS, current_key, made.attributes(), Absent()), told, now=time.time()))
+    change: Put | Update
+    if item is None:
+        change = Put(ACCOUNTS, current_key, made.attributes(), Absent())
     else:
-        put = Update(ACCOUNTS, current_key, set=made.attributes(), condition=VersionIs(item.version))
-        writes.append(with_messages(put, told, now=time.time()))
-        if current.previous is not None:
-            writes.append(Delete(ACCOUNTS, agent_key_owner_key(current.previous)))
-    if before is not None:
-        expires_at = int(until.timestamp())
-        writes.append(Update(ACCOUNTS, before.key, condition=VersionIs(before.version), expires_at=expires_at))
+        change = Update(ACCOUNTS, current_key, set=made.attributes(), condition=VersionIs(item.version))
+    writes: list[Write] = [
+        Put(ACCOUNTS, agent_key_owner_key(made.hash), owner.attributes(), Absent()),
+        with_messages(change, told, now=time.time()),
+    ]
+    if not overlap:
+        writes.extend(Delete(ACCOUNTS, each.key) for each in live.values())
+    elif before is not None:
+        ends = int(until.timestamp())
+        writes.append(Update(ACCOUNTS, before.key, condition=VersionIs(before.version), expires_at=ends))
     try:
         await store.transact(writes, token=f"agent-key-{made.hash}")
     except TransactionCancelled:
         raise Conflict("the agent key is being changed by somebody else", hint="try again") from None
     await directory.outbox.send(ACCOUNTS, current_key)
+    return until
+
+
+def _too_many(live: Iterable[Item]) -> Conflict:
+    first_end = min(each.expires_at for each in live if each.expires_at is not None)
+    end = datetime.fromtimestamp(first_end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Conflict(
+        f"{MAX_KEYS} agent keys of this cluster work already, the most allowed",
+        hint=f"wait until {end}, when the first of them ends, or send overlap_seconds 0, which ends them all at once",
+    )
 
 
 def routes(access: Access, directory: Directory, once: AnswerOnce) -> tuple[Route, ...]:

@@ -34,8 +34,8 @@ class CurrentKey(Record):
     """What a cluster knows of its agent keys."""
 
     hash: str
-    previous: str | None = None
-    """The hash of the key before it, which may still work."""
+    older: tuple[str, ...] = ()
+    """The hashes of keys before it that may still work, the newest first. The item of each has its end."""
 
 
 class AgentKeys:
@@ -96,7 +96,7 @@ async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: st
     elif item is not None:
         writes.append(Delete(ACCOUNTS, current_agent_key_hash_key(owner.ref), VersionIs(item.version)))
     if known_key is not None:
-        replaced = {known_key.hash, known_key.previous} - {None, key_hash}
-        writes.extend(Delete(ACCOUNTS, agent_key_owner_key(each)) for each in sorted(filter(None, replaced)))
+        replaced = {known_key.hash, *known_key.older} - {key_hash}
+        writes.extend(Delete(ACCOUNTS, agent_key_owner_key(each)) for each in sorted(replaced))
     await store.transact(writes, token=f"agent-key-{secrets.token_hex(16)}")
     return "revoked" if key_hash is None else "set" if current is None else "replaced"
