@@ -305,7 +305,7 @@ async def test_a_cluster_needs_a_catalogue(directory: Directory) -> None:
 
 
 async def owner_of(directory: Directory, key: str) -> AgentKeyOwner:
-    return await AgentKeys(directory).owner(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
+    return await AgentKeys(directory, Registry()).owner(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
 
 
 def with_agent_key(folder: Path, name: str, key: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +30,7 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents.central_state import version_of
 from clusterra_gateway.agents.key_rotation import MAX_KEYS
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.given import Given
@@ -37,6 +39,7 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import delete_binding
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned, running
@@ -239,6 +242,51 @@ async def test_a_bounded_number_of_agent_keys_works(
     assert [await agent.status(key) for key in keys] == [200] * MAX_KEYS
     last = await rotated(boss, 0)
     assert [await agent.status(key) for key in (*keys, last)] == [401] * MAX_KEYS + [200]
+
+
+async def test_a_revoked_agent_key_stops_before_its_verification_ends(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    boss = await agent.world.login("boss@acme.example")
+    assert await agent.status(agent.key) == 200
+
+    await rotated(boss, 0)
+
+    async def is_refused() -> bool:
+        return await agent.status(agent.key) == 401
+
+    await until(is_refused, seconds=10, what="the revoked key to be refused")
+
+
+async def test_an_agent_key_stops_at_its_end(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    boss = await agent.world.login("boss@acme.example")
+    await rotated(boss, 4)
+    assert await agent.status(agent.key) == 200
+
+    async def is_refused() -> bool:
+        return await agent.status(agent.key) == 401
+
+    await until(is_refused, seconds=15, what="the key to end")
+
+
+async def test_the_key_of_a_deleted_cluster_stops_before_its_verification_ends(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
+) -> None:
+    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    assert await agent.status(agent.key) == 200
+
+    await delete_binding(agent.world.client, REF)
+    async with Outbox(agent.world.store, partial(bus.store, agent.world.client)) as outbox:
+        await put_agent_key(Directory(agent.world.store, outbox), AgentKeyOwner(tenant="acme", cluster="main"), None)
+
+    async def is_refused() -> bool:
+        return await agent.status(agent.key) == 401
+
+    await until(is_refused, seconds=10, what="the key of the deleted cluster to be refused")
 
 
 async def test_a_documented_heartbeat_is_published_on_the_bus(agent: Agent) -> None:

@@ -13,6 +13,7 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.agents import key_rotation
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
+from clusterra_gateway.agents.keys import ROTATED as ROTATED_AGENT_KEYS
 from clusterra_gateway.agents.keys import AgentKeys
 from clusterra_gateway.audit import routes as audit
 from clusterra_gateway.bus.conditions import Conditions
@@ -129,6 +130,8 @@ def gateway_routes(
     revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
+    agent_keys = AgentKeys(directory, bus.registry)
+    bus.feed.observe(ROTATED_AGENT_KEYS, agent_keys.on_event)
     login = Login(
         sign_in.issuers,
         Enrolment(directory, bus.registry, default_issuer=settings.oidc_issuer),
@@ -186,7 +189,7 @@ def gateway_routes(
         *audit.routes(access, archive),
         *costs.routes(access, ledger),
         *quotas.routes(access, directory, reservations),
-        *agents.routes(AgentKeys(directory), AgentExchange(bus.client, bus.registry, secrets)),
+        *agents.routes(agent_keys, AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,
         *api_page.ROUTES,

@@ -4,8 +4,10 @@ import secrets
 
 from aiohttp import web
 from clusterra_contracts.agent_http import KEY_HEADER, is_key
+from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, Id
 from clusterra_contracts.registry import SecretReference
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import Delete, Put, Write
 
@@ -38,12 +40,25 @@ class CurrentKey(Record):
     """The hashes of keys before it that may still work, the newest first. The item of each has its end."""
 
 
-class AgentKeys:
-    """Verifies agent keys, and trusts a verified one for 15 s without another check."""
+ROTATED = frozenset({"cluster.agent_key_rotated"})
+"""The kind of event after which a cluster's keys must be verified again."""
 
-    def __init__(self, directory: Directory) -> None:
+
+class AgentKeys:
+    """Verifies agent keys, and trusts a verified one for 15 s without another check.
+
+    A key is not trusted beyond its end, nor after a rotation, which the cluster's events tell to all replicas, nor
+    while the registry has no such cluster. So 15 s are the bound where an event is lost, and for the provision file.
+    """
+
+    def __init__(self, directory: Directory, registry: Registry) -> None:
         self._store = directory.store
+        self._registry = registry
         self._verified: CredentialCache[AgentKeyOwner] = CredentialCache()
+
+    def on_event(self, ref: ClusterRef, _event: Event) -> None:
+        """Has the keys of this cluster be verified again: one was rotated on some replica."""
+        self._verified.forget(lambda owner: owner.ref == ref)
 
     async def owner(self, request: web.Request) -> AgentKeyOwner:
         """The cluster whose agent key the request carries. Raises Unauthenticated."""
@@ -54,7 +69,7 @@ class AgentKeys:
             )
         key_hash = secret_hash(given)
         owner = self._verified.get(key_hash)
-        if owner is None:
+        if owner is None or owner.ref not in self._registry.clusters:
             forgotten = self._verified.forgotten
             item = await self._store.get(ACCOUNTS, agent_key_owner_key(key_hash))
             if item is None:
@@ -62,7 +77,7 @@ class AgentKeys:
                     "this agent key is unknown or revoked", hint="provision the cluster with this key"
                 )
             owner = AgentKeyOwner.of(item)
-            self._verified.put(key_hash, owner, forgotten)
+            self._verified.put(key_hash, owner, forgotten, expires_at=item.expires_at)
         return owner
 
 

@@ -54,14 +54,16 @@ class CredentialCache[C]:
             return None
         return entry[0]
 
-    def put(self, digest: str, owner: C, forgotten: int) -> None:
+    def put(self, digest: str, owner: C, forgotten: int, *, expires_at: float | None = None) -> None:
         """Remembers the owner of a credential that was verified just now, unless some were forgotten meanwhile.
 
-        `forgotten` is the count from before the verification.
+        `forgotten` is the count from before the verification. `expires_at` is the end of the credential in epoch
+        seconds; None for one that has no end, or whose owner has it.
         """
         if forgotten != self.forgotten:
             return
-        self._entries[digest] = (owner, time.monotonic() + CACHE_SECONDS)
+        seconds = CACHE_SECONDS if expires_at is None else min(CACHE_SECONDS, expires_at - time.time())
+        self._entries[digest] = (owner, time.monotonic() + seconds)
         if len(self._entries) > MAX_CACHED:
             self._entries.popitem(last=False)
 
