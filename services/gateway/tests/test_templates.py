@@ -69,6 +69,7 @@ async def test_everybody_finds_the_catalogue(world: World) -> None:
     }
     jsonschema.Draft202012Validator(schema).validate(shell["definition"])
     await called(ada, "GET", "/v1/templates/nothing", status=404)
+    assert await called(ada, "GET", "/v1/templates/shell/versions", status=200) == {"id": "shell", "versions": []}
 
 
 async def test_launchables_are_filtered(world: World) -> None:

@@ -98,9 +98,16 @@ class Authoring:
         return await self._once.answer(request, caller.owner_key, wanted, act)
 
     async def versions(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Lists the versions of a template of the workspace: who wrote them, who reviewed them, which one is used."""
-        record, _ = await self._record(caller, path_id(request, TEMPLATE_ID))
-        return json_response(VersionList.of(record))
+        """Lists the versions of a template of the workspace: who wrote them, who reviewed them, which one is used.
+
+        A template of the installation has none.
+        """
+        template_id = path_id(request, TEMPLATE_ID)
+        known = await self._records.read(caller.member.tenant, template_id)
+        if known is not None and not known[0].deleted:
+            return json_response(VersionList.of(known[0]))
+        found = await self._library.one(caller.member.tenant, template_id)
+        return json_response(VersionList(id=found.definition.id, versions=()))
 
     async def version(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the definition of a version as it was written."""
