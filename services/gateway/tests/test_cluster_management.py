@@ -1,10 +1,22 @@
 """Admins pause and resume a cluster over HTTP: the other services learn of it, and the audit names who did it."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_gateway.accounts import projection
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.store.store import StoreUnavailable
-from gateway_world import World
+from files_world import forget_bindings
+from gateway_world import World, running
+from issuer_stand_in import IssuerStandIn
 
 CLUSTER = "/v1/clusters/main"
 
@@ -22,6 +34,43 @@ async def test_an_admin_pauses_and_resumes_a_cluster(world: World) -> None:
                 return bool((await answer.json())["state"] == wanted)
 
         await until(shown, seconds=10, what=f"a cluster that is {state}", every=0.05)
+
+
+@pytest.fixture
+async def fresh_world(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
+    """A gateway on a bucket without the bindings of other tests, whose versions are higher."""
+    await forget_bindings(settings)
+    async with running(settings, issuer) as world:
+        yield world
+
+
+async def test_a_change_that_is_held_up_undoes_no_later_one(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = fresh_world
+    boss = await world.login("boss@acme.example")
+    held, go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(client: Client, ref: ClusterRef, binding: ClusterBinding) -> bool:
+        if not held.is_set():
+            held.set()
+            await go_on.wait()
+        return await put_binding(client, ref, binding)
+
+    async def changed_to(state: str) -> int:
+        async with boss.patch(CLUSTER, json={"state": state}) as answer:
+            return answer.status
+
+    monkeypatch.setattr(projection, "put_binding", late)
+    first = asyncio.create_task(changed_to("paused"))
+    await held.wait()
+    assert await changed_to("active") == 200
+    go_on.set()
+    assert await first == 200
+
+    found = await last(world.client, "KV_registry", f"$KV.registry.{world.acme.ref.key}", ClusterBinding)
+    assert found is not None
+    assert found[0].state == "active"
 
 
 async def test_a_change_of_a_cluster_reads_no_other_tenant_s(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,8 @@ class Restore:
                     binding = ClusterBinding.model_validate_json(str(item.attributes["binding"]))
                     if situation.bindings.get(item.key.sk) != binding:
                         try:
-                            await put_binding(self._client, ClusterRef.from_key(item.key.sk), binding)
+                            ref = ClusterRef.from_key(item.key.sk)
+                            await put_binding(self._client, ref, binding, over_newer=True)
                         except InvalidBinding as error:
                             self._progress.tell(f"registry: {item.key.sk} is left out: {error}")
                             continue

@@ -1,5 +1,6 @@
 """The registry: it follows the bucket over deletions, garbage and outages."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,7 +10,7 @@ from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.direct import Stored, last, replay
 from clusterra_runtime.nats.registry import Registry, delete_binding, put_binding
 from clusterra_runtime.settings import ServiceSettings
 
@@ -55,6 +56,36 @@ async def test_the_registry_follows_writes_and_deletions(client: Client, registr
     assert changes == [1, 2, None]
 
 
+async def test_an_older_binding_replaces_no_newer_one_unless_it_is_told_to(
+    client: Client, registry: Registry, ref: ClusterRef
+) -> None:
+    assert await put_binding(client, ref, binding(2))
+    assert not await put_binding(client, ref, binding(1))
+    await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the newer version")
+
+    assert await put_binding(client, ref, binding(1), over_newer=True)
+
+    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the older version")
+
+
+async def test_of_writers_at_the_same_time_the_newest_version_stays(client: Client, ref: ClusterRef) -> None:
+    await asyncio.gather(*(put_binding(client, ref, binding(version)) for version in (3, 1, 4, 2)))
+
+    found = await last(client, "KV_registry", f"$KV.registry.{ref.key}", ClusterBinding)
+
+    assert found is not None
+    assert found[0].version == 4
+
+
+async def test_a_removed_cluster_is_written_again(client: Client, registry: Registry, ref: ClusterRef) -> None:
+    await put_binding(client, ref, binding(7))
+    await delete_binding(client, ref)
+
+    assert await put_binding(client, ref, binding(1))
+
+    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the new cluster")
+
+
 async def test_the_registry_starts_with_the_existing_bindings(
     settings: ServiceSettings, client: Client, ref: ClusterRef
 ) -> None:
@@ -86,6 +117,8 @@ async def test_a_cluster_with_a_garbage_entry_keeps_its_last_valid_binding(
     await until(dead_letters, seconds=30, what="two dead dead_letters")
 
     assert registry.get(ref) == binding()
+    assert await put_binding(client, ref, binding())
+    await until(lambda: ref not in registry.unreadable, seconds=30, what="the entry to be replaced")
 
 
 async def test_an_exception_of_a_callback_does_not_affect_others(

@@ -23,7 +23,7 @@ from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.binding import check_binding
 from clusterra_runtime.nats.bus import MessageRejected, dead_letter, store
 from clusterra_runtime.nats.client import BusUnavailable, Client
-from clusterra_runtime.nats.direct import Stored, replay
+from clusterra_runtime.nats.direct import Stored, last_stored, replay
 
 log = structlog.get_logger(__name__)
 
@@ -32,10 +32,21 @@ RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 10.0
 HINT_ATTEMPTS = 5
 """A hint may arrive before the stream has stored what it announces."""
+PUT_ATTEMPTS = 8
+"""A replica of the stream that a read asks may be behind for a moment."""
 
 _STREAM = f"KV_{REGISTRY.name}"
 _PREFIX = f"$KV.{REGISTRY.name}."
 _OPERATION = "KV-Operation"
+
+
+_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+_WRONG_SEQUENCE = 10071
+"""JetStream's `err_code` for a subject whose last message is not the expected one."""
+
+
+class _Overtaken(Exception):
+    """Another writer wrote the entry between the read and the write."""
 
 
 class _NothingNew(Exception):
@@ -215,14 +226,49 @@ async def _bury(client: Client, entry: Stored, reason: str) -> None:
         log.error("dead_letter_lost", subject=entry.subject, reason=str(error))  # noqa: TRY400
 
 
-async def put_binding(client: Client, ref: ClusterRef, binding: ClusterBinding) -> None:
-    """Write a cluster's binding for the other services; only the gateway does.
+async def put_binding(client: Client, ref: ClusterRef, binding: ClusterBinding, *, over_newer: bool = False) -> bool:
+    """Write a cluster's binding for the other services; only the gateway and a restore do. Returns whether it wrote.
 
-    Raises InvalidBinding for one that no service could work with, and else as `bus.publish_durable` does.
+    A newer version stays, so that a writer who was held up undoes no change; `over_newer` replaces that one, too, which
+    a restore wants. Raises InvalidBinding for one that no service could work with, and else as `bus.publish_durable`
+    does.
     """
     check_binding(binding)
-    body, headers = encode(binding)
-    await store(client, f"{_PREFIX}{ref.key}", body, headers)
+    subject, (body, headers) = f"{_PREFIX}{ref.key}", encode(binding)
+    try:
+        async for attempt in stamina.retry_context(
+            on=_Overtaken, attempts=PUT_ATTEMPTS, timeout=None, wait_initial=0.02, wait_max=1.0, wait_jitter=0.02
+        ):
+            with attempt:
+                found = await last_stored(client, _STREAM, subject)
+                if found is not None and not over_newer and _version(found) > binding.version:
+                    log.info("newer_binding_kept", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
+                    return False
+                await _store_after(client, subject, body, headers, 0 if found is None else found.sequence)
+                return True
+    except _Overtaken as error:
+        raise BusUnavailable(f"{subject}: others wrote it {PUT_ATTEMPTS} times meanwhile; write it again") from error
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+async def _store_after(client: Client, subject: str, body: bytes, headers: Mapping[str, str], sequence: int) -> None:
+    """Store a message if the last one on its subject still has this sequence, 0 for none. Raises _Overtaken."""
+    try:
+        await store(client, subject, body, {**headers, _EXPECTED: str(sequence)})
+    except MessageRejected as error:
+        if error.code == _WRONG_SEQUENCE:
+            raise _Overtaken from error
+        raise
+
+
+def _version(entry: Stored) -> int:
+    """The version of a stored binding; 0 for a removed cluster and for an entry that cannot be parsed."""
+    if _OPERATION in entry.headers:
+        return 0
+    try:
+        return decode(ClusterBinding, entry.body, dict(entry.headers)).version
+    except InvalidMessage:
+        return 0
 
 
 async def delete_binding(client: Client, ref: ClusterRef) -> None:

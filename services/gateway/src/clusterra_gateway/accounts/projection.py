@@ -40,7 +40,8 @@ class Projection:
             unreadable = ref in self._registry.unreadable
             if projected is None or unreadable or projected.version < binding.version:
                 try:
-                    await put_binding(self._client, ref, binding)
+                    if not await put_binding(self._client, ref, binding):
+                        continue
                 except (InvalidBinding, MessageRejected) as error:
                     # It stays as it is in the registry, and all other clusters are put.
                     log.error(  # noqa: TRY400 - the message is complete
