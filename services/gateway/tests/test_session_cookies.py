@@ -86,12 +86,12 @@ async def test_over_https_the_session_is_bound_to_our_own_host(over_https: World
         assert is_bound_to_the_host(answer.cookies[HOST_COOKIE])
 
 
-async def test_a_session_of_the_other_name_goes_on_but_cannot_replace_ours(over_https: World) -> None:
+async def test_over_https_a_session_of_the_other_name_counts_for_nothing(over_https: World) -> None:
     ada, eve = [
         (await signed_in(over_https, email))[HOST_COOKIE].value for email in ("ada@acme.example", "eve@rival.example")
     ]
 
-    assert (await answered(over_https, {COOKIE: ada}))[0] == 200
+    assert (await answered(over_https, {COOKIE: eve}))[0] == 401
     async with (await program(over_https)).get("/v1/users/me", cookies={COOKIE: eve, HOST_COOKIE: ada}) as answer:
         assert (await answer.json())["email"] == "ada@acme.example"
 
@@ -117,7 +117,7 @@ async def test_over_https_a_session_is_renewed_under_the_name_of_our_host(over_h
     ada = claims_of(over_https, (await signed_in(over_https, "ada@acme.example"))[HOST_COOKIE].value)
     old = await session_of(over_https, left=3600, age=3600, member=ada.sub)
 
-    _, cookies = await answered(over_https, {COOKIE: old})
+    _, cookies = await answered(over_https, {HOST_COOKIE: old})
 
     assert set(cookies) == {HOST_COOKIE}
     assert is_bound_to_the_host(cookies[HOST_COOKIE])

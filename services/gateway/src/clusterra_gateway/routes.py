@@ -121,8 +121,9 @@ def gateway_routes(
     scaler = ScalerRequests(bus.client)
     archive = HistoryRequests(bus.client)
     ledger = LedgerRequests(bus.client)
+    operators = Operators(settings.operators_file)
     authentication = Authentication(
-        directory, sign_in.session_keys, settings.origins, Operators(settings.operators_file)
+        directory, sign_in.session_keys, settings.origins, operators, secure=settings.secure
     )
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
     cookies = Cookies(sign_in.session_keys, settings)

@@ -28,9 +28,14 @@ log = structlog.get_logger()
 COOKIE = "clusterra_session"
 HOST_COOKIE = f"__Host-{COOKIE}"
 """The name over HTTPS. Browsers take this prefix from our own host only, so that no other host of our domain can set a
-session of its own in front of ours. Sessions that began under the other name go on."""
+session of its own in place of ours. So over HTTPS the other name counts for nothing."""
 SESSION = "clusterra-session"
 """The audience of session tokens."""
+
+
+def session_cookie(*, secure: bool) -> str:
+    """The name of the session cookie, over HTTPS or without."""
+    return HOST_COOKIE if secure else COOKIE
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,21 @@ class Caller:
 
 
 class Authentication:
-    """Verifies credentials, and trusts a verified one for 15 s without another check."""
+    """Verifies credentials, and trusts a verified one for 15 s without another check.
 
-    def __init__(self, directory: Directory, keys: SessionKeys, origins: frozenset[str], operators: Operators) -> None:
+    `secure`: whether browsers reach the gateway over HTTPS, so that only the cookie of our own host is a session's.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        keys: SessionKeys,
+        origins: frozenset[str],
+        operators: Operators,
+        *,
+        secure: bool,
+    ) -> None:
+        self._session_cookie = session_cookie(secure=secure)
         self._directory = directory
         self._operators = operators
         self._keys = keys
@@ -91,7 +108,7 @@ class Authentication:
         """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
         if (bearer := _bearer(request)) is not None:
             return await self.owner(bearer)
-        if cookie := request.cookies.get(HOST_COOKIE) or request.cookies.get(COOKIE):
+        if cookie := request.cookies.get(self._session_cookie):
             self.reject_cross_site(request)
             return await self.owner(cookie)
         raise Unauthenticated(

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from clusterra_gateway.http.errors import Unauthenticated
 from clusterra_gateway.http.middleware import RENEWED_SESSION
-from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION, Caller
+from clusterra_gateway.identity.authentication import COOKIE, SESSION, Caller, session_cookie
 from clusterra_gateway.identity.sessions import Claims, LoginState, SessionKeys
 from clusterra_gateway.settings import Settings
 
@@ -28,7 +28,7 @@ class Cookies:
         self._secure = settings.secure
         self._session_seconds = min(settings.session_seconds, settings.session_max_seconds)
         self._session_max_seconds = settings.session_max_seconds
-        self._session_cookie = HOST_COOKIE if settings.secure else COOKIE
+        self._session_cookie = session_cookie(secure=settings.secure)
 
     def set_login(self, response: web.Response, state: LoginState) -> None:
         """Binds a login to this browser."""
