@@ -1,8 +1,10 @@
 """The device flow (RFC 8628): a program on a machine without a browser gets a token that a person approves."""
 
 import asyncio
+import secrets
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import aiohttp
@@ -10,11 +12,14 @@ import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key
 from clusterra_gateway.device_flow.program_side import BEGUN_PER_ADDRESS
 from clusterra_gateway.device_flow.user_codes import LETTERS, MAX_ATTEMPTS
+from clusterra_gateway.http.client_address import FORWARDED_FOR
 from clusterra_gateway.http.form_body import FORM
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.token_records import MAX_TOKENS
+from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
-from gateway_world import World
+from gateway_world import World, running
+from issuer_stand_in import IssuerStandIn
 from program_sign_in import CLIENT, begin, decide, poll, text_of
 from test_members import change, me, owner, replica
 
@@ -293,3 +298,24 @@ async def test_an_address_cannot_begin_without_end(world: World) -> None:
     async with program.post("/v1/auth/device", data={"client_id": CLIENT}) as answer:
         assert (answer.status, (await answer.json())["error"]) == (429, "slow_down")
         assert int(answer.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize(("proxies", "refused"), [(("127.0.0.0/8",), False), ((), True)])
+async def test_behind_a_trusted_proxy_each_client_has_its_own_limit(
+    settings: Settings, issuer: IssuerStandIn, proxies: tuple[str, ...], refused: bool
+) -> None:
+    trusted = settings.model_copy(update={"trusted_proxies": tuple(map(ip_network, proxies))})
+    async with running(trusted, issuer) as world:
+        program = await world.browser()
+
+        async def begun_by(client: str) -> int:
+            # The first address is the client's own word.
+            headers = {FORWARDED_FOR: f"192.0.2.{secrets.randbelow(256)}, {client}"}
+            async with program.post("/v1/auth/device", data={"client_id": CLIENT}, headers=headers) as answer:
+                return answer.status
+
+        # In the sliding window a request is allowed again every half second.
+        assert 429 in [await begun_by("203.0.113.7") for _ in range(BEGUN_PER_ADDRESS + 20)]
+        others = [await begun_by(f"198.51.100.{number}") for number in range(20)]
+
+        assert (429 in others) == refused

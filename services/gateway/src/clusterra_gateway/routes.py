@@ -38,6 +38,7 @@ from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.http import api_description, api_page, problem_types
+from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity import routes as identity
@@ -148,8 +149,9 @@ def gateway_routes(
     token_records = TokenRecords(directory, bus.registry)
     program_tokens = ProgramTokens(directory, token_records, revocations)
     flows, codes = DeviceFlows(directory.store), AuthorizationCodes(directory.store)
-    device = DeviceProgramSide(flows, program_tokens, settings.own_issuer)
-    token_endpoint = TokenEndpoint(LoopbackProgramSide(codes, program_tokens).redeem, device.redeem)
+    addresses = ClientAddresses(settings.trusted_proxies)
+    device = DeviceProgramSide(flows, program_tokens, settings.own_issuer, addresses)
+    token_endpoint = TokenEndpoint(LoopbackProgramSide(codes, program_tokens).redeem, device.redeem, addresses)
     queues = QueueSummaries(bus.client, bus.registry)
     once = AnswerOnce(directory.store)
     file_bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)

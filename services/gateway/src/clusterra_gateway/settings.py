@@ -1,5 +1,6 @@
 """The gateway's settings from the environment (`CLUSTERRA_*`; the AWS SDK's own `AWS_*` for DynamoDB)."""
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -44,6 +45,10 @@ class Settings(RecordSettings):
 
     console_origins: Annotated[tuple[str, ...], Field(max_length=20)] = ()
     """Other origins whose pages may use the API with the session cookie, such as `["https://console.example.com"]`."""
+
+    trusted_proxies: Annotated[tuple[IPv4Network | IPv6Network, ...], Field(max_length=50)] = ()
+    """The networks of the load balancers in front of the gateway, such as `["10.0.0.0/16"]`. From these alone, the
+    right-most other address in `X-Forwarded-For` is the client's."""
 
     oidc_issuer: str
     """The URL of the OpenID Connect issuer that people sign in at."""

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from clusterra_gateway.device_flow.flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
 from clusterra_gateway.device_flow.user_codes import shown
+from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.errors import TooManyRequests
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.responses import ResponseBody, json_response
@@ -39,7 +40,8 @@ class DeviceAnswer(ResponseBody):
 class ProgramSide:
     """The handlers of programs."""
 
-    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, issuer: str) -> None:
+    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, issuer: str, addresses: ClientAddresses) -> None:
+        self._addresses = addresses
         self._flows = flows
         self._tokens = tokens
         self._page = issuer + DEVICE
@@ -52,7 +54,7 @@ class ProgramSide:
         Show the person `user_code` and `verification_uri`. They sign in there, see `machine` and the scopes, and
         approve or deny. Meanwhile poll `POST /v1/auth/token`.
         """
-        await self._begun_by_address.admit(request, str(request.remote))
+        await self._begun_by_address.admit(request, self._addresses.of(request))
         wanted = await form(request, ProgramRequest)
         await self._admit_to_all(request)
         begun = await self._flows.begin(wanted)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
+from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.form_body import Form, read_form
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
@@ -55,7 +56,8 @@ type Redeem[G: BaseModel] = Callable[[G], Awaitable[FreshToken]]
 class TokenEndpoint:
     """The handler of the token endpoint."""
 
-    def __init__(self, code: Redeem[CodeGrant], device: Redeem[DeviceGrant]) -> None:
+    def __init__(self, code: Redeem[CodeGrant], device: Redeem[DeviceGrant], addresses: ClientAddresses) -> None:
+        self._addresses = addresses
         self._code = code
         self._device = device
         self._by_address = RateLimits(Rates(PER_ADDRESS, PER_ADDRESS))
@@ -68,7 +70,7 @@ class TokenEndpoint:
         a device code, it answers `authorization_pending` until the person has approved. After `slow_down`, wait five
         seconds longer between two polls.
         """
-        await self._by_address.admit(request, str(request.remote))
+        await self._by_address.admit(request, self._addresses.of(request))
         return json_response(TokenAnswer.of(await self._redeemed(await read_form(request))))
 
     async def _redeemed(self, given: Form) -> FreshToken:
