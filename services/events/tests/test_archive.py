@@ -10,10 +10,10 @@ from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_events.archive import MAX_EXAMINED, Archive, Bound, complete_to
+from clusterra_events.archive import MAX_EXAMINED, UNREADABLE, Archive, Bound, complete_to
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.store import Table
+from clusterra_runtime.store.store import Table, Update
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,3 +238,26 @@ async def test_a_cursor_of_pages_without_a_position_continues_without_one(archiv
 
     assert page.position is None
     assert complete_to(ReadHistory(limit=1, cursor=page.cursor, complete_to=7)) is None
+
+
+@pytest.mark.parametrize("damaged", ['{"id": 7}', "no JSON", None])
+async def test_an_unreadable_event_hides_no_other_and_is_counted(archive: Archive, damaged: str | None) -> None:
+    first, second, third = [event(node("node.down", name), seconds=n) for n, name in enumerate(("a", "b", "c"))]
+    await keep(archive, first, second, third)
+    page = await archive._store.query(TABLE, f"{ACME.key}#time", limit=3)
+    await archive._store.write(Update(TABLE, page.items[1].key, set={"event": damaged}))
+    before = UNREADABLE._value.get()
+
+    assert await all_pages(archive, ReadHistory(limit=1)) == [first, third]
+    assert UNREADABLE._value.get() > before
+
+
+async def test_an_unreadable_event_keeps_no_cluster_from_being_forgotten(archive: Archive) -> None:
+    await keep(archive, event(node("node.down", "a")), event(node("node.down", "b"), seconds=1))
+    page = await archive._store.query(TABLE, f"{ACME.key}#time", limit=1)
+    await archive._store.write(Update(TABLE, page.items[0].key, set={"event": "no JSON"}))
+
+    assert await archive.forget(ACME, 10) == 2
+
+    assert await archive.forget(ACME, 10) == 0
+    assert await all_pages(archive, ReadHistory()) == []

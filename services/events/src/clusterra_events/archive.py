@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import datetime
 
+import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import KINDS, Event
@@ -22,6 +23,8 @@ from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import Delete, Put, Store, Table, TransactionCancelled, token_key
 from clusterra_runtime.store.table_use import TableUse
+from prometheus_client import Counter
+from pydantic import ValidationError
 
 ARCHIVE = Table("events")
 USE = TableUse(
@@ -30,6 +33,12 @@ USE = TableUse(
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
+MAX_FIELDS = 10
+"""How many fields of an unreadable event are logged."""
+
+UNREADABLE = Counter("clusterra_events_unreadable_total", "Stored events that a page left out: they cannot be read")
+
+log = structlog.get_logger(__name__)
 
 _SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,221}", re.DOTALL)
 _CURSOR = re.compile(rf"(?:(\d{{1,20}})@)?({_SORT_KEY.pattern})", re.DOTALL)
@@ -124,10 +133,10 @@ class Archive:
                 examined, last = examined + 1, item.key.sk
                 if bound is not None and bound.excludes(item.key.sk):
                     continue
-                event = Event.model_validate_json(str(item.attributes["event"]))
-                if (kinds is None or event.kind in kinds) and (
-                    request.viewer is None or may_see(request.viewer, event.data)
-                ):
+                event = _event_of(ref, item)
+                if event is None or (kinds is not None and event.kind not in kinds):
+                    continue
+                if request.viewer is None or may_see(request.viewer, event.data):
                     events.append(event)
         return HistoryPage(events=tuple(events), position=upto)
 
@@ -171,15 +180,30 @@ class Archive:
                 return
 
 
+def _event_of(ref: ClusterRef, item: Item) -> Event | None:
+    """The event of an item; None for one that cannot be read, which is logged and counted."""
+    try:
+        return Event.model_validate_json(str(item.attributes.get("event")))
+    except ValidationError as error:
+        UNREADABLE.inc()
+        # Neither the values nor the errors' texts: an event may tell what its reader may not see.
+        fields = sorted({".".join(map(str, each["loc"])) for each in error.errors()})[:MAX_FIELDS]
+        log.warning("event_unreadable", tenant=ref.tenant, cluster=ref.cluster, item=item.key.sk, fields=fields)
+        return None
+
+
 def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
-    """The keys of what was written together with an event of the view by time: of its token too."""
-    event = Event.model_validate_json(str(item.attributes["event"]))
-    return (
-        Key(_by_subject(ref, event.subject), item.key.sk),
-        Key(_by_kind(ref, event.kind), item.key.sk),
-        Key(f"{ref.key}#id#{event.id}", "id"),
-        token_key(f"{ref.key}#{item.key.sk}"),
-    )
+    """The keys of what was written together with an event of the view by time: of its token too.
+
+    Of an event that cannot be read, the copies in the other views are not known. They stay until they expire.
+    """
+    event_id = item.key.sk.split("#", 2)[2]
+    known = (Key(f"{ref.key}#id#{event_id}", "id"), token_key(f"{ref.key}#{item.key.sk}"))
+    event = _event_of(ref, item)
+    if event is None:
+        return known
+    views = (_by_subject(ref, event.subject), _by_kind(ref, event.kind))
+    return (*(Key(view, item.key.sk) for view in views), *known)
 
 
 def _sortable(moment: datetime) -> str:
