@@ -409,7 +409,16 @@ async def test_a_new_key_without_an_id_is_fetched(world: World, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "return_to", ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "/a\r\nb", "/a b"]
+    "return_to",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example",
+        "https://evil.example:99999/",
+        "evil",
+        "/a\r\nb",
+        "/a b",
+    ],
 )
 async def test_a_login_redirects_to_no_other_site(world: World, return_to: str) -> None:
     browser = await world.browser()

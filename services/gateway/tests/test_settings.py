@@ -46,3 +46,32 @@ def test_http_to_another_machine_is_refused(url: str) -> None:
 def test_an_issuer_with_a_fragment_is_refused() -> None:
     with pytest.raises(ValidationError, match="oidc_issuer must have no fragment"):
         settings(oidc_issuer="https://b.example.org#acme")
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://Gateway.Example.org", "https://gateway.example.org"),
+        ("https://gateway.example.org:443/", "https://gateway.example.org"),
+        ("HTTPS://gateway.example.org:8443/api", "https://gateway.example.org:8443"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_our_origin_is_as_browsers_write_it(url: str, origin: str) -> None:
+    assert settings(public_url=url).origin == origin
+    assert settings(public_url=url).secure == origin.startswith("https:")
+
+
+def test_console_origins_are_as_browsers_write_them() -> None:
+    consoles = ("https://console.example.org:443", "https://other.example.org:8443")
+
+    given = Settings(oidc_issuer="https://b.example.org", oidc_client_id="clusterra", console_origins=consoles)
+
+    assert given.consoles == {"https://console.example.org", "https://other.example.org:8443"}
+    assert given.consoles < given.origins
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    with pytest.raises(ValidationError, match="Port"):
+        settings(public_url="https://gateway.example.org:99999")

@@ -128,7 +128,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
             settings.http_port,
             leaving=service.stopping,
             encrypted=settings.secure,
-            origins=settings.console_origins,
+            origins=settings.consoles,
         ) as port:
             service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
             yield port

@@ -14,6 +14,7 @@ MAX_URL_SECONDS = 12 * 3600
 """The longest that a presigned URL may be configured to be valid."""
 IssuerKind = Literal["oidc", "google", "entra"]
 """`oidc` is any issuer that keeps to OpenID Connect, such as Okta; `google` and `entra` have rules of their own."""
+DEFAULT_PORTS = {"http": 80, "https": 443}
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LOOPBACK_DOMAIN = ".localhost"
 """Browsers resolve every name in this domain to loopback (RFC 6761, section 6.3), so that plain HTTP stays on the
@@ -93,18 +94,22 @@ class Settings(RecordSettings):
     @property
     def secure(self) -> bool:
         """Whether browsers reach the gateway over HTTPS, so that its cookies must not be sent over HTTP."""
-        return self.public_url.startswith("https://")
+        return urlsplit(self.public_url).scheme == "https"
 
     @property
     def origin(self) -> str:
         """The origin of our own pages, as browsers write it."""
-        parts = urlsplit(self.public_url)
-        return f"{parts.scheme}://{parts.netloc}"
+        return origin_of(self.public_url)
+
+    @property
+    def consoles(self) -> frozenset[str]:
+        """The console origins, as browsers write them."""
+        return frozenset(map(origin_of, self.console_origins))
 
     @property
     def origins(self) -> frozenset[str]:
         """The origins whose pages may change something with the session cookie."""
-        return frozenset((self.origin, *self.console_origins))
+        return self.consoles | {self.origin}
 
     @property
     def own_issuer(self) -> str:
@@ -122,7 +127,9 @@ class Settings(RecordSettings):
             parts = urlsplit(getattr(self, name))
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
                 raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
+        origin_of(self.public_url)  # raises for a port that is none
         for origin in self.console_origins:
+            origin_of(origin)
             parts = urlsplit(origin)
             encrypted = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
             if not encrypted or origin != f"{parts.scheme}://{parts.netloc}".lower() or "@" in origin:
@@ -134,6 +141,18 @@ class Settings(RecordSettings):
             # The ids of people in their further tenants rely on it (`accounts.records`).
             raise ValueError("oidc_issuer must have no fragment (`#`): no issuer's address has one")
         return self
+
+
+def origin_of(address: str) -> str:
+    """The origin of an http(s) address, as browsers write it: in lower case, without the scheme's own port.
+
+    RFC 6454, section 6.2. Raises ValueError for a port that is none.
+    """
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    written = f"[{host}]" if ":" in host else host
+    port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{written}{port}"
 
 
 def is_loopback(host: str | None) -> bool:

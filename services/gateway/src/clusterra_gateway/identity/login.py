@@ -18,13 +18,12 @@ from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
-from clusterra_gateway.identity.origin import origin_of
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.issuers.oidc import Issuer, new_secret
-from clusterra_gateway.settings import IssuerKind
+from clusterra_gateway.settings import IssuerKind, origin_of
 
 log = structlog.get_logger()
 
@@ -189,7 +188,7 @@ class Login:
     async def _begun(
         self, issuer: Issuer, return_to: str, invitation: InvitationId | None = None
     ) -> tuple[str, LoginState]:
-        if not return_to.startswith("/") and origin_of(return_to) not in self._authentication.origins:
+        if not return_to.startswith("/") and not self._is_ours(return_to):
             raise InvalidRequest(
                 "return_to leads to another site", hint="give a path, or an address in CLUSTERRA_CONSOLE_ORIGINS"
             )
@@ -203,6 +202,12 @@ class Login:
         )
         address = await issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
         return address, state
+
+    def _is_ours(self, address: str) -> bool:
+        try:
+            return origin_of(address) in self._authentication.origins
+        except ValueError:
+            return False
 
     async def _finish(
         self, request: web.Request, answer: Callback, *, came_from: str | None = None

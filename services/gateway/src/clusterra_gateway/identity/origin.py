@@ -2,7 +2,6 @@
 request."""
 
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
 
 from clusterra_gateway.http.errors import Forbidden
 
@@ -34,9 +33,3 @@ def reject_cross_site(method: str, headers: Mapping[str, str], origins: Collecti
 def _opens_web_socket(headers: Mapping[str, str]) -> bool:
     """Whether the request asks for a WebSocket, perhaps among other protocols (RFC 9110, 7.8)."""
     return "websocket" in (each.strip().lower() for each in headers.get("Upgrade", "").split(","))
-
-
-def origin_of(address: str) -> str:
-    """The origin of an http(s) address, as browsers write it."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}"
