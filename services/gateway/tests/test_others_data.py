@@ -9,11 +9,13 @@ import pytest
 from clusterra_gateway.identity.private_route import PrivateRoute
 from files_world import FilesWorld
 from route_table import route_table
+from template_definition import OWN
 
 SECRET = "only-for-its-owner"
 JOB = {"environment": ["PATH=/bin"]}
 FILE = "data/theirs.txt"
 MOVED = {"source": "data/mine.txt", "destination": "data/moved.txt"}
+SCHEDULE = {"template_id": "shell", "cron": "0 3 * * *", "params": {"commands": "true"}}
 BODIES: Mapping[str, dict[str, Any]] = {
     "clusters_agent_key": {},
     "clusters_change": {"state": "paused"},
@@ -26,8 +28,12 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "jobs_signal": {"signal": "TERM"},
     "jobs_submit": {"script": "#!/bin/sh\n", "job": JOB},
     "jobs_update": {"name": "mine"},
+    "launchables_render": {"cluster_id": "main"},
+    "launchables_submit": {"cluster_id": "main"},
     "members_change": {"disabled": True},
+    "quotas_set": {"limit": "10.00"},
     "runs_start": {"run_name": "mine", "steps": [{"step_id": "a", "script": "#!/bin/sh\n", "job": JOB}]},
+    "schedules_create": SCHEDULE | {"name": "mine"},
     "service_accounts_create": {"name": "mine"},
     "service_accounts_keys_make": {"name": "mine"},
     "service_accounts_keys_rotate": {},
@@ -36,6 +42,9 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "slurm_submit": {"script": "#!/bin/sh\n", "job": JOB},
     "slurm_update": {"name": "mine"},
     "storage_presigned_url": {"method": "GET", "path": "data/mine.txt"},
+    "templates_add_version": {"definition": OWN},
+    "templates_create": {"definition": OWN.replace("id: greet", "id: mine")},
+    "templates_review": {"approve": True},
     "tokens_make": {"name": "mine"},
     "uploads_begin": {"path": "data/mine.txt", "size": 1},
     "uploads_complete": {"path": FILE, "size": 1},
@@ -55,9 +64,13 @@ OF_NOBODY = {
     "node_name": "w1",
     "partition_name": "main",
     "operation": "reconfigure",
+    "scope": "user",
+    "scope_name": "ada",
 }
 """Path parameters that name nothing of a person. Any other one names what belongs to somebody."""
 SHARED = frozenset({*OF_NOBODY, "cluster_id"})
+OF_THE_TENANT = {"tenant_id", "template_id", "launchable_id", "number"}
+"""Path parameters that name what all members of a tenant share."""
 
 type Json = dict[str, Any]
 
@@ -81,6 +94,8 @@ async def all_that_is_theirs(
     account = await made(admin, "/v1/service-accounts", {"name": "vault", "description": SECRET})
     key = await made(admin, f"/v1/service-accounts/{account['name']}/keys", {"name": SECRET})
     upload = await made(owner, f"/v1/clusters/{cluster}/files/uploads", {"path": FILE, "size": 1})
+    schedule = await made(owner, "/v1/schedules", SCHEDULE | {"name": SECRET, "cluster_id": cluster})
+    template = await made(owner, "/v1/templates", {"definition": OWN})
     invitation = await made(admin, "/v1/invitations", {"email": f"{SECRET}@partner.example"})
     return {
         "member_id": me["id"],
@@ -92,6 +107,10 @@ async def all_that_is_theirs(
         "invitation_id": invitation["id"],
         "job_id": "7",
         "upload_id": upload["upload_id"],
+        "schedule_id": schedule["id"],
+        "template_id": template["id"],
+        "launchable_id": template["id"],
+        "number": "1",
     }
 
 
@@ -147,7 +166,7 @@ async def test_another_user_of_the_tenant_gets_nothing_of_it(files: FilesWorld, 
     # Of the tenant, which is their own, they may choose the membership.
     statuses = await ask_all(other, "main", theirs, ENDS_THE_SESSION | {"memberships_choose"})
 
-    told = {route.name: statuses[route.name] for route in private_routes() if named(route) - {"tenant_id"}}
+    told = {route.name: statuses[route.name] for route in private_routes() if named(route) - OF_THE_TENANT}
     assert len(told) > 25
     assert {name: status for name, status in told.items() if status not in (403, 404)} == {}
     assert "7" not in world.acme.cancelled
@@ -190,6 +209,8 @@ async def all_is_there(
         (admin, f"/v1/service-accounts/{theirs['name']}/keys", theirs["key_id"]),
         (admin, "/v1/invitations", theirs["invitation_id"]),
         (owner, f"/v1/clusters/{cluster}/files/uploads?path=data", theirs["upload_id"]),
+        (owner, "/v1/schedules", theirs["schedule_id"]),
+        (owner, "/v1/templates", theirs["template_id"]),
     ):
         async with browser.get(path) as answer:
             if shown not in await answer.text():
