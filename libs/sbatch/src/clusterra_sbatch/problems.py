@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 MAX_FINDINGS = 100
-"""Maximum number of problems, and of warnings, that are told of one script."""
+"""Maximum number of problems, and of warnings, that are reported for one script."""
 MAX_SHOWN = 10
 """Maximum number of problems in the text of an error."""
 MAX_CHARACTERS = 500

@@ -96,7 +96,7 @@ def directive(rows: Rows, at_once: int | None) -> str:
 def prologue(rows: Rows, needed: Sequence[str]) -> str:
     """The commands that tell a task its row. Raises ValueRefused for a table that is too large for a script.
 
-    Only columns in `needed` are told, where there are some.
+    A task gets only the columns in `needed`, where there are some.
     """
     told = [index for index, name in enumerate(rows.columns) if not needed or name in needed]
     names = [rows.columns[index] for index in told]

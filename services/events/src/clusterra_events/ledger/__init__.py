@@ -1,1 +1,1 @@
-"""The ledger: what each job and each worker cost, from the facts that events tell."""
+"""The ledger: what each job and each worker cost, from the facts in events."""

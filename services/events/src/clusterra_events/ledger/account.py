@@ -19,7 +19,7 @@ from clusterra_events.ledger.facts import Ready, Run, WorkerFacts
 from clusterra_events.ledger.lives import Price, Use, WorkerLife, lives_of
 
 Purpose = Literal["job", "boot", "idle", "unattributed"]
-"""What a line is for. `unattributed`: jobs ran on a worker whose size nobody has told."""
+"""What a line is for. `unattributed`: jobs ran on a worker whose size is not known."""
 
 
 class Line(Wire):

@@ -1,7 +1,7 @@
-"""Tells the price of each worker as an event, whenever it changes, from heartbeats and the catalogue.
+"""Publishes the price of each worker as an event, whenever it changes, from heartbeats and the catalogue.
 
-Every replica of the service tells all prices. The events of two that read the same heartbeat have the same ids. After a
-restart a replica tells each price again: the same price from a later moment on changes no account.
+Every replica of the service publishes all prices. The events of two that read the same heartbeat have the same ids.
+After a restart a replica publishes each price again: the same price from a later moment on changes no account.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ VALID_SECONDS = 90.0
 CHECK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 MAX_WAITING = 20_000
-"""How many events may wait for the bus. What does not fit is told with a later heartbeat."""
+"""How many events may wait for the bus. What does not fit is published with a later heartbeat."""
 
 type Machine = tuple[str, Lifecycle, str]
 """The instance type, the lifecycle and the zone."""
@@ -44,7 +44,7 @@ class _Edge:
     prices: dict[Machine, int] = field(default_factory=dict)
     """In micro-USD per hour."""
     confirmed: float = 0.0
-    """When the edge last told prices, on the monotonic clock."""
+    """When the edge last reported prices, on the monotonic clock."""
     confirmed_at: datetime | None = None
     told: dict[tuple[WorkerName, datetime], PriceFact] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class PriceTeller:
         present = {(worker.name, worker.started_at) for worker in heartbeat.workers}
         edge.told = {key: fact for key, fact in edge.told.items() if key in present}
         claims = {claim.node_name: claim for claim in heartbeat.node_claims or () if claim.node_name}
-        # An edge that has never told of machines or their prices cannot know them: its workers have the list price.
+        # An edge that has never reported machines or their prices cannot know them: its workers have the list price.
         listed = heartbeat.node_claims is None and edge.confirmed_at is None
         for worker in heartbeat.workers:
             claim = claims.get(worker.node)
@@ -90,7 +90,7 @@ class PriceTeller:
                 self._tell(ref, edge, fact, heartbeat.sent_at)
 
     async def run(self) -> None:
-        """Publish what is to be told, and tell which prices have become stale, until cancelled."""
+        """Publish new prices, and which prices have become stale, until cancelled."""
         while True:
             self._changed.clear()
             await self.tell()
@@ -99,13 +99,13 @@ class PriceTeller:
                     await self._changed.wait()
 
     async def tell(self) -> None:
-        """Publish everything that is to be told now."""
+        """Publish everything that waits now."""
         for ref, edge in self._edges.items():
             self._tell_stale(ref, edge)
         await self._publish()
 
     def _machine_price(self, edge: _Edge, worker: Worker, claim: NodeClaim | None) -> PriceFact | None:
-        """The price of the worker's machine; the last one, while it is not told. None while none is known."""
+        """The price of the worker's machine; the last one, while the edge reports none. None while none is known."""
         last = edge.told.get((worker.name, worker.started_at))
         usd = None
         if claim is not None and claim.lifecycle is not None:

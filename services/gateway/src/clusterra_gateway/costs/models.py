@@ -35,7 +35,7 @@ class CostsQuery(Query):
     end: Annotated[Day | None, Field(alias="to")] = None
     """The day after the last one. Without it, tomorrow."""
     by: Annotated[tuple[CostDimension, ...] | None, CommaSeparated] = None
-    """What rows are told apart by: some of `day`, `user`, `account`, `job`, `worker`, `shape`. Without it, `job`."""
+    """What rows are grouped by: some of `day`, `user`, `account`, `job`, `worker`, `shape`. Without it, `job`."""
     format: Format | None = None
     """Without it the header `Accept` decides: `text/csv` is `csv`, all else `json`."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100

@@ -37,10 +37,10 @@ class Costs:
     async def costs(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns what the cluster's jobs and workers cost, by job, user, account, worker, shape or day.
 
-        A job pays its dominant share of the price of its workers. What no job pays is overhead: `boot` and `idle`.
-        Shares and overhead are the bill of the workers, exactly. Members see their own jobs; who sees everybody's jobs
-        sees all rows and the overhead. `format=csv` is a table, `format=focus` a table in the columns of FOCUS 1.1, by
-        day, job and worker; both have all rows. A body that breaks off is not whole.
+        A job pays its dominant share of the price of its workers. What no job pays is overhead: `boot`, `idle` and
+        `unattributed`. Shares and overhead are the bill of the workers, exactly. Members see their own jobs. Whoever
+        sees everybody's jobs sees all rows and the overhead. `format=csv` is a table, `format=focus` a table in the
+        columns of FOCUS 1.1, by day, job and worker; both have all rows. A body that breaks off is not whole.
         """
         wanted = query(request, CostsQuery)
         read = _request(wanted, caller)

@@ -1,7 +1,7 @@
 """Tells the cluster's history what people did to files.
 
-The bucket is not our record, so what is told follows the act: a gateway that dies between the two leaves no event.
-From then on nothing loses it, as the outbox of an item sends it.
+The bucket is not our record, so the event is written after the act: a gateway that dies between the two leaves no
+event. Once it is written nothing loses it, because the outbox of its item sends it.
 """
 
 import secrets

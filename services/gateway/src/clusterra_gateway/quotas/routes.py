@@ -1,4 +1,4 @@
-"""The routes of quotas: admins set them, and everybody sees those that count their own jobs."""
+"""The routes of quotas: admins set them and see all; others see their own and the tenant's."""
 
 from decimal import Decimal
 from typing import Annotated

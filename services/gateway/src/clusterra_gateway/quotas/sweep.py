@@ -1,4 +1,4 @@
-"""Settles reservations of jobs that have ended, reserves for jobs that came past the gateway, cancels what is over.
+"""Settles reservations of jobs that have ended, reserves for jobs of plain sbatch and of runs, cancels what is over.
 
 Every gateway does so, in any order: each step is one transaction that happens once.
 """
@@ -61,7 +61,7 @@ class QuotaSweep:
         self._registry = registry
         self._skip_until: dict[str, float] = {}
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
-        """The jobs that were cancelled of late, and when."""
+        """The jobs that were cancelled recently, and when."""
         self._woken = asyncio.Event()
 
     def on_event(self, ref: ClusterRef, _event: Event) -> None:
@@ -153,7 +153,7 @@ class QuotaSweep:
         active: dict[JobId, Job],
         held: Iterable[Reservation],
     ) -> None:
-        """Reserve for jobs that did not come through the gateway's submit, such as those of sbatch."""
+        """Reserve for jobs that did not come through the gateway's submit: those of plain sbatch and of runs."""
         booked = {reservation.job_id for reservation in held}
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
         unanswered = {each.user for each in held if not each.job_id and each.made_at > lately}

@@ -79,7 +79,7 @@ class TemplateRecord(Record):
 
 @dataclass(frozen=True)
 class StoredVersion:
-    """The definition of a version, as it was written, and as JSON of its model, which is read in no time."""
+    """The definition of a version, as it was written, and as JSON of its model, which is fast to read."""
 
     definition: str
     model: str

@@ -46,7 +46,7 @@ BINDING_BOUNDS = BodyBounds(256 * 1024, 20_000)
 
 
 class TenantClusterHandlers:
-    """The handlers of clusters. Each change is told to the services at once."""
+    """The handlers of clusters. Each change is put into the registry at once, where the services read it."""
 
     def __init__(
         self, tenants: Tenants, directory: Directory, deletions: Deletions, projection: Projection, once: AnswerOnce

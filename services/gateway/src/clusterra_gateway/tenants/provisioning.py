@@ -80,9 +80,9 @@ class Provisioning:
             self.changes += await share_out(self._directory, tenant.id)
 
     async def create_tenant(self, given: GivenTenant, told: AdminFact | None = None) -> Tenant:
-        """Makes a tenant that does not exist. Raises Conflict, also for an id that was deleted of late.
+        """Makes a tenant that does not exist. Raises Conflict, also for an id that was deleted recently.
 
-        `told` is kept for the history of its first cluster.
+        The fact `told` is kept for the history of the tenant's first cluster.
         """
         await self._refuse_domains_of_others(given)
         tenant = _first(given)
