@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.bus.topology import CONSUMERS, Consumer
+from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, Consumer
 from clusterra_contracts.events import Event, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_lab.machine.process import until
@@ -320,7 +320,7 @@ async def test_pulls_from_a_missing_consumer_are_slow_and_resume_when_it_exists(
 
     settings = ServiceSettings(nats_url=server.url)
     ref = ClusterRef(tenant="acme", cluster="c1")
-    (consumer,) = (declared for declared in CONSUMERS if declared.stream == "EVENT")
+    consumer = next(declared for declared in CONSUMERS if declared.name == EVENTS_ARCHIVE)
     unserved = UNSERVED_PULLS.labels(f"EVENT/{consumer.name}")
     async with connected(settings) as client, handled_by(settings, consumer, handler) as (_, subscription):
         sequence = await publish_event(client, ref, 1)
@@ -346,7 +346,7 @@ async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server
         return
 
     settings = ServiceSettings(nats_url=server.url)
-    (consumer,) = (declared for declared in CONSUMERS if declared.stream == "EVENT")
+    consumer = next(declared for declared in CONSUMERS if declared.name == EVENTS_ARCHIVE)
     async with asyncio.timeout(30), handled_by(settings, consumer, handler) as (_, subscription):
         await server.kill()
         await until(lambda: not subscription.working, seconds=30, what="the lost connection")

@@ -16,7 +16,7 @@ from clusterra_contracts.bus.permissions import (
     central_service,
     control_plane,
 )
-from clusterra_contracts.bus.topology import BOUNDS, CONSUMERS, EVENTS_ARCHIVE
+from clusterra_contracts.bus.topology import BOUNDS, CONSUMERS, EVENTS_ARCHIVE, EVENTS_LEDGER
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, topology
@@ -103,7 +103,7 @@ async def test_no_service_makes_a_consumer_that_pushes_messages_to_a_subject_of_
             assert await other.denied(subject, pushing("mine", to, "event.>"))
         names = [each.name for each in await admin.client.jetstream().consumers_info("EVENT")]
 
-    assert names == [EVENTS_ARCHIVE]
+    assert sorted(names) == [EVENTS_ARCHIVE, EVENTS_LEDGER]
     assert not reached
 
 

@@ -8,7 +8,7 @@ from clusterra_contracts.identity import ClusterRef
 
 _BURIED = ("job.pending", "scale.desired", "heartbeat", "history")
 """The families whose subjects end with the cluster."""
-_BURIED_BELOW = ("job.part", "event", "edge-event", "slurm", "edge", "scaler", "forget")
+_BURIED_BELOW = ("job.part", "event", "edge-event", "slurm", "edge", "scaler", "ledger", "forget")
 """The families whose subjects go on after the cluster."""
 _BUCKETS = (REGISTRY, CONDITIONS)
 
