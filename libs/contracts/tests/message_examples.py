@@ -356,7 +356,7 @@ EXAMPLES: dict[str, Wire] = {
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
     "history.page.v2": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
-    "usage.read.v1": usage_rpc.ReadUsage(uid=20001),
+    "usage.read.v2": usage_rpc.ReadUsage(uid=20001, mapped={"campus": 5001}),
     "usage.v2": usage_rpc.Usage(
         burn_rate_usd_per_hour=0.0816,
         pending_bill_usd=0.0068,

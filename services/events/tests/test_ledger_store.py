@@ -8,9 +8,11 @@ import pytest
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, JobFact, WorkerFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef
+from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
+from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_events.archive import ARCHIVE, Archive
 from clusterra_events.ledger.account import Line
 from clusterra_events.ledger.forgetting import Forgetting
@@ -31,6 +33,13 @@ HOUR = 3_600_000_000
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 31)
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
 DAY = 86_400.0
+BINDING = ClusterBinding(
+    name="acme-main",
+    slurmrestd_url="http://127.0.0.1:6820",
+    jwt_key="file:/dev/null",
+    operator=SlurmUser(name="clusterra-operator", uid=64031, gid=64031),
+    catalogue=Catalogue(shapes=(Shape(name="xs", family="general", size="xs", vcpu=4, memory_gib=8, usd_per_hour=1),)),
+)
 
 
 class Book:
@@ -232,7 +241,7 @@ async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
     async with MemoryStore() as store:
         book = await opened(store)
         await book.take(events)
-        reader = UsageReader(book.statements, {REF: None})  # type: ignore[dict-item]  # only the keys count
+        reader = UsageReader(book.statements, {REF: BINDING})
 
         one = await reader.read(TenantRef(tenant="acme"), ReadUsage(uid=20001))
         both = await reader.read(TenantRef(tenant="acme"), ReadUsage())
@@ -243,6 +252,27 @@ async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
     assert (both.running_jobs, both.burn_rate_micro_usd_per_hour) == (2, 750_000)
     assert both.as_of is not None
     assert (nobody.running_jobs, nobody.as_of) == (0, None)
+
+
+async def test_with_an_identity_source_only_the_mapped_uid_is_the_persons() -> None:
+    began = datetime.now(UTC) - timedelta(minutes=30) - START
+    start = round(began.total_seconds() * 1_000_000)
+    worker = ModelWorker("xs-1", start, None, [(start, 1_000_000)], cpus=4)
+    events = [*worker_events(worker), *job_events(1, 0, ("xs-1",), (start, None), (1, 100))]
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(events)
+        reader = UsageReader(book.statements, {REF: BINDING.model_copy(update={"identity_source": "campus"})})
+        tenant = TenantRef(tenant="acme")
+
+        stranger = await reader.read(tenant, ReadUsage(uid=20001))
+        elsewhere = await reader.read(tenant, ReadUsage(uid=20001, mapped={"lab": 20001}))
+        person = await reader.read(tenant, ReadUsage(uid=30000, mapped={"campus": 20001}))
+        everybody = await reader.read(tenant, ReadUsage())
+
+    assert [each.running_jobs for each in (stranger, elsewhere, person, everybody)] == [0, 0, 1, 1]
+    assert stranger.burn_rate_micro_usd_per_hour == 0
+    assert person.burn_rate_micro_usd_per_hour == everybody.burn_rate_micro_usd_per_hour == 250_000
 
 
 async def test_nothing_of_a_forgotten_cluster_is_left_and_all_of_another() -> None:

@@ -27,6 +27,11 @@ REF = ClusterRef(tenant="acme", cluster="main")
         (keyspace.current_agent_key_hash_key(REF), "cluster#acme.main", "agent-key"),
         (keyspace.agent_key_owner_key("h1"), "agent-key#h1", "agent-key"),
         (keyspace.file_event_key(REF, "e1"), "file-event#acme.main", "e1"),
+        (keyspace.identity_source_key("acme", "campus"), "tenant#acme", "identity-source#campus"),
+        (keyspace.identity_state_key("acme", "campus"), "identity-map#acme.campus", "state"),
+        (keyspace.mapped_user_key("acme", "campus", "ada"), "identity-map#acme.campus", "user#ada"),
+        (keyspace.mapped_uid_key("acme", "campus", 5001), "identity-map#acme.campus", "uid#5001"),
+        (keyspace.mapped_email_key("acme", "campus", "Ada@X.org"), "identity-map#acme.campus", "email#ada@x.org"),
     ],
 )
 def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
@@ -59,7 +61,7 @@ class Replica:
         self.at = START
         directory = Directory(world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), RunRecords(world.store)
-        work = RunWork(records, directory, slurm, IdempotencyKeys(world.store))
+        work = RunWork(records, directory, UnixUsers(MapRecords(world.store)), slurm, IdempotencyKeys(world.store))
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         self.ticking = Ticking(directory, Preparations(library), slurm, RunStarts(records, work), clock=lambda: self.at)
 

@@ -30,6 +30,7 @@ PACKAGES = (
     "slurm-wlm-mysql-plugin",
     "mariadb-server",
     "libnss-extrausers",
+    "slapd",
     "python3-minimal",
     "tini",
     "crun",

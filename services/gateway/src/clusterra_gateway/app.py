@@ -30,6 +30,9 @@ from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.refresh import DirectoryRefresh
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
@@ -97,9 +100,9 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("projection", projection.run)
         service.background("kept events", KeptEvents(store, client, registry).run)
         service.background("record levels", levels.watch)
-        runs = RunRecords(store)
+        runs, map_records = RunRecords(store), MapRecords(store)
         slurm = SlurmRequests(client)
-        run_work = RunWork(runs, directory, slurm, IdempotencyKeys(store))
+        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, IdempotencyKeys(store))
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
@@ -112,6 +115,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))
         service.background("deletions", sweep.run)
+        service.background("identity maps", DirectoryRefresh(map_records, registry, secrets).run)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("templates outbox", lambda: outbox.relay(TEMPLATES))
         service.background("feed", feed.run)

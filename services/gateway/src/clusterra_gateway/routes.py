@@ -55,6 +55,9 @@ from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.identity_sources import routes as identity_sources
 from clusterra_gateway.invitations import routes as invitations
 from clusterra_gateway.invitations.invitations import Invitations
 from clusterra_gateway.issuers.choice import ServedIssuers
@@ -128,7 +131,9 @@ def gateway_routes(
     )
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
     cookies = Cookies(sign_in.session_keys, settings)
-    access = Access(authentication, bus.registry, limits, cookies)
+    map_records = MapRecords(directory.store)
+    unix_users = UnixUsers(map_records)
+    access = Access(authentication, bus.registry, limits, cookies, unix_users)
     revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
@@ -159,11 +164,11 @@ def gateway_routes(
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
-    run_work = RunWork(run_records, directory, slurm, keys)
+    run_work = RunWork(run_records, directory, unix_users, slurm, keys)
     template_records = TemplateRecords(directory, bus.registry)
-    launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), bus.registry)
+    launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), access, bus.registry)
     return (
-        *identity.routes(access, login, Profiles(directory, ledger), api_tokens),
+        *identity.routes(access, login, Profiles(directory, ledger, bus.registry, unix_users), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
         *device_flow.routes(access, flows, program_tokens, device),
         *loopback.routes(access, codes, program_tokens, settings.own_issuer),
@@ -173,6 +178,7 @@ def gateway_routes(
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),
         *clusters.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
         *management.routes(access, directory, projection),
+        *identity_sources.routes(access, map_records, bus.registry),
         *key_rotation.routes(access, directory, once),
         *tenants.routes(access, directory, bus.registry, all_tenants, once),
         *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
@@ -191,7 +197,7 @@ def gateway_routes(
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *costs.routes(access, ledger),
-        *quotas.routes(access, directory, reservations),
+        *quotas.routes(access, directory, reservations, bus.registry, unix_users),
         *agents.routes(agent_keys, AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,

@@ -2,15 +2,20 @@
 
 from typing import ClassVar
 
-from clusterra_contracts.identity import Moment, Wire
+from pydantic import Field
+
+from clusterra_contracts.identity import Id, Moment, Wire
 
 
 class ReadUsage(Wire):
     """Read the cost of a user's jobs over all clusters of the tenant; with `uid=None`, of all users."""
 
-    schema_name: ClassVar[str] = "usage.read.v1"
+    schema_name: ClassVar[str] = "usage.read.v2"
 
     uid: int | None = None
+    """Their uid on the clusters where Clusterra allocates uids."""
+    mapped: dict[Id, int] = Field(default_factory=dict)
+    """Identity source -> their uid on the clusters that have it. Without one, no job there is theirs."""
 
 
 class Usage(Wire):

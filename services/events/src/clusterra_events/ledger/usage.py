@@ -62,14 +62,14 @@ class UsageReader:
 
     async def read(self, tenant: TenantRef, request: ReadUsage) -> Usage:
         """The spending of one user, or of all."""
-        refs = [ref for ref in self._clusters if ref.tenant == tenant.tenant]
-        sums = [await self._of_cluster(ref) for ref in refs]
-        spendings = [
-            spending
-            for each in sums
-            for uid, spending in each.by_uid.items()
-            if request.uid is None or uid == request.uid
-        ]
+        # The registry may change meanwhile.
+        bindings = [(ref, each) for ref, each in self._clusters.items() if ref.tenant == tenant.tenant]
+        sums, spendings = list[_Sums](), list[Spending]()
+        for ref, binding in bindings:
+            of_cluster = await self._of_cluster(ref)
+            own = request.uid if binding.identity_source is None else request.mapped.get(binding.identity_source)
+            sums.append(of_cluster)
+            spendings += [each for uid, each in of_cluster.by_uid.items() if request.uid is None or uid == own]
         rate, pending = sum(each.rate for each in spendings), sum(each.pending for each in spendings)
         month, trend = sum(each.month for each in spendings), sum(each.trend for each in spendings)
         as_of = min((each.as_of for each in sums), default=None)

@@ -9,6 +9,7 @@
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
+| | `identity-source#<source>` | where the users of clusters come from whose uids Clusterra does not allocate |
 | | `invitation#<id>` | an invitation that an admin has made, until it is accepted, revoked or expired |
 | | `event#<time>#<fact>` | a fact about a person, until the tenant has a cluster |
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
@@ -28,6 +29,10 @@
 | `quotas#<tenant>` | `<kind>#<name>` | a quota of a user, an account or the tenant |
 | `quota-use#<tenant>` | `<month>#<kind>#<name>` | how much of it is used or reserved |
 | `reservations#<tenant>.<cluster>` | `<reservation>` | the projected cost of a job that has not ended |
+| `identity-map#<tenant>.<source>` | `state` | when it was read, and what it refused |
+| | `user#<name>` | a user of its map, for good |
+| | `uid#<uid>` | the name of the user with this uid, for good |
+| | `email#<address>` | the name of the user who is the person with this address |
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
@@ -68,6 +73,12 @@ MEMBERSHIPS = Prefix("membership#")
 
 INVITATIONS = Prefix("invitation#")
 """The sort keys of a tenant's invitations."""
+
+IDENTITY_SOURCES = Prefix("identity-source#")
+"""The sort keys of a tenant's identity sources."""
+
+MAPPED_USERS = Prefix("user#")
+"""The sort keys of the users of an identity map."""
 
 SERVICE_ACCOUNTS = Prefix("service-account#")
 """The sort keys of the marks of a tenant's service accounts."""
@@ -246,3 +257,37 @@ def reservations_partition(ref: ClusterRef) -> str:
 def reservation_key(ref: ClusterRef, reservation_id: str) -> Key:
     """Key of a reservation."""
     return Key(reservations_partition(ref), reservation_id)
+
+
+def identity_source_key(tenant: str, source: str) -> Key:
+    """Key of an identity source of a tenant."""
+    return Key(f"tenant#{tenant}", f"{IDENTITY_SOURCES.text}{source}")
+
+
+def identity_source_name(key: Key) -> str:
+    """The name of the identity source with this key."""
+    return key.sk.removeprefix(IDENTITY_SOURCES.text)
+
+
+def identity_state_key(tenant: str, source: str) -> Key:
+    """Key of the state of the source's map."""
+    return Key(_identity_map(tenant, source), "state")
+
+
+def mapped_user_key(tenant: str, source: str, name: str) -> Key:
+    """Key of a user of the map."""
+    return Key(_identity_map(tenant, source), f"{MAPPED_USERS.text}{name}")
+
+
+def mapped_uid_key(tenant: str, source: str, uid: int) -> Key:
+    """Key of the user name that has a uid in the map."""
+    return Key(_identity_map(tenant, source), f"uid#{uid}")
+
+
+def mapped_email_key(tenant: str, source: str, email: str) -> Key:
+    """Key of the user name that the person with an address has in the map."""
+    return Key(_identity_map(tenant, source), f"email#{email.lower()}")
+
+
+def _identity_map(tenant: str, source: str) -> str:
+    return f"identity-map#{tenant}.{source}"

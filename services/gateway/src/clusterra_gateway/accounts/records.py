@@ -67,6 +67,8 @@ class Tenant(Record):
     """The budget of all its clusters' workers together; None: only the clusters' own caps apply."""
     own_caps: dict[str, float | None] = Field(default_factory=dict)
     """Of each cluster the cap that is its own, in USD per hour; None: its share of what is left of the budget."""
+    identity_source: Id | None = None
+    """The identity source of all clusters that name none; None: Clusterra allocates uids."""
     deletion: TenantDeletion | None = None
 
 

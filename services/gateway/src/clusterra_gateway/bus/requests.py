@@ -1,5 +1,6 @@
 """The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
@@ -158,9 +159,9 @@ class LedgerRequests:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def usage(self, tenant: TenantRef, uid: int) -> Usage:
-        """What a person's jobs cost now and this month."""
-        request = ReadUsage(uid=uid)
+    async def usage(self, tenant: TenantRef, uid: int, mapped: Mapping[str, int]) -> Usage:
+        """What a person's jobs cost now and this month. `mapped` is their uid by each identity source of the tenant."""
+        request = ReadUsage(uid=uid, mapped=dict(mapped))
         return await call(self._client, subjects.usage(tenant), request, Usage, timeout_seconds=USAGE_SECONDS)
 
     async def costs(self, ref: ClusterRef, request: ReadCosts) -> CostPage:

@@ -14,18 +14,25 @@ from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
 from clusterra_gateway.identity.operators import Operator
 from clusterra_gateway.identity.rate_limits import RateLimits
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 
 
 class Access:
     """Decides whether a request may go on to its handler."""
 
     def __init__(
-        self, authentication: Authentication, registry: Registry, limits: RateLimits, cookies: Cookies
+        self,
+        authentication: Authentication,
+        registry: Registry,
+        limits: RateLimits,
+        cookies: Cookies,
+        unix_users: UnixUsers,
     ) -> None:
         self.limits = limits
         self._cookies = cookies
         self._authentication = authentication
         self._registry = registry
+        self._unix_users = unix_users
         self.streams = OpenStreams()
 
     async def caller(self, request: web.Request) -> Caller:
@@ -42,19 +49,28 @@ class Access:
         """The owner of a token that came in another header than usual. Raises Unauthenticated."""
         return await self._authentication.owner(token)
 
-    def on_cluster(self, request: web.Request, caller: Caller) -> tuple[Caller, ClusterRef]:
+    async def on_cluster(self, request: web.Request, caller: Caller) -> tuple[Caller, ClusterRef]:
         """The caller as the cluster in the path sees them, and the cluster, which must be one of their tenant.
 
-        Raises NotFound.
+        Raises NotFound, StoreError.
         """
         try:
             ref = caller.cluster(request.match_info["cluster_id"])
         except ValidationError:
             ref = None
-        binding = self._registry.get(ref) if ref is not None else None
-        if ref is None or binding is None:
+        if ref is None:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
-        return replace(caller, sees_all=binding.visibility == "tenant"), ref
+        return await self.seen_by(ref, caller), ref
+
+    async def seen_by(self, ref: ClusterRef, caller: Caller) -> Caller:
+        """The caller as a cluster of their tenant sees them. Raises NotFound, StoreError."""
+        binding = self._registry.get(ref)
+        if binding is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        unix_user = await self._unix_users.of(caller.member, binding)
+        # On a cluster that others use as well, not everybody's jobs are those of the tenant.
+        sees_all = binding.visibility == "tenant" and not binding.attached
+        return replace(caller, sees_all=sees_all, unix_user=unix_user)
 
     def shared_path(self, ref: ClusterRef) -> str:
         """The path of a cluster's shared folder in its jobs. Raises NotFound."""
@@ -73,11 +89,16 @@ class Access:
             try:
                 again = await self.caller(request)
                 if "cluster_id" in request.match_info:
-                    again, _ = self.on_cluster(request, again)
+                    again, _ = await self.on_cluster(request, again)
             except (Unauthenticated, Forbidden, NotFound):
                 return False
             except StoreUnavailable:
                 return True  # the credential was valid at the last check, and the next check is due soon
-            return (again.member.role, again.sees_all) == (caller.member.role, caller.sees_all)
+            return _sight(again) == _sight(caller)
 
         return self.streams.permission(caller.member.tenant, check)
+
+
+def _sight(caller: Caller) -> tuple[object, ...]:
+    """What decides which jobs a caller sees."""
+    return caller.member.role, caller.sees_all, caller.unix_user

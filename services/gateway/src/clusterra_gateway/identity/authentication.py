@@ -7,7 +7,7 @@ from typing import Literal
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, TenantRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef, now
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.store import ConditionFailed, Put
@@ -21,6 +21,7 @@ from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache
 from clusterra_gateway.identity.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.identity_maps.unix_users import UnixUser
 from clusterra_gateway.settings import MAX_SESSION_SECONDS
 
 log = structlog.get_logger()
@@ -52,6 +53,8 @@ class Caller:
     """What the credential may be used for; None: all that the person may do."""
     sees_all: bool = False
     """Whether they see everybody's jobs on the cluster of the request, whatever their role."""
+    unix_user: UnixUser | None = None
+    """Who they are on the cluster of the request; None without a cluster."""
 
     def require(self, role: Role, scope: Scope) -> None:
         """Raises Forbidden where the person lacks the role, or the credential the scope."""
@@ -73,9 +76,34 @@ class Caller:
         return f"{self.member.tenant}#{self.member.id}"
 
     @property
+    def slurm_user(self) -> SlurmUser:
+        """The user as whom the caller's jobs run. Raises Forbidden where they are nobody on the cluster."""
+        user = self._user_there
+        if user is None:
+            raise Forbidden(
+                f"you are no user of this cluster: {self.unix_user.reason if self.unix_user else ''}",
+                hint="ask an admin of your workspace to have you added to the identity source",
+            )
+        return user
+
+    @property
     def viewer(self) -> Viewer:
-        """The person as whom the caller reads jobs."""
-        return Viewer(user=self.member.slurm_user, admin=manages(self.member.role), sees_all=self.sees_all)
+        """The person as whom the caller reads jobs. Raises Forbidden for a member who is nobody on the cluster.
+
+        An admin sees everybody's jobs, and so need not be anybody there.
+        """
+        if self._user_there is None and manages(self.member.role):
+            return Viewer(user=self.member.slurm_user, admin=True, identified=False)
+        return Viewer(user=self.slurm_user, admin=manages(self.member.role), sees_all=self.sees_all)
+
+    @property
+    def sees_everybody(self) -> bool:
+        """Whether the caller sees what all people have on the cluster of the request."""
+        return manages(self.member.role) or self.sees_all
+
+    @property
+    def _user_there(self) -> SlurmUser | None:
+        return self.member.slurm_user if self.unix_user is None else self.unix_user.user
 
     def cluster(self, cluster: str) -> ClusterRef:
         """The reference of a cluster in the caller's tenant. Raises pydantic's ValidationError."""

@@ -94,4 +94,4 @@ class ClusterRoute(PrivateRoute):
 
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        return await self.handler(request, *self.access.on_cluster(request, caller))
+        return await self.handler(request, *await self.access.on_cluster(request, caller))

@@ -4,15 +4,17 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
 from clusterra_contracts.rpc.usage import Usage
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.records import MemberKind
+from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 
 log = structlog.get_logger()
 
@@ -44,7 +46,10 @@ class Costs(ResponseBody):
 
 
 class Profile(ResponseBody):
-    """The caller. `name` and `uid` are their Slurm identity. The costs are null when they are not known now."""
+    """The caller. `name` and `uid` are their Slurm identity where Clusterra allocates it.
+
+    The costs are null when they are not known now.
+    """
 
     id: str
     name: str
@@ -66,16 +71,18 @@ class Profile(ResponseBody):
 class Profiles:
     """The handler of the profile."""
 
-    def __init__(self, directory: Directory, ledger: LedgerRequests) -> None:
+    def __init__(self, directory: Directory, ledger: LedgerRequests, registry: Registry, unix_users: UnixUsers) -> None:
         self._directory = directory
         self._ledger = ledger
+        self._registry = registry
+        self._unix_users = unix_users
 
     async def me(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the caller's profile, with the cost of their running jobs."""
         member = caller.member
         tenant = await self._directory.tenant(caller.tenant)
         try:
-            usage = await self._ledger.usage(caller.tenant, member.uid)
+            usage = await self._ledger.usage(caller.tenant, member.uid, await self._mapped(member))
         except RpcFailed as failed:
             log.info("usage_unknown", tenant=member.tenant, reason=failed.error.detail)
             usage = None
@@ -97,6 +104,11 @@ class Profiles:
                 kind=member.kind,
             )
         )
+
+    async def _mapped(self, member: Member) -> dict[str, int]:
+        """Identity source -> the member's uid by it, for the clusters whose uids Clusterra does not allocate."""
+        users = await self._unix_users.by_source(member, self._registry.clusters)
+        return {source: user.uid for source, user in users.items() if source is not None}
 
 
 def _costs(usage: Usage) -> Costs:

@@ -109,7 +109,7 @@ class CancelMany:
             ref,
             ListJobs(
                 viewer=caller.viewer,
-                user=wanted.user or caller.viewer.user.name,
+                user=wanted.user or caller.slurm_user.name,
                 states=wanted.state or tuple(sorted(LIVE)),
                 name=wanted.name,
                 partition=wanted.partition,

@@ -103,7 +103,7 @@ class Estimates:
     async def estimate(self, caller: Caller, ref: ClusterRef, submission: Submission) -> JobEstimate:
         """Estimate a job of the caller. Raises RpcFailed, as a submit would for what it refuses."""
         request = Prepare(
-            user=caller.member.slurm_user,
+            user=caller.slurm_user,
             script=submission.script,
             job=submission.description,
             further=submission.further,

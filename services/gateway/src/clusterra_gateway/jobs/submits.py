@@ -42,7 +42,7 @@ class Submits:
         """
         key = idempotency_key(request)
         message = Submit(
-            user=caller.member.slurm_user,
+            user=caller.slurm_user,
             email=caller.member.email,
             script=submission.script,
             job=submission.description,
@@ -51,14 +51,14 @@ class Submits:
         )
         prepare = Prepare(user=message.user, script=message.script, job=message.job, further=message.further)
         if key is None:
-            hold = await self._admission.hold(caller.member, ref, prepare, None)
+            hold = await self._admission.hold(ref, prepare, None)
             submitted = await self._submit_without_key(ref, message, hold)
         else:
             scoped_key = ScopedKey(ref, caller.member.id, key)
-            hold = await self._admission.hold(caller.member, ref, prepare, scoped_key.item.pk)
+            hold = await self._admission.hold(ref, prepare, scoped_key.item.pk)
             submitted = await self._submit_once.submit(scoped_key, message, digest or submission.digest(), hold)
         left = () if hold is None else await self._admission.left(hold)
-        log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=caller.member.user, job=submitted.job_id)
+        log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=message.user.name, job=submitted.job_id)
         warnings = (*submitted.warnings, *over_limit(left))
         return SubmittedJob.model_validate({**submitted.model_dump(), "warnings": warnings, "quotas": left})
 

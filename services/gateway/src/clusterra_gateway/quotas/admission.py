@@ -8,7 +8,6 @@ from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_runtime.nats.registry import Registry
 from pydantic import BaseModel, ConfigDict
 
-from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.money import Money, decimal
@@ -38,12 +37,12 @@ class Admission:
         self._slurm = slurm
         self._registry = registry
 
-    async def hold(self, member: Member, ref: ClusterRef, request: Prepare, identity: str | None) -> Hold | None:
+    async def hold(self, ref: ClusterRef, request: Prepare, identity: str | None) -> Hold | None:
         """The hold of a submit; None where no quota counts it. `identity` is the same for each repetition.
 
         Raises InvalidRequest for a job whose cost has no bound although a quota blocks, and RpcFailed.
         """
-        scopes = {QuotaScope(kind="user", name=member.user), QuotaScope(kind="tenant", name=ref.tenant)}
+        scopes = {QuotaScope(kind="user", name=request.user.name), QuotaScope(kind="tenant", name=ref.tenant)}
         if request.job.account:
             scopes.add(QuotaScope(kind="account", name=request.job.account))
         quotas = tuple(quota for quota in await self.reservations.quotas(ref.tenant) if quota.scope in scopes)
@@ -65,7 +64,7 @@ class Admission:
             month=month_of(at),
             scopes=tuple(quota.scope for quota in quotas),
             micro_usd=projected or 0,
-            user=member.user,
+            user=request.user.name,
             made_at=at,
         )
         return Hold(reservation, quotas)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from aiohttp import web
 from clusterra_contracts.identity import Moment, now
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put
 from pydantic import BeforeValidator, Field
@@ -20,6 +21,7 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.quotas.records import MAX_MICRO_USD, Mode, Quota, QuotaScope, ScopeKind
 from clusterra_gateway.quotas.reservations import MAX_QUOTAS, Reservations, month_of
 
@@ -80,14 +82,20 @@ class QuotaList(ResponseBody):
 class QuotaHandlers:
     """The handlers of quotas."""
 
-    def __init__(self, directory: Directory, reservations: Reservations) -> None:
+    def __init__(
+        self, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
+    ) -> None:
         self._store = directory.store
         self._reservations = reservations
+        self._registry = registry
+        self._unix_users = unix_users
 
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the quotas with what is used of them. Admins see all, others their own and the tenant's."""
         member = caller.member
-        own = {QuotaScope(kind="user", name=member.user), QuotaScope(kind="tenant", name=member.tenant)}
+        users = (await self._unix_users.by_source(member, self._registry.clusters)).values()
+        own = {QuotaScope(kind="user", name=user.name) for user in users}
+        own.add(QuotaScope(kind="tenant", name=member.tenant))
         found = [
             quota
             for quota in await self._reservations.quotas(member.tenant)
@@ -154,9 +162,11 @@ class QuotaHandlers:
         )
 
 
-def routes(access: Access, directory: Directory, reservations: Reservations) -> tuple[Route, ...]:
+def routes(
+    access: Access, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    handlers = QuotaHandlers(directory, reservations)
+    handlers = QuotaHandlers(directory, reservations, registry, unix_users)
     of_quota = (SCOPE, SCOPE_NAME)
     return (
         CallerRoute("quotas_list", "GET", QUOTAS, handlers.list, access=access, scope="profile", result=QuotaList),

@@ -18,6 +18,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submit_once import SubmitOnce
 from clusterra_gateway.runs import transitions
@@ -36,9 +37,17 @@ OLD_JOB = timedelta(minutes=1)
 class RunWork:
     """What is done for runs. Every method may raise StoreUnavailable and Unavailable."""
 
-    def __init__(self, records: RunRecords, directory: Directory, slurm: SlurmRequests, keys: IdempotencyKeys) -> None:
+    def __init__(
+        self,
+        records: RunRecords,
+        directory: Directory,
+        unix_users: UnixUsers,
+        slurm: SlurmRequests,
+        keys: IdempotencyKeys,
+    ) -> None:
         self._records = records
         self._directory = directory
+        self._unix_users = unix_users
         self._slurm = slurm
         self._submit_once = SubmitOnce(keys, slurm.submit)
 
@@ -74,7 +83,7 @@ class RunWork:
         """Make a move. Returns False where its outcome is not known yet."""
         match move.kind:
             case "intend":
-                if not _may_submit(await self._directory.member(run.member)):
+                if not await self._may_submit(ref, run, await self._directory.member(run.member)):
                     await self._change(ref, run.id, transitions.cancelled)
                     return True
                 at, attempt = now(), run.steps[move.index].attempt
@@ -112,7 +121,7 @@ class RunWork:
         answer: Submitted | None
         change: transitions.Change
         try:
-            if _may_submit(member):
+            if await self._may_submit(ref, run, member):
                 answer = await self._submit_once.submit(scoped, message, key)
             else:
                 # A submit from before they lost the right may have made a job, which must not be lost sight of.
@@ -163,6 +172,16 @@ class RunWork:
         changed = await self._change(ref, run.id, lambda current: transitions.observed(current, states, at))
         return changed.run if changed is not None else run
 
+    async def _may_submit(self, ref: ClusterRef, run: Run, member: Member | None) -> bool:
+        """Whether the member may submit still, and is the user of their run still."""
+        if member is None or member.disabled or not includes(member.role, "member"):
+            return False
+        binding = await self._directory.cluster(ref)
+        if binding is None:
+            return False
+        user = (await self._unix_users.of(member, binding)).user
+        return user is not None and user.uid == run.user.uid
+
     async def _change(self, ref: ClusterRef, run_id: str, change: transitions.Change) -> StoredRun | None:
         return await self._records.change(ref, run_id, lambda run: transitions.settled(change(run), now()))
 
@@ -173,10 +192,6 @@ class RunWork:
         await self._change(
             ref, run.id, lambda current: change(current) if current.steps[index].attempt == attempt else current
         )
-
-
-def _may_submit(member: Member | None) -> bool:
-    return member is not None and not member.disabled and includes(member.role, "member")
 
 
 def _outcome(run: Run, index: int, answer: Submitted | None) -> transitions.Change:

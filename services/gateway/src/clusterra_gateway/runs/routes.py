@@ -21,7 +21,7 @@ from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView
 from clusterra_gateway.runs.run import Run
 from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
 
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
@@ -52,7 +52,8 @@ class Runs:
         """
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
-        run, repeated = await self._starts.start(caller.member, ref, wanted, run_id, digest=wanted.digest())
+        owner = RunOwner(caller.member.id, caller.slurm_user)
+        run, repeated = await self._starts.start(owner, ref, wanted, run_id, digest=wanted.digest())
         return json_response(
             RunView.of(run),
             status=201,
@@ -66,7 +67,7 @@ class Runs:
         The states are those that were last read. Read one run to have its present ones.
         """
         wanted = query(request, RunsQuery)
-        member = None if caller.viewer.only_uid is None else caller.member.id
+        member = None if caller.sees_everybody else caller.member.id
         try:
             runs, cursor = await self._records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
@@ -105,7 +106,7 @@ class Runs:
 
     async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Run:
         stored = await self._records.read(ref, path_id(request, RUN_ID))
-        if stored is None or not (caller.viewer.only_uid is None or stored.run.member == caller.member.id):
+        if stored is None or not (caller.sees_everybody or stored.run.member == caller.member.id):
             raise NotFound("there is no such run", hint=f"GET /v1/clusters/{ref.cluster}/runs lists your runs")
         return stored.run
 

@@ -4,11 +4,11 @@ import asyncio
 import hashlib
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 
 import structlog
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 
-from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Conflict, KeyReused, Unavailable
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.models import RunRequest
@@ -23,6 +23,14 @@ ADVANCE_SECONDS = 30.0
 """A request waits so long for the submits of its run. The rest is submitted afterwards."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunOwner:
+    """The id of the member who starts a run, and as whom its jobs run on its cluster."""
+
+    member: str
+    user: SlurmUser
+
+
 class RunStarts:
     """Starts runs of members."""
 
@@ -31,7 +39,7 @@ class RunStarts:
         self._work = work
 
     async def start(
-        self, member: Member, ref: ClusterRef, wanted: RunRequest, run_id: str, *, digest: str
+        self, owner: RunOwner, ref: ClusterRef, wanted: RunRequest, run_id: str, *, digest: str
     ) -> tuple[Run, bool]:
         """Start a run, unless there is one with its id. Returns it, and whether it was there before.
 
@@ -41,15 +49,15 @@ class RunStarts:
         run = Run(
             id=run_id,
             name=wanted.run_name,
-            member=member.id,
-            user=member.slurm_user,
+            member=owner.member,
+            user=owner.user,
             created_at=now(),
             digest=digest,
             steps=steps,
         )
         known = await self._records.read(ref, run_id)
         if known is None:
-            if await self._records.count(ref, member.id, MAX_RUNS) >= MAX_RUNS:
+            if await self._records.count(ref, owner.member, MAX_RUNS) >= MAX_RUNS:
                 raise Conflict(
                     f"there are {MAX_RUNS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
                 )

@@ -33,10 +33,10 @@ from clusterra_gateway.accounts.records import (
     UserNameReservation,
     service_account_id,
 )
+from clusterra_gateway.accounts.reserved_names import RESERVED
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
-from clusterra_gateway.identity.slurm_names import RESERVED
 
 log = structlog.get_logger()
 

@@ -62,7 +62,7 @@ def answer(
 ) -> web.Response:
     """A successful answer that the gateway makes itself."""
     meta = _meta(request.match_info.get("version", "")) | {
-        "client": {"source": SOURCE, "user": caller.member.slurm_user.name, "group": ""},
+        "client": {"source": SOURCE, "user": caller.viewer.user.name, "group": ""},
         "slurm": {"version": {"major": "", "micro": "", "minor": ""}, "release": "", "cluster": ref.cluster},
     }
     told = [RestWarning(description=text).model_dump() for text in warnings]

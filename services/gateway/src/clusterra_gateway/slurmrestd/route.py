@@ -79,7 +79,7 @@ class RestRoute(ClusterRoute):
 
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        caller, ref = self.access.on_cluster(request, caller)
+        caller, ref = await self.access.on_cluster(request, caller)
         version = request.match_info["version"]
         if version not in VERSIONS:
             raise NotFound(f"the API version {version[:20]} is not served", hint=f"send one of {', '.join(VERSIONS)}")

@@ -10,14 +10,14 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.rendering import JobContext, Wanted
 
-from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
+from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
 from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.runs.models import RunRequest, StepRequest
-from clusterra_gateway.runs.start import RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
@@ -44,20 +44,20 @@ class Preparations:
         self._renderings = Renderings(library)
 
     async def preview(
-        self, member: Member, ref: ClusterRef, template_id: str, wanted: Wanted, version: int | None
+        self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, version: int | None
     ) -> Prepared:
         """Render a template, or a version of one, published or not. Raises InvalidRequest, NotFound, Conflict."""
-        found = await self._library.one(member.tenant, template_id)
+        found = await self._library.one(ref.tenant, template_id)
         if version is not None:
-            definition = await self._library.version(member.tenant, template_id, version)
+            definition = await self._library.version(ref.tenant, template_id, version)
             if definition is None or found.origin != "workspace":
                 raise NotFound("there is no such version", hint=f"GET /v1/templates/{template_id}/versions lists them")
             found = Found(definition, "workspace", version, published=version == found.version and found.published)
-        return await self._rendered(member, ref, found, wanted, PREVIEW)
+        return await self._rendered(ref, user, found, wanted, PREVIEW)
 
-    async def prepare(self, member: Member, ref: ClusterRef, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
+    async def prepare(self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
         """Render a template to submit it. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
-        found = await self._library.one(member.tenant, template_id)
+        found = await self._library.one(ref.tenant, template_id)
         if not found.ready:
             raise Conflict(
                 "this template cannot be submitted yet",
@@ -65,26 +65,29 @@ class Preparations:
                 if not found.published
                 else "look at it only",
             )
-        return await self._rendered(member, ref, found, wanted, run_id)
+        return await self._rendered(ref, user, found, wanted, run_id)
 
-    async def _rendered(self, member: Member, ref: ClusterRef, found: Found, wanted: Wanted, run_id: str) -> Prepared:
-        context = JobContext(user=member.user, cluster_id=ref.cluster, run_id=run_id)
-        return Prepared(found, await self._renderings.render(member.tenant, found, wanted, context))
+    async def _rendered(self, ref: ClusterRef, user: str, found: Found, wanted: Wanted, run_id: str) -> Prepared:
+        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id)
+        return Prepared(found, await self._renderings.render(ref.tenant, found, wanted, context))
 
 
 class Launches:
     """Submits templates for requests."""
 
-    def __init__(self, preparations: Preparations, submits: Submits, starts: RunStarts, registry: Registry) -> None:
+    def __init__(
+        self, preparations: Preparations, submits: Submits, starts: RunStarts, access: Access, registry: Registry
+    ) -> None:
         self.prepare, self.preview = preparations.prepare, preparations.preview
         self._submits = submits
         self._starts = starts
+        self._access = access
         self._registry = registry
 
-    def cluster(self, caller: Caller, wanted: str | None) -> ClusterRef:
-        """The cluster of a request: the one that it names, or the only one of the tenant.
+    async def on_cluster(self, caller: Caller, wanted: str | None) -> tuple[Caller, ClusterRef]:
+        """The cluster of a request, the named or the only one of the tenant, and before it the caller as it sees them.
 
-        Raises NotFound, InvalidRequest.
+        Raises NotFound, InvalidRequest, StoreError.
         """
         own = [ref for ref in self._registry.clusters if ref.tenant == caller.member.tenant]
         if wanted is not None:
@@ -94,7 +97,7 @@ class Launches:
         if len(own) > 1:
             names = ", ".join(sorted(ref.cluster for ref in own))
             raise InvalidRequest("`cluster_id` is missing", hint=f"your clusters are {names}")
-        return own[0]
+        return await self._access.seen_by(own[0], caller), own[0]
 
     async def submission(
         self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
@@ -102,7 +105,7 @@ class Launches:
         """The job of a template, for the ordinary submit. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
         values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
         run_id = job_run_id(ref, caller.member.id, key)
-        prepared = await self.prepare(caller.member, ref, wanted.template_id, values, run_id)
+        prepared = await self.prepare(ref, caller.slurm_user.name, wanted.template_id, values, run_id)
         if isinstance(prepared.found.definition, AnyWorkflow):
             raise InvalidRequest(
                 "a workflow is several jobs", hint=f"POST /v1/launchables/{wanted.template_id}/submit starts its run"
@@ -111,9 +114,12 @@ class Launches:
 
     async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
         """Submit a template, once for an Idempotency-Key. Raises what submits and runs raise, too."""
-        ref, key = self.cluster(caller, wanted.cluster_id), idempotency_key(request)
+        caller, ref = await self.on_cluster(caller, wanted.cluster_id)
+        key = idempotency_key(request)
         values, digest = wanted_of(wanted), _digest(template_id, wanted)
-        prepared = await self.prepare(caller.member, ref, template_id, values, job_run_id(ref, caller.member.id, key))
+        prepared = await self.prepare(
+            ref, caller.slurm_user.name, template_id, values, job_run_id(ref, caller.member.id, key)
+        )
         first = prepared.steps[0]
         launched = Launched(
             id=template_id,
@@ -131,7 +137,8 @@ class Launches:
             return launched.model_copy(update=changes)
         run = run_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
         run_id = run_id_of(ref, caller.member.id, key)
-        _, repeated = await self._starts.start(caller.member, ref, run, run_id, digest=digest)
+        owner = RunOwner(caller.member.id, caller.slurm_user)
+        _, repeated = await self._starts.start(owner, ref, run, run_id, digest=digest)
         return launched.model_copy(update={"run_id": run_id, "repeated": repeated})
 
 

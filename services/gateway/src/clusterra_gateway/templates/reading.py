@@ -77,9 +77,9 @@ class Reading:
         """
         template_id = path_id(request, LAUNCHABLE_ID)
         wanted = await body(request, LaunchRequest, bounds=BOUNDS)
-        ref = self._launches.cluster(caller, wanted.cluster_id)
+        caller, ref = await self._launches.on_cluster(caller, wanted.cluster_id)
         version = query(request, RenderQuery).version
-        prepared = await self._launches.preview(caller.member, ref, template_id, wanted_of(wanted), version)
+        prepared = await self._launches.preview(ref, caller.viewer.user.name, template_id, wanted_of(wanted), version)
         steps = tuple(
             RenderedScript(
                 step_id=each.step_id,

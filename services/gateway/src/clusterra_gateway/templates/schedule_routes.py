@@ -101,11 +101,11 @@ class Schedules:
         again at each tick with the version of the template that is in use then.
         """
         wanted = await body(request, NewSchedule, bounds=BOUNDS)
-        ref = self._launches.cluster(caller, wanted.cluster_id)
+        caller, ref = await self._launches.on_cluster(caller, wanted.cluster_id)
         if len(wanted.model_dump_json().encode()) > MAX_BYTES:
             raise InvalidRequest(f"a schedule has at most {MAX_BYTES // 1024} KiB", hint="keep large data in files")
         values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
-        prepared = await self._launches.prepare(caller.member, ref, wanted.template_id, values, "check")
+        prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, "check")
         cron = wanted.cron or getattr(prepared.found.definition, "schedule", None) or ""
         try:
             first = await asyncio.to_thread(check_cron, cron, now())

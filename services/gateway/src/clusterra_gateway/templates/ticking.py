@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import structlog
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import Submit, Viewer
 from clusterra_runtime.nats.lease_terms import Lease
@@ -34,10 +34,12 @@ from clusterra_gateway.http.errors import (
     TooLarge,
     Unavailable,
 )
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submit_once import SubmitOnce
 from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
@@ -64,6 +66,7 @@ class Ticking:
     ) -> None:
         self._schedules = ScheduleRecords(directory)
         self._directory = directory
+        self._unix_users = UnixUsers(MapRecords(directory.store))
         self._preparations = preparations
         self._slurm = slurm
         self._submit_once = SubmitOnce(IdempotencyKeys(directory.store), slurm.submit)
@@ -110,15 +113,21 @@ class Ticking:
         member = await self._directory.member(schedule.member)
         if member is None or member.disabled or member.deleted or not includes(member.role, "member"):
             return schedule.after(tick, "not submitted: its owner may not submit jobs any more")
-        if await self._still_there(ref, schedule, member):
+        binding = await self._directory.cluster(ref)
+        if binding is None:
+            return schedule.after(tick, "not submitted: there is no such cluster")
+        there = await self._unix_users.of(member, binding)
+        if there.user is None:
+            return schedule.after(tick, f"not submitted: its owner is no user of the cluster: {there.reason}")
+        if await self._still_there(ref, schedule, there.user):
             return schedule.after(tick, "not submitted: what was submitted before has not ended")
         key = schedule.key(tick)
         wanted = Wanted(schedule.params, schedule.inputs, schedule.sbatch_override)
         try:
             prepared = await self._preparations.prepare(
-                member, ref, schedule.template_id, wanted, job_run_id(ref, member.id, key)
+                ref, there.user.name, schedule.template_id, wanted, job_run_id(ref, member.id, key)
             )
-            return await self._submit(schedule, tick, ref, member, prepared)
+            return await self._submit(schedule, tick, member, there.user, prepared)
         except (InFlight, OutcomeUnknown, Unavailable):
             return None
         except (InvalidRequest, NotFound, Conflict, TooLarge, KeyReused) as error:
@@ -129,16 +138,18 @@ class Ticking:
             return schedule.after(tick, f"not submitted: {failed.error.detail}")
 
     async def _submit(
-        self, schedule: Schedule, tick: datetime, ref: ClusterRef, member: Member, prepared: Prepared
+        self, schedule: Schedule, tick: datetime, member: Member, user: SlurmUser, prepared: Prepared
     ) -> Schedule:
-        key = schedule.key(tick)
+        ref, key = ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), schedule.key(tick)
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, member.id, key)
-            await self._starts.start(member, ref, run_of(schedule.name, prepared.steps), run_id, digest=key)
+            await self._starts.start(
+                RunOwner(member.id, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
+            )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
         submission = job_of(prepared.steps[0], None)
         message = Submit(
-            user=member.slurm_user,
+            user=user,
             email=member.email,
             script=submission.script,
             job=submission.description,
@@ -148,7 +159,7 @@ class Ticking:
         answer = await self._submit_once.submit(ScopedKey(ref, member.id, key), message, key)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
-    async def _still_there(self, ref: ClusterRef, schedule: Schedule, member: Member) -> bool:
+    async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:
         """Whether the job or run of the tick before has not ended. Raises RpcFailed where nobody knows."""
         if schedule.last_run is not None:
             stored = await self._runs.read(ref, schedule.last_run)
@@ -156,7 +167,7 @@ class Ticking:
         if schedule.last_job is None:
             return False
         try:
-            job = await self._slurm.job(ref, Viewer(user=member.slurm_user), schedule.last_job)
+            job = await self._slurm.job(ref, Viewer(user=user), schedule.last_job)
         except RpcFailed as failed:
             if failed.error.kind == "not_found":
                 return False

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.identity_maps.sources import ALLOCATED, IdentitySource
 
 
 def _lower(given: object) -> object:
@@ -70,6 +71,10 @@ class ClusterFields(_Strict):
     """Whether its workers have a container runtime for jobs with `--container`."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
+    identity_source: Id | None = None
+    """The source of its users' names, uids and groups; None: the tenant's; `allocated`: Clusterra allocates uids."""
+    attached: bool = False
+    """Whether others submit jobs here, too. Needs an identity source: the cluster's uids are not Clusterra's."""
     slurm_key: StoredReference | None = None
     """Where the gateway can read the Slurm key that it hands to the agent."""
 
@@ -99,9 +104,22 @@ class GivenTenant(_Strict):
     admins: tuple[Email, ...] = ()
     members: tuple[Email, ...] = ()
     """Addresses outside the domains, and those of former admins."""
+    identity_sources: Annotated[dict[Id, IdentitySource], Field(max_length=8)] = Field(default_factory=dict)
+    """By name, where the users of clusters come from whose uids Clusterra does not allocate."""
+    identity_source: Id | None = None
+    """The source of all clusters that name none; None: Clusterra allocates uids."""
     clusters: tuple[GivenCluster, ...] = ()
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The budget of all these clusters' workers together. None: only the clusters' own caps apply."""
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Self:
+        if ALLOCATED in self.identity_sources:
+            raise ValueError(f"no identity source can be called {ALLOCATED}")
+        named = {cluster.identity_source for cluster in self.clusters} | {self.identity_source}
+        if unknown := named - {None, ALLOCATED, *self.identity_sources}:
+            raise ValueError(f"the tenant has no identity source {', '.join(sorted(map(str, unknown)))}")
+        return self
 
     @model_validator(mode="after")
     def _budget_suffices(self) -> Self:

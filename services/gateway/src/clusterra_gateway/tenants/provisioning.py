@@ -35,6 +35,10 @@ from clusterra_gateway.accounts.uids import FIRST_UID
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity_maps.applying import apply_source
+from clusterra_gateway.identity_maps.entries import MapRef
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.sources import ALLOCATED
 from clusterra_gateway.tenants.given import ClusterFields, Given, GivenCluster, GivenTenant
 from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
@@ -75,6 +79,8 @@ class Provisioning:
                 await self._refuse_address_of_another(tenant.id, email)
                 invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
                 await self._assign(f"invitation of {email}", invitation_key(email), invitation)
+            for name, source in tenant.identity_sources.items():
+                self.changes += await apply_source(self._directory.store, MapRef(tenant.id, name), source)
             for cluster in tenant.clusters:
                 await self.put_cluster(tenant.id, cluster)
             self.changes += await share_out(self._directory, tenant.id)
@@ -116,7 +122,7 @@ class Provisioning:
         await self._refuse_domains_of_others(given)
         domains = tuple(dict.fromkeys((*known.domains, *given.domains)))
         changed = known.model_copy(
-            update=_first(given).model_dump(include={"name", "issuers", "usd_per_hour"})
+            update=_first(given).model_dump(include={"name", "issuers", "usd_per_hour", "identity_source"})
             | {"domains": domains, "own_caps": {**known.own_caps, **given.own_caps()}}
         )
         await self.change_tenant(given.id, changed, given.domains)
@@ -194,8 +200,10 @@ class Provisioning:
         ref = ClusterRef(tenant=tenant, cluster=given.id)
         orphan = self._registered.get(ref)
         first_version = 1 if orphan is None else orphan.version + 1
-        caps = await shares(self._directory, tenant, await existing(self._directory, tenant), given.id)
+        known = await existing(self._directory, tenant)
+        caps = await shares(self._directory, tenant, known, given.id)
         policy = given.policy.model_copy(update={"usd_per_hour": caps[given.id]})
+        source = await self._identity_source(tenant, known, given)
 
         def as_given(current: ClusterBinding | None) -> ClusterBinding:
             if current is not None and (new or current.deleting):
@@ -203,13 +211,30 @@ class Provisioning:
                 raise Conflict(f"the cluster {ref} is {state}", hint="choose another id, or wait until it is deleted")
             # `pause` and `resume` decide the state; what is given has no say in it.
             kept = {"state": "active" if current is None else current.state, "version": first_version}
-            return ClusterBinding(**{**dict(given), "policy": policy, "catalogue": shapes, **kept})
+            decided = {"policy": policy, "catalogue": shapes, "identity_source": source}
+            return ClusterBinding(**{**dict(given), **decided, **kept})
 
         registered = AdminFact(kind="cluster.registered", actor=self._actor, subject=given.id)
         version = await self._directory.change_cluster(ref, as_given, [cluster_event(ref, registered, version="1")])
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
         return version
+
+    async def _identity_source(self, tenant_id: str, tenant: Tenant, given: ClusterFields) -> str | None:
+        """The source of a cluster's users; None where Clusterra allocates uids. Raises InvalidRequest."""
+        source = given.identity_source or tenant.identity_source
+        if source is None or source == ALLOCATED:
+            if given.attached:
+                raise InvalidRequest(
+                    f"the cluster {given.id} is attached: its uids are not Clusterra's",
+                    hint="give it an identity_source",
+                )
+            return None
+        if await MapRecords(self._directory.store).source(MapRef(tenant_id, source)) is None:
+            raise InvalidRequest(
+                f"the tenant {tenant_id} has no identity source {source}", hint="add it by a provision file first"
+            )
+        return source
 
     async def _put_agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
         key_hash = None
@@ -255,6 +280,7 @@ def _first(given: GivenTenant) -> Tenant:
         issuers=given.issuers,
         usd_per_hour=given.usd_per_hour,
         own_caps=given.own_caps(),
+        identity_source=None if given.identity_source == ALLOCATED else given.identity_source,
     )
 
 

@@ -141,7 +141,7 @@ def _belongs(item: Item, tenant_id: str, members: Collection[str], kept: Collect
             return rest in members or item.key == mark or item.attributes.get("tenant") == tenant_id
         case "domain" | "email" | "agent-key":
             return item.attributes.get("tenant") == tenant_id
-        case "cluster" | "file-event":
+        case "cluster" | "file-event" | "identity-map":
             return rest.startswith(f"{tenant_id}.")
         case "device-code" | "user-code" | "authorization-code":
             return any(item.attributes.get(name) in {tenant_id, *members} for name in _OWNED)

@@ -1,0 +1,95 @@
+"""Reads the LDAP directories of tenants again and again. Of all gateways, one reads each."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets import reader
+from clusterra_runtime.secrets.reference import SecretUnavailable
+from clusterra_runtime.store.store import StoreError
+from pydantic import ValidationError
+
+from clusterra_gateway.identity_maps.entries import MapRef
+from clusterra_gateway.identity_maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
+from clusterra_gateway.identity_maps.map_records import MapRecords
+from clusterra_gateway.identity_maps.sources import LdapSource
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0
+"""How often a gateway looks whether a directory is due."""
+RETRY = timedelta(seconds=30)
+"""How long after a failure a directory is read again."""
+READS_AT_ONCE = 4
+
+
+class DirectoryRefresh:
+    """Keeps the maps of LDAP sources that a cluster uses.
+
+    A gateway claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
+    While a directory cannot be read, its map stays what was read last, and the state says why and since when.
+    """
+
+    def __init__(self, records: MapRecords, registry: Registry, secrets: reader.Secrets) -> None:
+        self._records = records
+        self._registry = registry
+        self._secrets = secrets
+        self._turns = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def run(self) -> None:
+        """Read what is due, until cancelled."""
+        while True:
+            await self.once(self._used())
+            await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def once(self, refs: Iterable[MapRef]) -> None:
+        """Read those of the sources that are due, some at a time."""
+        await asyncio.gather(*(self._refreshed(ref) for ref in refs))
+
+    def _used(self) -> set[MapRef]:
+        return {
+            MapRef(ref.tenant, binding.identity_source)
+            for ref, binding in self._registry.clusters.items()
+            if binding.identity_source is not None
+        }
+
+    async def _refreshed(self, ref: MapRef) -> None:
+        async with self._turns:
+            try:
+                await self._refresh(ref)
+            except StoreError as error:
+                log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
+            except ValidationError as error:
+                # Not the error's text: it repeats the record. A newer release may read it.
+                log.error("identity_source_unreadable", tenant=ref.tenant, problems=error.error_count())  # noqa: TRY400
+
+    async def _refresh(self, ref: MapRef) -> None:
+        source = await self._records.source(ref)
+        if not isinstance(source, LdapSource):
+            return
+        state, version = await self._records.state(ref)
+        wait = RETRY if state.problem else timedelta(seconds=source.refresh_seconds)
+        if state.tried_at is not None and now() < state.tried_at + wait:
+            return
+        claimed = state.model_copy(update={"tried_at": now()})
+        if not await self._records.put_state(ref, claimed, version):
+            return
+        try:
+            read = await asyncio.to_thread(read_directory, source, await self._secrets_of(source))
+        except (DirectoryUnavailable, SecretUnavailable) as error:
+            log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
+            await self._records.put_state(ref, claimed.model_copy(update={"problem": str(error)[:500]}), version + 1)
+            return
+        await self._records.replace_all(ref, read)
+
+    async def _secrets_of(self, source: LdapSource) -> Secrets:
+        password = source.bind_password
+        certificates = source.ca_certificates
+        return Secrets(
+            password=None if password is None else (await self._secrets.read(password)).decode(),
+            ca_certificates=None if certificates is None else (await self._secrets.read(certificates)).decode(),
+        )
