@@ -96,6 +96,9 @@ def read_directory(source: LdapSource, secrets: Secrets) -> ReadMap:
         finally:
             with suppress(LDAPException, OSError):
                 connection.unbind()
+            # ldap3 leaves a socket open that it could not connect.
+            if connection.socket is not None:
+                connection.socket.close()
     except (LDAPException, OSError, ssl.SSLError) as error:
         raise DirectoryUnavailable(f"{source.url}: {type(error).__name__}: {_said(error)}") from error
 
