@@ -97,6 +97,31 @@ async def operator(nats: NatsServer, aws: Aws, tmp_path: Path) -> AsyncIterator[
     await bus.close(client)
 
 
+async def test_a_plan_shows_the_users_of_an_identity_source(operator: Operator) -> None:
+    ada = {"name": "ada", "uid": 5001, "gid": 5001, "emails": ["ada@acme.example"]}
+    bob = {"name": "bob", "uid": 5002, "gid": 5002, "emails": ["bob@acme.example"]}
+
+    def campus(*users: dict[str, object]) -> str:
+        sources = {"identity_sources": {"campus": {"kind": "file", "users": users}}, "identity_source": "campus"}
+        return operator.file(provisioned("acme", "main") | sources)
+
+    first = campus(ada, bob)
+    planned = await operator.run("plan", first, code=2)
+    assert "+ identity source campus of tenant acme\n" in planned.out
+    assert "+ user ada of identity source acme/campus\n" in planned.out
+    assert '    identity_source: "campus"\n' in planned.out
+    applied = await operator.run("apply", first)
+    # Users are written some at a time, in no order.
+    assert sorted(applied.out.splitlines()) == sorted(planned.out.splitlines())
+    assert (await operator.run("plan", first)).out == "nothing would change\n"
+
+    second = campus(ada, bob | {"uid": 5009})
+    replanned = await operator.run("plan", second, code=2)
+    assert "~ state of identity source acme/campus\n" in replanned.out
+    assert "bob: has uid 5002 for good, not 5009" in replanned.out
+    assert "user ada" not in replanned.out
+
+
 async def test_a_plan_shows_what_apply_does_and_changes_nothing(operator: Operator) -> None:
     file = operator.file(provisioned("acme", "main", admins=("boss@acme.example",)))
 

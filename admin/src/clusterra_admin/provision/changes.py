@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clusterra_gateway.accounts.keyspace import CLUSTERS
+from clusterra_gateway.accounts.keyspace import CLUSTERS, IDENTITY_MAPS
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.outbox_item import without_messages
 
 _HASHED = frozenset({"hash"})
+_TIMES = frozenset({"read_at", "tried_at"})
+"""When an identity source was read: a plan cannot tell when it will be."""
 _LONGEST = 120
 _HIDDEN = "(hidden)"
 _USER_INFO = re.compile(r"//[^/?#\s]*@")
@@ -55,8 +57,14 @@ def _name(key: Key, item: Item | None) -> str:
             return f"cluster {key.sk.replace('.', '/')}"
         case "tenant" if key.sk.startswith("name#"):
             return f"user name {key.sk.removeprefix('name#')} of tenant {rest}"
+        case "tenant" if key.sk.startswith("identity-source#"):
+            return f"identity source {key.sk.removeprefix('identity-source#')} of tenant {rest}"
         case "tenant":
             return f"tenant {rest}"
+        case "identity-map" if key.sk.startswith("user#"):
+            return f"user {key.sk.removeprefix('user#')} of identity source {rest.replace('.', '/')}"
+        case "identity-map":
+            return f"state of identity source {rest.replace('.', '/')}"
         case "domain":
             return f"domain {rest}"
         case "email":
@@ -76,6 +84,8 @@ def _fields(key: Key, item: Item | None) -> dict[str, Any]:
     if key.pk == CLUSTERS:
         # The version counts changes; it is none itself.
         content = {name: value for name, value in json.loads(str(content["binding"])).items() if name != "version"}
+    if key.pk.startswith(IDENTITY_MAPS):
+        content = {name: value for name, value in content.items() if name not in _TIMES}
     return {name: _HIDDEN if name in _HASHED else value for name, value in _flat(content).items()}
 
 

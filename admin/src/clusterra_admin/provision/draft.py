@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import override
 
-from clusterra_gateway.accounts.keyspace import TENANTS
+from clusterra_gateway.accounts.keyspace import IDENTITY_MAPS, MAPPED_INDEXES, TENANTS
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox_item import without_messages
+from clusterra_runtime.store.page import Page, SortRange
 from clusterra_runtime.store.store import Put, Store, Table, Update, Write
 
 _BOOKKEEPING = ("transaction#", TENANTS)
@@ -28,7 +29,7 @@ class Draft(MemoryStore):
         found = []
         for key, before in self._before.items():
             after = await super().get(self._table_drafted, key)
-            if not key.pk.startswith(_BOOKKEEPING) and _content(before) != _content(after):
+            if not _is_bookkeeping(key) and _content(before) != _content(after):
                 found.append((key, before, after))
         return found
 
@@ -36,6 +37,22 @@ class Draft(MemoryStore):
     async def get(self, table: Table, key: Key) -> Item | None:
         await self._load(key)
         return await super().get(table, key)
+
+    @override
+    async def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sort: SortRange | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page:
+        for item in (await self._record.query(table, pk, sort=sort)).items:
+            if item.key not in self._before:
+                await self._keep(item.key, item)
+        return await super().query(table, pk, sort=sort, descending=descending, limit=limit, cursor=cursor)
 
     @override
     async def write(self, write: Put | Update) -> Item:
@@ -51,11 +68,18 @@ class Draft(MemoryStore):
     async def _load(self, key: Key) -> None:
         if key in self._before:
             return
-        item = await self._record.get(self._table_drafted, key)
+        await self._keep(key, await self._record.get(self._table_drafted, key))
+
+    async def _keep(self, key: Key, item: Item | None) -> None:
         self._before[key] = item
         if item is not None:
             # Its version begins anew here: only conditions of this draft refer to it.
             await super().write(Put(self._table_drafted, key, item.attributes, Absent(), item.expires_at))
+
+
+def _is_bookkeeping(key: Key) -> bool:
+    of_map = key.pk.startswith(IDENTITY_MAPS) and any(index.covers(key.sk) for index in MAPPED_INDEXES)
+    return of_map or key.pk.startswith(_BOOKKEEPING)
 
 
 def _content(item: Item | None) -> object:

@@ -77,6 +77,12 @@ INVITATIONS = Prefix("invitation#")
 IDENTITY_SOURCES = Prefix("identity-source#")
 """The sort keys of a tenant's identity sources."""
 
+IDENTITY_MAPS = "identity-map#"
+"""The beginning of the partitions of identity maps."""
+
+MAPPED_INDEXES = (Prefix("uid#"), Prefix("email#"))
+"""The sort keys by which a map finds its users."""
+
 MAPPED_USERS = Prefix("user#")
 """The sort keys of the users of an identity map."""
 
@@ -290,4 +296,4 @@ def mapped_email_key(tenant: str, source: str, email: str) -> Key:
 
 
 def _identity_map(tenant: str, source: str) -> str:
-    return f"identity-map#{tenant}.{source}"
+    return f"{IDENTITY_MAPS}{tenant}.{source}"

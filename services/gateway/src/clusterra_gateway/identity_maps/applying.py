@@ -26,7 +26,7 @@ async def apply_source(store: Store, ref: MapRef, source: IdentitySource) -> lis
         changes.append(f"identity source {ref.source} of tenant {ref.tenant}")
     if isinstance(source, FileSource):
         users = await records.active_users(ref)
-        state = await records.replace_all(ref, source.read())
+        state = await records.replace_all(ref, source.read(), note_time=False)
         if await records.active_users(ref) != users:
             changes.append(f"identity source {ref.source} of tenant {ref.tenant}: {state.users} users")
         changes += [f"identity source {ref.source} of tenant {ref.tenant} refuses {why}" for why in state.reasons]

@@ -109,8 +109,11 @@ class MapRecords:
         """The users who may have jobs, by name."""
         return tuple(entry for entry, _ in (await self.users(ref)).values() if entry.active)
 
-    async def replace_all(self, ref: MapRef, read: ReadMap) -> SourceState:
-        """Makes the map what a source says, and notes it in the state. Users that the source lacks become inactive."""
+    async def replace_all(self, ref: MapRef, read: ReadMap, *, note_time: bool = True) -> SourceState:
+        """Makes the map what a source says, and notes it in the state. Users that the source lacks become inactive.
+
+        Without `note_time`, a state that differs by its time alone stays: applying a file again changes nothing.
+        """
         known = await self.users(ref)
         wanted, refused = _unambiguous(read.entries)
         refused = [*read.refused, *refused]
@@ -133,8 +136,10 @@ class MapRecords:
             refused=len(refused),
             reasons=tuple(f"{each.name}: {each.reason}"[:500] for each in refused[:MAX_REASONS]),
         )
-        _, version = await self.state(ref)
-        await self.put_state(ref, state, version)
+        before, version = await self.state(ref)
+        times = {"read_at": state.read_at, "tried_at": state.tried_at}
+        if note_time or before.model_copy(update=times) != state:
+            await self.put_state(ref, state, version)
         log.info("identity_map_read", tenant=ref.tenant, source=ref.source, users=state.users, refused=state.refused)
         return state
 
