@@ -21,6 +21,7 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_events.archive import ARCHIVE
+from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RUNS
@@ -186,12 +187,12 @@ async def missing_index(world: World) -> AsyncIterator[Fault]:
     async with DynamoDBStore(table_prefix=there) as store:
         clusters = (await store.query(ACCOUNTS, CLUSTERS)).items
     async with DynamoDBStore(table_prefix=here) as store:
-        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE)
+        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE, LEDGER)
         for item in clusters:
             await store.write(Put(ACCOUNTS, item.key, item.attributes, Absent()))
     settings = world.with_settings(table_prefix=here)
     yield Fault({("record.table", f"{here}{FLEETS.name}", "failure")}, settings, "tables apply")
-    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE):
+    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE, LEDGER):
         boto3.client("dynamodb").delete_table(TableName=f"{here}{table.name}")
 
 

@@ -14,7 +14,10 @@ REPLICATED = ("gateway", "proxy", "scaler", "events", "edge")
 SECRETS = {
     "nats": {"/etc/nats/nats-server.conf", "/etc/nats/resolver.conf"},
     "oidc": {"/etc/oidc/settings.yaml", "/etc/oidc/users.yaml"},
-    "gateway": {"/etc/clusterra/nats.creds", "/etc/clusterra/session-key", "/etc/clusterra/oidc-client"},
+    "gateway": {
+        *("/etc/clusterra/nats.creds", "/etc/clusterra/session-key", "/etc/clusterra/oidc-client"),
+        *("/etc/clusterra/s3-access-key-id", "/etc/clusterra/s3-secret-access-key"),
+    },
     "proxy": {"/etc/clusterra/nats.creds", "/etc/clusterra/jwt_hs256.key"},
     "scaler": {"/etc/clusterra/nats.creds"},
     "events": {"/etc/clusterra/nats.creds"},
