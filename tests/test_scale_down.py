@@ -107,6 +107,8 @@ async def victim_times(user: User) -> dict[str, datetime]:
             for victim in change.victims:
                 named.setdefault(victim, event.time)
     for event in await user.history("worker.*"):
+        if event.kind == "worker.priced":
+            continue
         assert isinstance(event.data, WorkerFact)
         assert event.kind not in ("worker.failed", "worker.lost"), event.data
         assert event.kind != "worker.stopped" or event.time >= named[event.data.worker]

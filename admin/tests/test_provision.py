@@ -155,7 +155,10 @@ async def test_a_changed_field_is_shown_with_its_old_value(operator: Operator, t
     by_name = {change["what"]: change for change in planned.json["changes"]}
     assert by_name["cluster acme/main"]["fields"] == {"policy.max_workers": {"old": 100, "new": 7}}
     assert by_name["agent key of acme/main"]["action"] == "create"
-    assert by_name["current agent key of acme/main"]["fields"] == {"hash": {"old": None, "new": "(hidden)"}}
+    assert by_name["current agent key of acme/main"]["fields"] == {
+        "hash": {"old": None, "new": "(hidden)"},
+        "older": {"old": None, "new": []},
+    }
     assert key not in planned.out
 
 

@@ -261,7 +261,7 @@ class ClusterStandIn:
     async def _costs(self, _subject: Subject, request: ReadCosts) -> CostPage:
         """Rows in pages of two."""
         self.cost_reads.append(request)
-        begin = int(request.cursor or 0)
+        begin = int(request.cursor) if request.cursor is not None and request.cursor.isdecimal() else 0
         if self.costs_fail_after is not None and begin // 2 >= self.costs_fail_after:
             raise rpc_failure("unavailable", "the ledger does not answer")
         shares = sum(row.micro_usd or 0 for row in self.costs if row.purpose == "job")

@@ -151,8 +151,12 @@ async def test_a_job_whose_bundle_does_not_exist_is_held_and_drains_no_worker(wo
         return (await world.job(user, submitted.job_id)).reason == "JobHoldMaxRequeue"
 
     await until(held, seconds=SECONDS, what="the job to be held", every=0.2)
-    states = (await world.slurm.cluster.run("sinfo", "--noheader", "--nodes=w1", "--format=%T")).stdout
-    assert states.strip() == "idle"
+
+    async def idle() -> bool:
+        states = (await world.slurm.cluster.run("sinfo", "--noheader", "--nodes=w1", "--format=%T")).stdout
+        return states.strip() == "idle"
+
+    await until(idle, seconds=SECONDS, what="the worker to be idle again", every=0.2)
     await world.cancel(user, submitted.job_id)
 
 
