@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import nats.errors
 import nats.js.errors
 import pytest
 from admin_command import admin
-from clusterra_admin.secrets import declared
+from clusterra_admin.secrets import declared, nats_jwt, nats_operator
+from clusterra_admin.secrets.directory import Directory
+from clusterra_admin.secrets.nats_accounts import Accounts
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.permissions import inbox_prefix
 from clusterra_contracts.bus.topology import DLQ, EDGE_EVENT
@@ -303,3 +306,22 @@ async def test_a_revoked_login_is_cut_and_stays_so_when_resolver_conf_is_made_ag
 
         async with installation.connected(installation.agent(MINE)) as again:
             assert again.is_connected
+
+
+async def test_a_login_made_in_the_second_of_a_revocation_is_valid_and_is_revoked_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await admin("secrets", "init", str(tmp_path), *ids(MINE))
+    place, moment = Directory(tmp_path), int(time.time())
+    monkeypatch.setattr(time, "time", lambda: float(moment))
+
+    def revoke() -> int:
+        text = nats_operator.revoked(place, MINE)
+        place.write(declared.RESOLVER, text.encode(), declared.MOUNTED, replace=True)
+        return Accounts.read(text).edges[MINE].revoked_at
+
+    first = revoke()
+    (login,) = nats_jwt.jwts_in(nats_operator.agent_credentials(place, MINE, 7))
+    second = revoke()
+
+    assert first < nats_jwt.claims_of(login)["iat"] <= second

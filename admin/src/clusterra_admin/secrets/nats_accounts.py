@@ -50,6 +50,11 @@ class Account:
     public: str
     revocations: Revocations = field(default_factory=dict)
 
+    @property
+    def revoked_at(self) -> int:
+        """The last time when all logins were revoked, in Unix seconds; 0 before the first one."""
+        return self.revocations.get(_EVERY_USER, 0)
+
 
 @dataclass(frozen=True)
 class Accounts:
@@ -89,7 +94,9 @@ class Accounts:
         """All logins of a cluster until now are revoked, by whichever key. Raises SecretsProblem."""
         if (known := self.edges.get(ref)) is None:
             raise SecretsProblem(f"{declared.RESOLVER} has no account of {ref}", "make it with `secrets init`")
-        revocations = {**known.revocations, _EVERY_USER: int(time.time())}
+        # The login that replaced one revoked in this second is issued a second later: see nats_jwt.signed.
+        until = max(int(time.time()), known.revoked_at + 1)
+        revocations = {**known.revocations, _EVERY_USER: until}
         return replace(self, edges={**self.edges, ref: Account(known.public, revocations)})
 
     def current(self) -> bool:

@@ -23,9 +23,12 @@ _JWT = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
 type Claims = dict[str, Any]
 
 
-def signed(claims: Claims, key: Key) -> str:
-    """The JWT of some claims, issued by `key` now."""
-    content = {**versioned(claims), "iat": int(time.time()), "iss": key.public, "jti": ""}
+def signed(claims: Claims, key: Key, revoked_at: int = 0) -> str:
+    """The JWT of some claims, issued by `key` now, but after `revoked_at` (in Unix seconds).
+
+    NATS takes a login that was issued in the second of a revocation for a revoked one.
+    """
+    content = {**versioned(claims), "iat": max(int(time.time()), revoked_at + 1), "iss": key.public, "jti": ""}
     digest = hashlib.sha256(_json(content)).digest()
     content["jti"] = base64.b32encode(digest).decode().rstrip("=")
     message = f"{_base64(_json(_HEADER))}.{_base64(_json(content))}"

@@ -102,7 +102,7 @@ def agent_credentials(directory: Directory, ref: ClusterRef, days: int) -> str:
     limits = {"subs": AGENT_SUBSCRIPTIONS, "payload": AGENT_PAYLOAD_BYTES}
     expires_at = int(time.time()) + days * DAY_SECONDS
     claims = nats_jwt.user_claims(f"edge-agent {ref}", user.public, edge_agent(ref), limits, expires_at)
-    return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
+    return nats_jwt.credentials(nats_jwt.signed(claims, account, known.revoked_at), user)
 
 
 def is_of_its_account(directory: Directory, ref: ClusterRef) -> bool:
