@@ -134,5 +134,6 @@ def routes(access: Access, ledger: LedgerRequests) -> tuple[Route, ...]:
             parameters=(CLUSTER_ID,),
             query=CostsQuery,
             result=CostReport,
+            other_results=("text/csv",),
         ),
     )

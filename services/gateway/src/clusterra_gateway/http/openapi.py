@@ -75,6 +75,8 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         },
         "security": [{scheme.name: []} for scheme in route.security],
     }
+    for media_type in route.other_results:
+        operation["responses"][str(route.status)]["content"][media_type] = {"schema": {"type": "string"}}
     if route.ranges:
         operation["responses"]["206"] = _response(route.result, schemas)
     if route.dry_result is not None:

@@ -63,6 +63,8 @@ class Route(ABC):
     body_type: str = "application/json"
     """The media type of the body."""
     result: type[BaseModel] | str | None = None
+    other_results: tuple[str, ...] = ()
+    """Media types that a request may choose in place of `result`."""
     dry_result: type[BaseModel] | None = None
     """The model of the response with the status 200 to a request with `dry_run`, which changes nothing."""
     role: str | None = None
