@@ -66,16 +66,15 @@ async def generated(lab: Stack, tmp_path_factory: pytest.TempPathFactory) -> Pat
 async def test_a_generated_client_works_with_a_job(
     lab: Stack, ada: User, generated: Path, tmp_path: Path, version: str
 ) -> None:
-    async with ada.session.post("/v1/users/me/tokens", json={"name": f"generated {version}"}) as answer:
-        token = (await answer.json())["token"]
     address = f"{lab.gateway_url}/v1/clusters/{ada.cluster}"
 
-    printed = await command(
-        "client",
-        [generated_client.__file__, address, version],
-        {"PYTHONPATH": str(generated), "SLURM_JWT": token},
-        tmp_path / "client.log",
-    )
+    async with ada.api_token(f"generated {version}") as token:
+        printed = await command(
+            "client",
+            [generated_client.__file__, address, version],
+            {"PYTHONPATH": str(generated), "SLURM_JWT": token},
+            tmp_path / "client.log",
+        )
 
     told = json.loads(printed)
     assert told["names"] == ["generated", "renamed"]

@@ -22,8 +22,8 @@ async def clients(lab: Stack, ada: User) -> AsyncIterator[tuple[aiohttp.ClientSe
         grace = await opened.enter_async_context(lab.user("grace@acme.example"))
         programs = []
         for user in (ada, grace):
-            async with user.session.post("/v1/users/me/tokens", json={"name": "slurmrestd"}) as answer:
-                headers = {"X-SLURM-USER-TOKEN": (await answer.json())["token"], "X-SLURM-USER-NAME": "root"}
+            token = await opened.enter_async_context(user.api_token("slurmrestd"))
+            headers = {"X-SLURM-USER-TOKEN": token, "X-SLURM-USER-NAME": "root"}
             programs.append(await opened.enter_async_context(aiohttp.ClientSession(lab.gateway_url, headers=headers)))
         yield programs[0], programs[1]
 

@@ -151,9 +151,10 @@ async def properties(lab: Stack) -> Fields:
 
 @pytest.fixture
 async def client(lab: Stack, ada: User) -> AsyncIterator[aiohttp.ClientSession]:
-    async with ada.session.post("/v1/users/me/tokens", json={"name": "fields"}) as answer:
-        token = (await answer.json())["token"]
-    async with aiohttp.ClientSession(lab.gateway_url, headers={"X-SLURM-USER-TOKEN": token}) as session:
+    async with (
+        ada.api_token("fields") as token,
+        aiohttp.ClientSession(lab.gateway_url, headers={"X-SLURM-USER-TOKEN": token}) as session,
+    ):
         yield session
 
 

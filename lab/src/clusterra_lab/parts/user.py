@@ -49,6 +49,13 @@ class Profile(_Answer):
     email: str
 
 
+class ApiToken(_Answer):
+    """The answer to a request for an API token."""
+
+    id: str
+    token: str
+
+
 class SubmittedJob(_Answer):
     """The answer to a submit."""
 
@@ -121,6 +128,15 @@ class User:
             if page.cursor is None:
                 return found
             query["cursor"] = page.cursor
+
+    @asynccontextmanager
+    async def api_token(self, name: str) -> AsyncIterator[str]:
+        """An API token of the user, revoked when the block ends. Raises UnexpectedAnswerError."""
+        async with self.session.post("/v1/users/me/tokens", json={"name": name}) as response:
+            made = ApiToken.model_validate(await _expect(response, 201))
+        yield made.token
+        async with self.session.delete(f"/v1/users/me/tokens/{made.id}") as response:
+            await _check(response, 204)
 
     async def _stream(self, path: str, after: str) -> AsyncIterator[ServerSentEvent]:
         headers = {"Last-Event-ID": after} if after else {}
