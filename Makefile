@@ -83,7 +83,7 @@ test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Ide
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
-test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 5 minutes)
+test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 17 minutes)
 	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 tests/test_openapi.py
 
 soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N, WITHOUT="kill slurmctld")
