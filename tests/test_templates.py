@@ -68,18 +68,42 @@ async def test_an_array_runs_once_for_each_row(ada: User) -> None:
     assert said == ["[a, 1] [10]\n3\n", "[$(id)] [20]\n3\n"]
 
 
-async def test_a_workflow_hands_its_files_on(ada: User) -> None:
-    launched = await asked(ada, "POST", "/v1/launchables/benchmark-report/submit", {}, status=201)
-    place = f"/v1/clusters/{ada.cluster}/runs/{launched['run_id']}"
-    seen: list[dict[str, Any]] = []
+async def ended_run(ada: User, run_id: str) -> Any:
+    """A run after its end."""
+    place = f"/v1/clusters/{ada.cluster}/runs/{run_id}"
+    seen: list[Any] = []
 
     async def is_over() -> bool:
         seen[:] = [await asked(ada, "GET", place)]
         return seen[0]["state"] in {"completed", "failed", "cancelled"}
 
-    await until(is_over, seconds=240, what="the end of the workflow")
-    said = await output(ada, seen[0]["steps"][-1]["job_id"])
-    assert seen[0]["state"] == "completed", (seen, said)
+    await until(is_over, seconds=240, what=f"the end of run {run_id}")
+    return seen[0]
+
+
+async def test_the_steps_of_a_run_may_be_templates(ada: User) -> None:
+    steps = [
+        {"step_id": step, "template_id": "shell", "params": {"commands": f"echo this is {step}"}}
+        for step in ("first", "second")
+    ]
+
+    started = await asked(
+        ada, "POST", f"/v1/clusters/{ada.cluster}/runs", {"run_name": "two", "steps": steps}, status=201
+    )
+    run = await ended_run(ada, started["run_id"])
+
+    said = [await output(ada, step["job_id"]) for step in run["steps"]]
+    assert run["state"] == "completed", run
+    assert ["this is first" in said[0], "this is second" in said[1]] == [True, True], said
+
+
+async def test_a_workflow_hands_its_files_on(ada: User) -> None:
+    launched = await asked(ada, "POST", "/v1/launchables/benchmark-report/submit", {}, status=201)
+
+    run = await ended_run(ada, launched["run_id"])
+
+    said = await output(ada, run["steps"][-1]["job_id"])
+    assert run["state"] == "completed", (run, said)
     assert "report done" in said
     assert said.count("processor") == 2, said
 

@@ -178,6 +178,45 @@ async def test_a_workflow_is_a_run(world: World) -> None:
     assert "step.key" in wrong["detail"]
 
 
+async def test_the_steps_of_a_run_may_be_templates(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    script = {"step_id": "before", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+    hello = {"step_id": "hello", "template_id": "shell", "params": {"commands": "echo hello"}}
+    twice = hello | {"step_id": "again", "depends_on": ["before"], "sbatch_override": {"time": "7"}}
+    body = {"run_name": "mixed", "steps": [script, hello, twice]}
+
+    run = await called(ada, "POST", "/v1/clusters/main/runs", body, status=201, key="mixed-steps")
+    again = await called(ada, "POST", "/v1/clusters/main/runs", body, status=201, key="mixed-steps")
+
+    assert again["run_id"] == run["run_id"]
+    assert [step["step_id"] for step in run["steps"]] == ["before", "hello", "again"]
+    assert [each.job.dependency for each in world.acme.submits] == [None, "afterok:1", "afterok:1"]
+    assert all("echo hello" in each.script for each in world.acme.submits[1:])
+    assert "--time=7\n" in world.acme.submits[2].script
+
+
+@pytest.mark.parametrize(
+    ("step", "status", "reason"),
+    [
+        ({"template_id": "shell", "params": {"none": 1}}, 400, "step one: "),
+        ({"template_id": "benchmark-report"}, 400, "a workflow is a run of its own"),
+        ({"template_id": "no-such-template"}, 404, "template"),
+        ({"template_id": "shell", "script": "#!/bin/sh"}, 400, "template_id"),
+    ],
+)
+async def test_a_step_that_cannot_be_rendered_starts_no_run(
+    world: World, step: dict[str, Any], status: int, reason: str
+) -> None:
+    ada = await world.login("ada@acme.example")
+    body = {"run_name": "wrong", "steps": [{"step_id": "one", **step}]}
+
+    refused = await called(ada, "POST", "/v1/clusters/main/runs", body, status=status)
+
+    assert reason in str(refused)
+    assert (await called(ada, "GET", "/v1/clusters/main/runs", None, status=200))["runs"] == []
+    assert world.acme.submits == []
+
+
 async def test_a_preset_lies_over_its_template(world: World) -> None:
     ada = await world.login("ada@acme.example")
     body = {"inputs": {"samplesheet": "a.csv"}, "params": {"hours": 2, "pipeline": {"more": 1}}}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -46,6 +46,10 @@ class JobContext:
     run_id: str
     workflow_run_id: str = ""
     step_id: str = ""
+
+    def of_step(self, step_id: str) -> "JobContext":
+        """The context of a step. It writes into a folder of its own, also where two steps have the same template."""
+        return replace(self, workflow_run_id=self.run_id, step_id=step_id, run_id=f"{self.run_id}-{step_id}")
 
     def names(self) -> dict[str, Value]:
         """The fields, as templates name them."""

@@ -188,7 +188,7 @@ def gateway_routes(
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm, once),
-        *runs.routes(access, run_records, run_work),
+        *runs.routes(access, run_records, run_work, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
         *slurmrestd.routes(access, slurm, submits),

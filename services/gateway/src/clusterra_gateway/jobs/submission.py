@@ -73,14 +73,19 @@ class Submission(Body):
         return hashlib.sha256(self.canonical()).hexdigest()
 
 
-class TemplateSubmission(Body):
-    """A job from a template: the script is rendered from the template and these values."""
+class TemplateValues(Body):
+    """A template, and the values that its script is rendered with."""
 
     template_id: TemplateId
     params: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
     inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
     sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
     """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
+
+
+class TemplateSubmission(TemplateValues):
+    """A job from a template: the script is rendered from the template and these values."""
+
     job: JobToSubmit | None = None
     """Fields of the job, which win over the script's `#SBATCH` lines."""
 

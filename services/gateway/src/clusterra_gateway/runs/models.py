@@ -1,16 +1,19 @@
 """Runs as the API takes and shows them."""
 
 import hashlib
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
 
-from clusterra_contracts.identity import JobId, Moment
+from clusterra_contracts.identity import ClusterRef, JobId, Moment
 from clusterra_contracts.rpc.slurm import JobDescription
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from clusterra_gateway.http.errors import InvalidRequest, TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Body
 from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.submission import TemplateValues
 from clusterra_gateway.runs.graph import InvalidSteps, dependencies
 from clusterra_gateway.runs.run import MAX_STEPS, Run, RunState, Step, StepId, StepState, StepWork
 
@@ -20,25 +23,71 @@ MAX_RUN_BYTES = 3 * 1024 * 1024
 """Each step is an item of at most 400 KiB, and a run one transaction of at most 4 MB."""
 
 
+DependsOn = Annotated[tuple[StepId, ...], Field(max_length=MAX_STEPS)] | None
+"""The steps that must have completed before; without it, the step before this one. `[]`: none."""
+RunName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
 class StepRequest(Body):
     """A step: a job as in `jobs/submit`."""
 
     step_id: StepId
     script: Annotated[str, StringConstraints(pattern="^#!")]
     job: JobDescription
-    depends_on: Annotated[tuple[StepId, ...], Field(max_length=MAX_STEPS)] | None = None
-    """The steps that must have completed before; without it, the step before this one. `[]`: none."""
+    depends_on: DependsOn = None
+
+
+class TemplateStep(TemplateValues):
+    """A step from a template: its script is rendered when the run starts."""
+
+    step_id: StepId
+    depends_on: DependsOn = None
+
+
+def _kind(step: Any) -> str:
+    if isinstance(step, Mapping):
+        return "template" if "template_id" in step and "script" not in step else "script"
+    return "template" if isinstance(step, TemplateStep) else "script"
+
+
+AnyStep = Annotated[
+    Annotated[StepRequest, Tag("script")] | Annotated[TemplateStep, Tag("template")], Discriminator(_kind)
+]
+"""A step with a script of its own, or from a template."""
+
+
+class TemplateSteps(Protocol):
+    """Renders steps from templates."""
+
+    async def step(self, caller: Caller, ref: ClusterRef, wanted: TemplateStep, run_id: str) -> StepRequest:
+        """The step with its script. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
+        ...
 
 
 class RunRequest(Body):
     """A run: steps that are submitted together and start after each other."""
 
-    run_name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    steps: Annotated[tuple[StepRequest, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    run_name: RunName
+    steps: Annotated[tuple[AnyStep, ...], Field(min_length=1, max_length=MAX_STEPS)]
 
     def digest(self) -> str:
-        """Identifies the run among the requests with one Idempotency-Key."""
+        """Identifies the run among the requests with one Idempotency-Key, whatever versions of templates it finds."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    async def scripted(self, caller: Caller, ref: ClusterRef, templates: TemplateSteps, run_id: str) -> "ScriptedRun":
+        """The run with the scripts of all steps. Raises what `TemplateSteps.step` raises."""
+        steps = [
+            await templates.step(caller, ref, each, run_id) if isinstance(each, TemplateStep) else each
+            for each in self.steps
+        ]
+        return ScriptedRun(run_name=self.run_name, steps=tuple(steps))
+
+
+class ScriptedRun(Body):
+    """A run whose steps all have their scripts."""
+
+    run_name: RunName
+    steps: Annotated[tuple[StepRequest, ...], Field(min_length=1, max_length=MAX_STEPS)]
 
     def planned(self) -> tuple[tuple[Step, ...], tuple[StepWork, ...]]:
         """The steps in an order in which they can be submitted, and what each executes.

@@ -18,7 +18,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.submission import HINTS
 from clusterra_gateway.runs import transitions
 from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView
+from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
 from clusterra_gateway.runs.run import Run
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
@@ -38,22 +38,25 @@ class RunsQuery(Query):
 class Runs:
     """The handlers of runs."""
 
-    def __init__(self, records: RunRecords, work: RunWork) -> None:
+    def __init__(self, records: RunRecords, work: RunWork, templates: TemplateSteps) -> None:
         self._records = records
         self._work = work
+        self._templates = templates
         self._starts = RunStarts(records, work)
 
     async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Starts a run: jobs that start after each other, each once the steps it depends on have completed.
 
-        Without `depends_on`, a step depends on the one before it. When a step fails, the steps that depend on it are
+        A step is a job with its script, or a template with its values. Without `depends_on`, a step depends on the one
+        before it. When a step fails, the steps that depend on it are
         cancelled. The run goes on without the client. Its scripts and environments are kept for 30 days: put no
         secrets into them. Sent again with the same Idempotency-Key and body, it starts no second run.
         """
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
         owner = RunOwner(caller.member.id, caller.slurm_user)
-        run, repeated = await self._starts.start(owner, ref, wanted, run_id, digest=wanted.digest())
+        scripted = await wanted.scripted(caller, ref, self._templates, run_id)
+        run, repeated = await self._starts.start(owner, ref, scripted, run_id, digest=wanted.digest())
         return json_response(
             RunView.of(run),
             status=201,
@@ -115,9 +118,9 @@ class Runs:
         return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
 
 
-def routes(access: Access, records: RunRecords, work: RunWork) -> tuple[Route, ...]:
+def routes(access: Access, records: RunRecords, work: RunWork, templates: TemplateSteps) -> tuple[Route, ...]:
     """All routes of this room."""
-    runs = Runs(records, work)
+    runs = Runs(records, work, templates)
     of_cluster, of_run = (CLUSTER_ID,), (CLUSTER_ID, RUN_ID)
     return (
         ClusterRoute(

@@ -11,7 +11,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 
 from clusterra_gateway.http.errors import Conflict, KeyReused, Unavailable
 from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.models import RunRequest
+from clusterra_gateway.runs.models import ScriptedRun
 from clusterra_gateway.runs.run import Run
 from clusterra_gateway.runs.run_records import RunRecords
 
@@ -39,7 +39,7 @@ class RunStarts:
         self._work = work
 
     async def start(
-        self, owner: RunOwner, ref: ClusterRef, wanted: RunRequest, run_id: str, *, digest: str
+        self, owner: RunOwner, ref: ClusterRef, wanted: ScriptedRun, run_id: str, *, digest: str
     ) -> tuple[Run, bool]:
         """Start a run, unless there is one with its id. Returns it, and whether it was there before.
 

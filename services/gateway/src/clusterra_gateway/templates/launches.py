@@ -16,7 +16,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
 from clusterra_gateway.jobs.submits import Submits
-from clusterra_gateway.runs.models import RunRequest, StepRequest
+from clusterra_gateway.runs.models import ScriptedRun, StepRequest, TemplateStep
 from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
@@ -24,6 +24,8 @@ from clusterra_gateway.templates.rendering import RenderedStep, Renderings
 
 ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
 """The environment of jobs whose request gives none."""
+SHORT_RUN_ID = 12
+"""How many digits of a run's id are in the paths that templates write."""
 PREVIEW = "preview"
 """The run id in a script that is only looked at."""
 
@@ -57,6 +59,19 @@ class Preparations:
 
     async def prepare(self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
         """Render a template to submit it. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        return await self._rendered(ref, user, await self._ready(ref, template_id), wanted, run_id)
+
+    async def step(self, ref: ClusterRef, user: str, wanted: TemplateStep, run_id: str) -> RenderedStep:
+        """Render a template as a step of a run. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        found = await self._ready(ref, wanted.template_id)
+        if isinstance(found.definition, AnyWorkflow):
+            raise InvalidRequest("a workflow is a run of its own", hint="name the templates of its steps")
+        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
+        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id).of_step(wanted.step_id)
+        (step,) = await self._renderings.render(ref.tenant, found, values, context)
+        return step
+
+    async def _ready(self, ref: ClusterRef, template_id: str) -> Found:
         found = await self._library.one(ref.tenant, template_id)
         if not found.ready:
             raise Conflict(
@@ -65,7 +80,7 @@ class Preparations:
                 if not found.published
                 else "look at it only",
             )
-        return await self._rendered(ref, user, found, wanted, run_id)
+        return found
 
     async def _rendered(self, ref: ClusterRef, user: str, found: Found, wanted: Wanted, run_id: str) -> Prepared:
         context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id)
@@ -79,6 +94,7 @@ class Launches:
         self, preparations: Preparations, submits: Submits, starts: RunStarts, access: Access, registry: Registry
     ) -> None:
         self.prepare, self.preview = preparations.prepare, preparations.preview
+        self._preparations = preparations
         self._submits = submits
         self._starts = starts
         self._access = access
@@ -111,6 +127,17 @@ class Launches:
                 "a workflow is several jobs", hint=f"POST /v1/launchables/{wanted.template_id}/submit starts its run"
             )
         return job_of(prepared.steps[0], wanted.job)
+
+    async def step(self, caller: Caller, ref: ClusterRef, wanted: TemplateStep, run_id: str) -> StepRequest:
+        """A step of a run. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
+        try:
+            made = await self._preparations.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
+        except InvalidRequest as error:
+            raise InvalidRequest(f"step {wanted.step_id}: {error.detail}", hint=error.hint) from None
+        submission = job_of(made, None)
+        return StepRequest(
+            step_id=wanted.step_id, script=submission.script, job=submission.job, depends_on=wanted.depends_on
+        )
 
     async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
         """Submit a template, once for an Idempotency-Key. Raises what submits and runs raise, too."""
@@ -150,8 +177,8 @@ def wanted_of(wanted: LaunchRequest) -> Wanted:
 def job_run_id(ref: ClusterRef, member: str, key: str | None) -> str:
     """Names a job in the paths that its template writes: with an Idempotency-Key always the same."""
     if key is None:
-        return secrets.token_hex(6)
-    return hashlib.sha256(f"job#{ref.key}#{member}#{key}".encode()).hexdigest()[:12]
+        return secrets.token_hex(SHORT_RUN_ID // 2)
+    return hashlib.sha256(f"job#{ref.key}#{member}#{key}".encode()).hexdigest()[:SHORT_RUN_ID]
 
 
 def job_of(step: RenderedStep, job: JobToSubmit | None) -> Submission:
@@ -164,9 +191,9 @@ def job_of(step: RenderedStep, job: JobToSubmit | None) -> Submission:
     return submission
 
 
-def run_of(name: str, steps: tuple[RenderedStep, ...]) -> RunRequest:
+def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
     """The run of a workflow."""
-    return RunRequest(
+    return ScriptedRun(
         run_name=name[:200],
         steps=tuple(
             StepRequest(

@@ -36,7 +36,6 @@ class Renderings:
         definition = found.definition
         if not isinstance(definition, AnyWorkflow):
             return (await self._job(tenant, found, wanted, context),)
-        context = replace(context, workflow_run_id=context.run_id)
         by_step = _by_step(definition.steps, wanted)
         return tuple(
             [await self._step(tenant, definition, each, by_step[each.step_id], context) for each in definition.steps]
@@ -48,8 +47,7 @@ class Renderings:
         found = await self._library.one(tenant, step.template_id)
         if isinstance(found.definition, AnyWorkflow):
             raise Conflict(f"step {step.step_id} is a workflow", hint="a workflow's steps are jobs")
-        # Each step writes into a folder of its own, also where two steps have the same template.
-        context = replace(context, step_id=step.step_id, run_id=f"{context.run_id}-{step.step_id}")
+        context = context.of_step(step.step_id)
         own = Wanted(
             params=_filled(workflow, step.param_overrides, context) | dict(wanted.params),
             inputs=_filled(workflow, step.input_overrides, context) | dict(wanted.inputs),
