@@ -8,7 +8,7 @@ from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key
@@ -49,10 +49,11 @@ class SetQuota(Body):
         Decimal,
         BeforeValidator(_amount),
         Field(ge=0, le=MAX_MICRO_USD // 1_000_000, decimal_places=6, allow_inf_nan=False),
+        WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,6})?$"}),
     ]
     """In US dollars, as a string."""
     mode: Mode = "warn"
-    buffer_percent: Annotated[int, NotBoolean, Field(ge=0, le=1000)] = 0
+    buffer_percent: Annotated[int, Field(ge=0, le=1000), NotBoolean] = 0
     """How far beyond the limit jobs are accepted, and go on to run."""
 
 

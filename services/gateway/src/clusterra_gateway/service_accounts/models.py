@@ -72,7 +72,7 @@ class NewKey(NewToken):
 class RotateKey(Body):
     """How long the old key still works beside the new one, and how long the new one is valid."""
 
-    overlap_seconds: Annotated[int, NotBoolean, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY)] = DAY
+    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY), NotBoolean] = DAY
     expires_in_seconds: Lifetime = DEFAULT_KEY_DAYS * DAY
 
 

@@ -81,6 +81,7 @@ def routes(
             **read,
             parameters=of_template,
             result=VersionList,
+            names=(Named(ONE_VERSION, "/versions/0/version"),),
         ),
         CallerRoute(
             "templates_version",
@@ -101,6 +102,7 @@ def routes(
             parameters=(*of_template, IDEMPOTENCY_KEY),
             body=NewTemplate,
             result=VersionList,
+            names=(Named(ONE_VERSION, "/versions/0/version"),),
         ),
         CallerRoute(
             "templates_review",

@@ -181,7 +181,14 @@ def routes(access: Access, records: ScheduleRecords, launches: Launches, once: A
             names=(Named(SCHEDULE, "/id"),),
         ),
         CallerRoute(
-            "schedules_list", "GET", SCHEDULES, schedules.list, access=access, scope="jobs:read", result=ScheduleList
+            "schedules_list",
+            "GET",
+            SCHEDULES,
+            schedules.list,
+            access=access,
+            scope="jobs:read",
+            result=ScheduleList,
+            names=(Named(SCHEDULE, "/schedules/0/id"),),
         ),
         CallerRoute(
             "schedules_get",
