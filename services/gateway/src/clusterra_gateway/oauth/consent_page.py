@@ -19,6 +19,8 @@ _MEANINGS: Mapping[Scope, str] = {
     "jobs:read": "read jobs and their output",
     "jobs:write": "submit, change and cancel jobs",
     "events:read": "read events",
+    "files:read": "read your files and the shared ones",
+    "files:write": "upload, rename, copy and delete files",
     "members:read": "read the members of your workspace and their tokens",
     "members:write": "change members, revoke their tokens, manage service accounts",
 }
