@@ -117,7 +117,10 @@ async def test_the_links_of_lists_lead_to_what_they_list(files: FilesWorld) -> N
         ("/v1/service-accounts", {"name": "ci"}),
         ("/v1/service-accounts/ci/keys", {"name": "runner"}),
         ("/v1/invitations", {"email": "ada@acme.example"}),
-        ("/v1/schedules", {"name": "nightly", "template_id": "shell", "params": {"commands": "true"}, "cron": "0 3 * * *"}),
+        (
+            "/v1/schedules",
+            {"name": "nightly", "template_id": "shell", "params": {"commands": "true"}, "cron": "0 3 * * *"},
+        ),
     ):
         async with boss.post(made, json=content) as answer:
             assert answer.status == 201, await answer.text()

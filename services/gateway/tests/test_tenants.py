@@ -183,6 +183,51 @@ async def test_a_wrong_binding_is_rejected_where_it_is_written(world: World, cha
         assert [each["id"] for each in (await answer.json())["clusters"]] == ["main"]
 
 
+async def test_a_cluster_gets_another_binding_and_stays_paused(world: World) -> None:
+    operator = await world.operator()
+    await made(world, usd_per_hour=12)
+    cluster = f"{TENANTS}/lab/clusters/main"
+    for other in ("main", "other"):
+        async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING | {"id": other}) as answer:
+            assert answer.status == 201, await answer.text()
+    async with operator.patch(cluster, json={"state": "paused"}) as answer:
+        assert answer.status == 200, await answer.text()
+    wanted = {name: value for name, value in BINDING.items() if name != "id"}
+    wanted |= {"name": "Moved", "slurmrestd_url": "http://127.0.0.1:2", "policy": {"usd_per_hour": 2}}
+
+    async with operator.put(cluster, json=wanted) as answer:
+        assert answer.status == 200, await answer.text()
+        changed = await answer.json()
+    async with operator.put(cluster, json=wanted) as answer:
+        again = await answer.json()
+
+    assert (changed["name"], changed["slurmrestd_url"], changed["state"]) == ("Moved", "http://127.0.0.1:2", "paused")
+    assert again == changed, "the same binding again changes nothing"
+    assert await caps(world, "lab") == {"main": 2, "other": 10}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "changes", "status"),
+    [
+        ("none", {}, 404),
+        ("main", {"slurmrestd_url": "slurm:6820"}, 400),
+        ("main", {"id": "other"}, 400),
+        ("main", {"identity_source": "none"}, 400),
+    ],
+)
+async def test_a_wrong_binding_replaces_none(world: World, cluster: str, changes: dict[str, Any], status: int) -> None:
+    operator = await world.operator()
+    async with operator.get(f"{TENANTS}/acme/clusters") as answer:
+        before = await answer.json()
+    wanted = {name: value for name, value in BINDING.items() if name != "id"} | changes
+
+    async with operator.put(f"{TENANTS}/acme/clusters/{cluster}", json=wanted) as answer:
+        assert answer.status == status, await answer.text()
+
+    async with operator.get(f"{TENANTS}/acme/clusters") as answer:
+        assert await answer.json() == before
+
+
 async def test_a_budget_is_shared_out_again_with_each_cluster(world: World) -> None:
     operator = await world.operator()
     await made(world, usd_per_hour=12)

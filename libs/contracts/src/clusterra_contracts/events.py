@@ -33,6 +33,7 @@ ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
 AdminKind = Literal[
     "cluster.registered",
+    "cluster.changed",
     "cluster.paused",
     "cluster.resumed",
     "cluster.agent_key_rotated",

@@ -81,6 +81,14 @@ class AgentKeys:
         return owner
 
 
+async def put_slurm_key(directory: Directory, ref: ClusterRef, slurm_key: SecretReference | None) -> None:
+    """Changes which Slurm key a cluster's agent gets with its present key. An older key gets the one before."""
+    item = await directory.store.get(ACCOUNTS, current_agent_key_hash_key(ref))
+    if item is not None:
+        owner = AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster, slurm_key=slurm_key)
+        await directory.replace(agent_key_owner_key(CurrentKey.of(item).hash), owner)
+
+
 async def put_agent_key(directory: Directory, owner: AgentKeyOwner, key_hash: str | None) -> str | None:
     """Makes the key with this hash the only one of a cluster; None revokes the cluster's key.
 

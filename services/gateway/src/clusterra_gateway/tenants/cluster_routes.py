@@ -31,6 +31,7 @@ from clusterra_gateway.tenants.models import (
     BoundCluster,
     DeletedCluster,
     DeletionQuery,
+    RebindCluster,
     TenantCluster,
     TenantClusters,
 )
@@ -85,6 +86,17 @@ class TenantClusterHandlers:
         """Returns a cluster of a tenant."""
         ref = _ref(request)
         return json_response(TenantCluster.of(ref, await self._tenants.cluster(ref)))
+
+    async def rebind(self, request: web.Request, operator: Operator) -> web.StreamResponse:
+        """Gives a cluster of a tenant another binding: its address, policy, catalogue, bucket and so on.
+
+        The request has the whole binding. Whether the cluster is paused stays as it is, and so do its agent's keys.
+        The services take the change up at once.
+        """
+        ref, wanted = _ref(request), await body(request, RebindCluster, bounds=BINDING_BOUNDS)
+        binding = await self._tenants.rebind(ref, wanted, by=operator.actor)
+        await self._project(ref)
+        return json_response(TenantCluster.of(ref, binding))
 
     async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Pauses or resumes a cluster of a tenant. A paused cluster buys no workers."""
@@ -176,6 +188,17 @@ def routes(
             access=access,
             scope="tenants:read",
             parameters=(TENANT_ID, CLUSTER_ID),
+            result=TenantCluster,
+        ),
+        OperatorRoute(
+            "tenants_rebind_cluster",
+            "PUT",
+            OF_TENANT,
+            handlers.rebind,
+            access=access,
+            scope="tenants:write",
+            parameters=(TENANT_ID, CLUSTER_ID),
+            body=RebindCluster,
             result=TenantCluster,
         ),
         OperatorRoute(

@@ -52,10 +52,9 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
-class ClusterFields(_Strict):
-    """A cluster: its id, and the fields of its binding."""
+class BindingFields(_Strict):
+    """The fields of a cluster's binding."""
 
-    id: Id
     name: str
     slurmrestd_url: Annotated[str, AfterValidator(check_slurmrestd_url)]
     jwt_key: StoredReference
@@ -77,6 +76,12 @@ class ClusterFields(_Strict):
     """Whether others submit jobs here, too. Needs an identity source: the cluster's uids are not Clusterra's."""
     slurm_key: StoredReference | None = None
     """Where the gateway can read the Slurm key that it hands to the agent."""
+
+
+class ClusterFields(BindingFields):
+    """A cluster: its id, and the fields of its binding."""
+
+    id: Id
 
 
 class GivenCluster(ClusterFields):

@@ -12,7 +12,7 @@ from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.idempotency.answer_once import ShownOnce
 from clusterra_gateway.identity.tokens import DAY
 from clusterra_gateway.invitations.routes import InvitedAddress
-from clusterra_gateway.tenants.given import ClusterFields, DomainName, IssuerUrl
+from clusterra_gateway.tenants.given import BindingFields, ClusterFields, DomainName, IssuerUrl
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Domains = Annotated[tuple[DomainName, ...], Field(max_length=50)]
@@ -152,6 +152,10 @@ class TenantClusters(ResponseBody):
 
 class BindCluster(ClusterFields, Body):
     """A cluster to bind: its id, where its slurmrestd is, how it scales. Secrets are given by reference only."""
+
+
+class RebindCluster(BindingFields, Body):
+    """The whole binding of a cluster: what is left out is as for a new one. Its state stays as it is."""
 
 
 class BoundCluster(ShownOnce):

@@ -33,7 +33,7 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Mark, Tenant, UserNameReservation
 from clusterra_gateway.accounts.uids import FIRST_UID
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
-from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity_maps.applying import apply_source
 from clusterra_gateway.identity_maps.entries import MapRef
@@ -158,6 +158,25 @@ class Provisioning:
         self.changes += await share_out(self._directory, tenant_id, given.id)
         return await self._put_binding(tenant_id, given, new=True) or 1
 
+    async def rebind_cluster(self, tenant_id: str, given: ClusterFields) -> int | None:
+        """Gives a cluster this binding. Returns its version; None where nothing changes.
+
+        Raises NotFound for a cluster that does not exist, Conflict, InvalidRequest.
+        """
+        tenant = await existing(self._directory, tenant_id)
+        refuse_deleted(tenant_id, tenant)
+        binding = await self._directory.cluster(ClusterRef(tenant=tenant_id, cluster=given.id))
+        if binding is None:
+            raise NotFound(f"the tenant {tenant_id} has no cluster {given.id}", hint="bind it first")
+        if binding.deleting:
+            raise Conflict(f"the cluster {given.id} is being deleted", hint="a deletion cannot be taken back")
+        own_caps = {**tenant.own_caps, given.id: given.policy.usd_per_hour}
+        with_cap = tenant.model_copy(update={"own_caps": own_caps})
+        await shares(self._directory, tenant_id, with_cap)  # a budget that does not suffice changes nothing
+        await self._directory.replace(tenant_key(tenant_id), with_cap)
+        self.changes += await share_out(self._directory, tenant_id)
+        return await self._put_binding(tenant_id, given, new=False)
+
     async def put_cluster(self, tenant_id: str, given: GivenCluster) -> None:
         """Makes or changes a cluster of a provision file, with its agent key."""
         await self._put_binding(tenant_id, given, new=False)
@@ -215,7 +234,13 @@ class Provisioning:
             return ClusterBinding(**{**dict(given), **decided, **kept})
 
         registered = AdminFact(kind="cluster.registered", actor=self._actor, subject=given.id)
-        version = await self._directory.change_cluster(ref, as_given, [cluster_event(ref, registered, version="1")])
+        changed = AdminFact(kind="cluster.changed", actor=self._actor, subject=given.id)
+        version = await self._directory.change_cluster(
+            ref,
+            as_given,
+            [cluster_event(ref, registered, version="1")],
+            changed=[cluster_event(ref, changed, version=now().isoformat())],
+        )
         if version is not None:
             self.changes.append(f"cluster {tenant}/{given.id}: version {version}")
         return version

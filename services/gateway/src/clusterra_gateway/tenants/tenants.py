@@ -15,11 +15,11 @@ from clusterra_runtime.store.store import ConditionFailed, Delete
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS, TENANTS, domain_key, listed_tenant_key
 from clusterra_gateway.accounts.records import Mark, Tenant
-from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key, put_slurm_key
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
-from clusterra_gateway.tenants.given import ClusterFields, GivenTenant
+from clusterra_gateway.tenants.given import BindingFields, ClusterFields, GivenTenant
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
@@ -103,6 +103,15 @@ class Tenants:
         await put_agent_key(self._directory, owner, secret_hash(key))
         log.info("cluster_bound", tenant=ref.tenant, cluster=ref.cluster, version=version)
         return version
+
+    async def rebind(self, ref: ClusterRef, given: BindingFields, *, by: str) -> ClusterBinding:
+        """Gives a cluster this binding in place of the present one. Raises NotFound, Conflict, InvalidRequest."""
+        fields = ClusterFields(id=ref.cluster, **dict(given))
+        version = await self._provisioning(by).rebind_cluster(ref.tenant, fields)
+        await put_slurm_key(self._directory, ref, fields.slurm_key)
+        if version is not None:
+            log.info("cluster_changed", tenant=ref.tenant, cluster=ref.cluster, version=version)
+        return await self.cluster(ref)
 
     async def _give_back(self, tenant_id: str, domain: str) -> None:
         mine = compare("tenant", "==", tenant_id)
