@@ -14,6 +14,7 @@ from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPoli
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import edge_streams as streams_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
@@ -85,6 +86,8 @@ ESTIMATED = PendingJobs(
     first_submitted_at=MOMENT,
 )
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
+
+SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x7k2p")
 
 EXAMPLES: dict[str, Wire] = {
     "job.pending.v5": QueueSnapshot(
@@ -353,6 +356,15 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "edge.log.v2": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
+    "edge.session.v1": streams_rpc.ReadSession(session=SESSION),
+    "edge.session-ready.v1": streams_rpc.SessionReady(streams=2, idle_seconds=7.5),
+    "edge.stream-open.v1": streams_rpc.OpenStream(session=SESSION),
+    "edge.stream-opened.v1": streams_rpc.StreamOpened(stream_id="0123456789abcdef" * 2),
+    "edge.stream-read.v1": streams_rpc.ReadStream(stream_id="0123456789abcdef" * 2, wait_seconds=10),
+    "edge.stream-chunk.v1": streams_rpc.StreamChunk(number=7, data=b"aGVsbG8="),
+    "edge.stream-write.v1": streams_rpc.WriteStream(stream_id="0123456789abcdef" * 2, number=3, data=b"aGVsbG8="),
+    "edge.stream-written.v1": streams_rpc.StreamWritten(room=False),
+    "edge.stream-cancel.v1": streams_rpc.CancelStream(stream_id="0123456789abcdef" * 2),
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
     "history.page.v2": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),

@@ -13,6 +13,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import edge_streams as streams_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
@@ -64,6 +65,10 @@ PUBLICATIONS: tuple[Publication, ...] = (
 )
 
 
+def _edge(operation: str, request: type[Wire], result: type[Wire]) -> Request:
+    return Request(f"edge.{{tenant}}.{{cluster}}.{operation}", request, result, "edge-agent", ("gateway",))
+
+
 def _slurm(operation: slurm_rpc.Operation, request: type[Wire], result: type[Wire], *clients: Service) -> Request:
     return Request(f"slurm.{{tenant}}.{{cluster}}.{operation}", request, result, "proxy", clients)
 
@@ -87,7 +92,12 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("rest", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
     _slurm("rest-watched", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
     _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy"),
-    Request("edge.{tenant}.{cluster}.log", edge_rpc.ReadLog, edge_rpc.LogChunk, "edge-agent", ("gateway",)),
+    _edge("log", edge_rpc.ReadLog, edge_rpc.LogChunk),
+    _edge("session", streams_rpc.ReadSession, streams_rpc.SessionReady),
+    _edge("stream-open", streams_rpc.OpenStream, streams_rpc.StreamOpened),
+    _edge("stream-read", streams_rpc.ReadStream, streams_rpc.StreamChunk),
+    _edge("stream-write", streams_rpc.WriteStream, streams_rpc.StreamWritten),
+    _edge("stream-cancel", streams_rpc.CancelStream, rpc.Done),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
