@@ -141,6 +141,7 @@ lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and t
 	@for package in $(MEMBERS) images k8s tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi | diff -u docs/asyncapi.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python -m clusterra_edge_agent.kubernetes.egress schema | diff -u k8s/edge/egress.schema.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/clusterra-admin provision schema | diff -u docs/operations/provision.schema.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
@@ -149,6 +150,7 @@ lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and t
 docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
+	@$(BIN)/python -m clusterra_edge_agent.kubernetes.egress schema > k8s/edge/egress.schema.json
 	@$(BIN)/clusterra-admin provision schema > docs/operations/provision.schema.json
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 	@$(BIN)/python tools/monitoring_files.py

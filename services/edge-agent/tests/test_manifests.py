@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_edge_agent.kubernetes import manifests
+from clusterra_edge_agent.kubernetes import egress, manifests
 from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
 from clusterra_edge_agent.kubernetes.election import lease
@@ -316,6 +316,24 @@ async def test_the_api_server_accepts_the_node_pools_with_karpenters_definitions
     misspelt = nodes[0] | {"spec": nodes[0]["spec"] | {"expireAftr": "Never"}}
     with pytest.raises(KubectlFailed, match=r"spec\.expireAftr: field not declared in schema"):
         await apply(plane, misspelt, options=("--dry-run=server",))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"egress": "open", "except": ["10.0.0.0/8", "fd00::/8"]},
+        {"egress": "listed", "to": [{"cidr": "0.0.0.0/0", "ports": [{"port": 443}, {"port": 123, "protocol": "UDP"}]}]},
+        {"egress": "listed", "to": [{"cidr": "2001:db8::/32", "ports": [{"port": 8000, "end_port": 8010}]}]},
+    ],
+    ids=str,
+)
+async def test_the_api_server_accepts_the_policy_of_an_egress_file(plane: ControlPlane, given: dict[str, Any]) -> None:
+    policy = egress.policy(egress.Egress.model_validate(given))
+
+    accepted = await apply(plane, policy, options=("--dry-run=server",))
+
+    assert accepted == "networkpolicy.networking.k8s.io/slurmd-egress serverside-applied (server dry run)\n"
 
 
 async def test_the_readmes_overlay_replaces_every_placeholder(
