@@ -57,8 +57,10 @@ JOB_FACT = events.JobFact(
     cpus=4,
     memory_mib=8192,
     gpus={"general-small-x7k2p": 1},
+    time_limit_seconds=3600.0,
 )
 JOB = slurm_rpc.Job(
+    gres="node/gpu:l4=1",
     peak_memory_mib=812,
     cpu_efficiency=0.97,
     restarts=1,
@@ -260,7 +262,7 @@ EXAMPLES: dict[str, Wire] = {
         node_claims=(NodeClaim(name="general-4xk2p", lifecycle="spot", launched=True, billable_from=MOMENT),),
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
-    "event.v2": EVENT,
+    "event.v3": EVENT,
     "registry.cluster.v7": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
@@ -304,12 +306,12 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
-    "slurm.job.v4": JOB,
+    "slurm.job.v5": JOB,
     "slurm.list.v4": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
     "slurm.find-key.v2": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
     "slurm.list-watched.v4": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
-    "slurm.jobs.v4": slurm_rpc.JobPage(jobs=(JOB,), total=1),
+    "slurm.jobs.v5": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v3": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
     "slurm.change.v3": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,
@@ -366,7 +368,7 @@ EXAMPLES: dict[str, Wire] = {
     "edge.stream-written.v1": streams_rpc.StreamWritten(room=False),
     "edge.stream-cancel.v1": streams_rpc.CancelStream(stream_id="0123456789abcdef" * 2),
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
-    "history.page.v2": history_rpc.HistoryPage(events=(EVENT,), position=41),
+    "history.page.v3": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v2": usage_rpc.ReadUsage(uid=20001, mapped={"campus": 5001}),
     "usage.v2": usage_rpc.Usage(
@@ -402,6 +404,27 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "ledger.job.v1": costs_rpc.ReadJobCost(viewer=VIEWER, job_id="42_7"),
     "ledger.job-cost.v1": costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
+    "ledger.jobs.v1": costs_rpc.ReadJobCosts(job_ids=("42_7", "43"), since=MOMENT.date()),
+    "ledger.job-costs.v1": costs_rpc.JobCosts(
+        costs=(costs_rpc.CostOfJob(job_id="42_7", micro_usd=81_600, running=True),),
+    ),
+    "ledger.spending.v1": costs_rpc.ReadSpending(viewer=VIEWER, by=("account",)),
+    "ledger.spendings.v1": costs_rpc.Spending(
+        rows=(
+            costs_rpc.SpendingRow(
+                purpose="job",
+                user="ada",
+                uid=20001,
+                account="physics",
+                running_jobs=1,
+                burn_rate_micro_usd_per_hour=81_600,
+                pending_bill_micro_usd=40_800,
+                month_to_date_micro_usd=1_250_000,
+                forecast_micro_usd=1_331_600,
+            ),
+        ),
+        as_of=LATER,
+    ),
     "why.explain.v3": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
     "why.explanation.v1": why_rpc.Explanation(
         job_id="42_7",

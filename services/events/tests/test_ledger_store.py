@@ -9,17 +9,19 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, JobFact, WorkerFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost
+from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost, ReadSpending
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_events.archive import ARCHIVE, Archive
-from clusterra_events.ledger.account import Line
+from clusterra_events.ledger.account import Line, rates_at
+from clusterra_events.ledger.charge import microseconds
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.journal import Journal
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_events.ledger.rebuild import rebuild
 from clusterra_events.ledger.reports import Reports
+from clusterra_events.ledger.spending import OVERHEAD, Payer, SpendingReader, sums_of
 from clusterra_events.ledger.statements import Statements
 from clusterra_events.ledger.usage import UsageReader
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -241,7 +243,7 @@ async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
     async with MemoryStore() as store:
         book = await opened(store)
         await book.take(events)
-        reader = UsageReader(book.statements, {REF: BINDING})
+        reader = UsageReader(SpendingReader(book.statements), {REF: BINDING})
 
         one = await reader.read(TenantRef(tenant="acme"), ReadUsage(uid=20001))
         both = await reader.read(TenantRef(tenant="acme"), ReadUsage())
@@ -254,6 +256,55 @@ async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:
     assert (nobody.running_jobs, nobody.as_of) == (0, None)
 
 
+async def test_the_forecast_is_the_month_to_date_and_what_runs_until_its_known_end_or_the_months() -> None:
+    as_of = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    start = round((as_of - timedelta(hours=1) - START).total_seconds() * 1_000_000)
+    worker = ModelWorker("xs-1", start, None, [(start, 1_000_000)], cpus=4)
+    limited, endless = (job_events(n, 0, ("xs-1",), (start, None), (1, 100)) for n in (1, 2))
+    limited = [
+        each.model_copy(update={"data": each.data.model_copy(update={"time_limit_seconds": 10_800.0})})
+        for each in limited
+    ]
+    long_ago = round((datetime(2026, 1, 10, tzinfo=UTC) - START).total_seconds() * 1_000_000)
+    before = ModelWorker("xs-0", long_ago, long_ago + HOUR, [(long_ago, 1_000_000)], cpus=1)
+    earlier = job_events(8, 0, ("xs-0",), (long_ago, long_ago + HOUR), (1, 100))
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(worker), *worker_events(before), *limited, *endless, *earlier])
+        facts = await book.statements.open_facts(REF)
+        rates = [rate for known in facts.values() for rate in rates_at(known, microseconds(as_of))]
+
+        sums = sums_of(rates, await book.statements.lines(REF, as_of.date().replace(day=1), as_of.date(), as_of), as_of)
+
+    one, two = (sums[Payer(20000 + n, f"user{n}", f"account{n}")] for n in (1, 2))
+    # Job 1 runs two more hours, and job 2 the twelve until the month's end. Job 8 was of the same user as job 1.
+    assert (one.rate.micro_usd, one.pending.micro_usd, one.forecast) == (250_000, 250_000, 750_000)
+    assert (two.rate.micro_usd, two.pending.micro_usd, two.forecast) == (250_000, 250_000, 3_250_000)
+    assert sums[Payer(20001, "user1", "account2")].forecast == 1_000_000
+    overhead = sums[OVERHEAD]
+    assert overhead.rate.micro_usd == 500_000
+    assert overhead.forecast == overhead.month.micro_usd == 500_000
+
+
+async def test_an_amount_of_which_nothing_is_known_is_null_and_a_part_that_is_unknown_is_flagged() -> None:
+    start = round((datetime.now(UTC) - timedelta(minutes=30) - START).total_seconds() * 1_000_000)
+    worker = ModelWorker("xs-1", start, None, [], cpus=4)
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(worker), *job_events(1, 0, ("xs-1",), (start, None), (1, 100))])
+        reader = SpendingReader(book.statements)
+
+        own = await reader.read(Subject("ledger", REF, "spending"), ReadSpending(viewer=viewer(20001, admin=False)))
+        all_rows = await reader.read(Subject("ledger", REF, "spending"), ReadSpending(viewer=viewer(1000, admin=True)))
+        others = await reader.read(Subject("ledger", REF, "spending"), ReadSpending(viewer=viewer(20002, admin=False)))
+
+    (row,) = own.rows
+    assert (row.user, row.running_jobs, row.unknown) == ("user1", 1, True)
+    assert row.burn_rate_micro_usd_per_hour is row.month_to_date_micro_usd is row.forecast_micro_usd is None
+    assert {each.purpose for each in all_rows.rows} == {"job", "overhead"}
+    assert others.rows == ()
+
+
 async def test_with_an_identity_source_only_the_mapped_uid_is_the_persons() -> None:
     began = datetime.now(UTC) - timedelta(minutes=30) - START
     start = round(began.total_seconds() * 1_000_000)
@@ -262,7 +313,9 @@ async def test_with_an_identity_source_only_the_mapped_uid_is_the_persons() -> N
     async with MemoryStore() as store:
         book = await opened(store)
         await book.take(events)
-        reader = UsageReader(book.statements, {REF: BINDING.model_copy(update={"identity_source": "campus"})})
+        reader = UsageReader(
+            SpendingReader(book.statements), {REF: BINDING.model_copy(update={"identity_source": "campus"})}
+        )
         tenant = TenantRef(tenant="acme")
 
         stranger = await reader.read(tenant, ReadUsage(uid=20001))

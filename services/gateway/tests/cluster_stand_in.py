@@ -9,7 +9,16 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.costs import CostPage, CostRow, JobCost, ReadCosts, ReadJobCost
+from clusterra_contracts.rpc.costs import (
+    CostPage,
+    CostRow,
+    JobCost,
+    ReadCosts,
+    ReadJobCost,
+    ReadSpending,
+    Spending,
+    SpendingRow,
+)
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.estimate import (
     ESTIMATED_JOB_ID,
@@ -63,6 +72,8 @@ class ClusterStandIn:
     costs_fail_after: int | None = None
     """The number of pages of costs that are answered before the ledger fails."""
     job_costs: dict[str, JobCost] = field(default_factory=dict)
+    spending: list[SpendingRow] = field(default_factory=list)
+    """What the ledger answers, whatever it is asked for."""
     history_fails_after: int | None = None
     archive_position: int | None = None
     """The number of pages of the archive that are answered before it fails."""
@@ -94,6 +105,7 @@ class ClusterStandIn:
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
             await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.costs", ReadCosts, self._costs),
             await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.job", ReadJobCost, self._job_cost),
+            await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.spending", ReadSpending, self._spend),
         ]
 
     async def stop_serving(self) -> None:
@@ -276,6 +288,12 @@ class ClusterStandIn:
     async def _job_cost(self, _subject: Subject, request: ReadJobCost) -> JobCost:
         self._visible(request.viewer, request.job_id)
         return self.job_costs.get(request.job_id, JobCost(runs=0, micro_usd=0, as_of=now()))
+
+    async def _spend(self, _subject: Subject, request: ReadSpending) -> Spending:
+        seen = [row for row in self.spending if row.purpose == "job" and request.viewer.sees(row.uid)]
+        if request.viewer.only_uid is None:
+            seen = self.spending
+        return Spending(rows=tuple(seen), as_of=now())
 
     async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:
         if self.history_fails_after is not None and len(self.histories) >= self.history_fails_after:

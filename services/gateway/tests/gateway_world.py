@@ -20,6 +20,7 @@ from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
@@ -84,6 +85,7 @@ class World:
     issuer: IssuerStandIn
     store: MemoryStore
     client: Client
+    registry: Registry
     acme: ClusterStandIn
     rival: ClusterStandIn
     opened: AsyncExitStack
@@ -126,6 +128,9 @@ async def running(
         opened.push_async_callback(bus.close, client)
         async with Outbox(store, partial(bus.store, client)) as outbox:
             await Provisioning(Directory(store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": tenants}))
+        registry = Registry()
+        await registry.start(client)
+        opened.push_async_callback(registry.stop)
         acme = ClusterStandIn(ClusterRef(tenant="acme", cluster="main"))
         rival = ClusterStandIn(ClusterRef(tenant="rival", cluster="secret"))
         await acme.serve(client)
@@ -136,4 +141,4 @@ async def running(
         await until(lambda: not service.failing(), seconds=30, what="the gateway to be ready")
         url = f"http://127.0.0.1:{settings.http_port}"
         browsers = await opened.enter_async_context(AsyncExitStack())
-        yield World(url, settings, service, issuer, store, client, acme, rival, browsers)
+        yield World(url, settings, service, issuer, store, client, registry, acme, rival, browsers)

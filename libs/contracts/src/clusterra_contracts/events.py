@@ -56,7 +56,14 @@ AdminKind = Literal[
     "template.deleted",
     "schedule.created",
     "schedule.deleted",
+    "quota.changed",
+    "quota.deleted",
+    "budget.changed",
+    "budget.deleted",
 ]
+BudgetKind = Literal["budget.threshold"]
+BudgetMeasure = Literal["actual", "forecast"]
+"""What is compared with a threshold of a budget: what was used this month, or what the whole month will cost."""
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
 """The kinds that edge-agents tell."""
@@ -92,6 +99,8 @@ class JobFact(Wire):
     """The memory allocated over all its nodes; None before it runs, or where Slurm does not report it."""
     gpus: dict[str, int] = Field(default_factory=dict)
     """The allocated GPUs by node. Nodes without any are left out."""
+    time_limit_seconds: float | None = None
+    """How long the run may take, as Slurm had it at this time; None without a limit."""
 
 
 class JobActionFact(Wire):
@@ -213,7 +222,27 @@ class AdminFact(Wire):
     kind: AdminKind
     actor: str
     subject: str
-    """The object of the action: a cluster id, a user name, the id of a token or an invitation."""
+    """The object of the action: a cluster id, a user name, the id of a token or an invitation, the scope of a limit."""
+    detail: str = ""
+    """The new limit, where there is one."""
+
+
+class BudgetFact(Wire):
+    """The costs of a month have reached a threshold of a budget. It is told once for each threshold and month."""
+
+    kind: BudgetKind = "budget.threshold"
+    subject: str
+    """The scope, such as `user:ada`; long ones are cut off."""
+    scope: Literal["user", "account", "tenant"]
+    name: str
+    month: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
+    measure: BudgetMeasure
+    percent: Annotated[int, Field(ge=1)]
+    """Of the limit."""
+    limit_micro_usd: int
+    """In millionths of a US dollar."""
+    micro_usd: int
+    """The costs that reached it."""
 
 
 MAX_FACT_PATHS = 50
@@ -254,6 +283,7 @@ _FACTS = (
     ScaleFact,
     ConditionFact,
     AdminFact,
+    BudgetFact,
     FileFact,
 )
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
@@ -277,6 +307,7 @@ Fact = Annotated[
     | Annotated[ScaleFact, Tag("ScaleFact")]
     | Annotated[ConditionFact, Tag("ConditionFact")]
     | Annotated[AdminFact, Tag("AdminFact")]
+    | Annotated[BudgetFact, Tag("BudgetFact")]
     | Annotated[FileFact, Tag("FileFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
@@ -287,7 +318,7 @@ class Event(Wire):
     """A CloudEvent in structured JSON: the CloudEvents attributes, with the fact as `data`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-    schema_name: ClassVar[str] = "event.v2"
+    schema_name: ClassVar[str] = "event.v3"
 
     specversion: Literal["1.0"] = "1.0"
     id: Annotated[str, Field(min_length=1, max_length=200)]
@@ -321,7 +352,7 @@ def entity(fact: Fact) -> str:
             return "desired"
         case ConditionFact():
             return "condition"
-        case AdminFact():
+        case AdminFact() | BudgetFact():
             return fact.subject
         case FileFact():
             return "files"

@@ -29,6 +29,7 @@ from clusterra_gateway.clusters import fleet_routes, management
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.costs import routes as costs
+from clusterra_gateway.costs import summary_routes as cost_summaries
 from clusterra_gateway.device_flow import routes as device_flow
 from clusterra_gateway.device_flow.flows import DeviceFlows
 from clusterra_gateway.device_flow.program_side import ProgramSide as DeviceProgramSide
@@ -197,6 +198,7 @@ def gateway_routes(
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *costs.routes(access, ledger),
+        *cost_summaries.routes(access, bus.registry, ledger, slurm),
         *quotas.routes(access, directory, reservations, bus.registry, unix_users),
         *agents.routes(agent_keys, AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,

@@ -96,3 +96,83 @@ class JobCost(Wire):
     as_of: Moment
     stale: bool = False
     unknown: bool = False
+
+
+SpendingDimension = Literal["user", "account"]
+"""What sums of spending are told apart by."""
+
+MAX_SPENDING_ROWS = 4000
+
+
+class ReadSpending(Wire):
+    """Read what a cluster costs now, this month, and probably by its end, in rows by the given dimensions."""
+
+    schema_name: ClassVar[str] = "ledger.spending.v1"
+
+    viewer: Viewer
+    """Who sees only their own jobs gets the rows of these, and no overhead."""
+    by: tuple[SpendingDimension, ...] = ("user",)
+
+
+class SpendingRow(Wire):
+    """What jobs, or the overhead of workers, cost. An amount is None while nothing of it is known."""
+
+    purpose: Literal["job", "overhead"]
+    user: str = ""
+    uid: int | None = None
+    account: str = ""
+    running_jobs: int = 0
+    burn_rate_micro_usd_per_hour: int | None
+    """What runs now costs in an hour."""
+    pending_bill_micro_usd: int | None
+    """What the running jobs cost so far."""
+    month_to_date_micro_usd: int | None
+    forecast_micro_usd: int | None
+    """The month to date, and what now runs until its known end or that of the month (UTC)."""
+    stale: bool = False
+    """Whether the edge has not confirmed a price for 90 s."""
+    unknown: bool = False
+    """Whether some price is unknown. The amounts do not contain it."""
+
+
+class Spending(Wire):
+    """The rows of a cluster, those with the highest month to date first."""
+
+    schema_name: ClassVar[str] = "ledger.spendings.v1"
+
+    rows: tuple[SpendingRow, ...]
+    as_of: Moment
+    cut: bool = False
+    """Whether there were more than MAX_SPENDING_ROWS."""
+
+
+MAX_COST_JOBS = 500
+
+
+class ReadJobCosts(Wire):
+    """Read what several jobs and array tasks cost so far, for the proxy, which notes it in Slurm."""
+
+    schema_name: ClassVar[str] = "ledger.jobs.v1"
+
+    job_ids: Annotated[tuple[JobId, ...], Field(max_length=MAX_COST_JOBS)]
+    since: date
+    """No run of these jobs began before this day (UTC)."""
+
+
+class CostOfJob(Wire):
+    """What one job or task cost, with all its runs. `micro_usd` is None while nothing of it is known."""
+
+    job_id: JobId
+    micro_usd: int | None
+    running: bool
+    """Whether the ledger knows no end of its last run."""
+    stale: bool = False
+    unknown: bool = False
+
+
+class JobCosts(Wire):
+    """Those of the jobs that the ledger knows runs of."""
+
+    schema_name: ClassVar[str] = "ledger.job-costs.v1"
+
+    costs: tuple[CostOfJob, ...]

@@ -208,7 +208,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v4"
+    schema_name: ClassVar[str] = "slurm.job.v5"
 
     job_id: JobId
     name: str
@@ -225,6 +225,8 @@ class Job(Wire):
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
     constraints: str = ""
+    gres: str = ""
+    """The generic resources that it asks for, as `<per>/<name>[:<type>]=<count>`, joined by commas."""
     time_limit_seconds: float | None = None
     submitted_at: Moment
     started_at: Moment | None = None
@@ -277,7 +279,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v4"
+    schema_name: ClassVar[str] = "slurm.jobs.v5"
 
     jobs: tuple[Job, ...]
     total: int

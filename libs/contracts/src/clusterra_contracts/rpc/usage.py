@@ -35,7 +35,7 @@ class Usage(Wire):
     month_to_date_micro_usd: int | None = None
     """The cost of all jobs since the month began (UTC)."""
     forecast_micro_usd: int | None = None
-    """The cost of the whole month, if each of its remaining days costs as much as a day of the last seven."""
+    """The month to date, and what now runs until its known end or that of the month."""
     stale: bool = False
     """Whether the edge has not confirmed a price for 90 s. The last one counts."""
     unknown: bool = False

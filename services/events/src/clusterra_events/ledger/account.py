@@ -87,25 +87,31 @@ def open_at(facts: Iterable[WorkerFacts]) -> bool:
 
 
 class Rate(NamedTuple):
-    """What a run costs per hour at a moment: micro-USD, None if the price is unknown."""
+    """What a run, or with `run=None` the overhead of a worker, costs per hour at a moment.
 
-    run: Run
+    In micro-USD; None if the price is unknown.
+    """
+
+    run: Run | None
     micro_usd_per_hour: int | None
     stale: bool
 
 
 def rates_at(facts: Iterable[WorkerFacts], at: int) -> list[Rate]:
-    """Return what the runs on a worker cost per hour at a moment."""
+    """Return what the runs on a worker cost per hour at a moment, and what no run pays."""
     found = []
     for life in lives_of(facts):
         if life.billed_from <= at and (life.end is None or at < life.end):
             uses = [use for use in life.uses if use.start <= at and (use.end is None or at < use.end)]
             price = _price_at(life.prices, at)
-            usd = None if price is None or life.ready is None else price.micro_usd_per_hour
+            usd = None if price is None else price.micro_usd_per_hour
             shares = [Fraction(0) if life.ready is None else share(use.run, life.ready) for use in uses]
-            parts = [None] * len(uses) if usd is None else split(usd, shares)[0]
+            known, rest = (None, None) if usd is None else split(usd, shares)
+            parts = [None] * len(uses) if known is None or life.ready is None else known
             stale = price is not None and price.stale
             found += [Rate(use.run, part, stale) for use, part in zip(uses, parts, strict=True)]
+            if rest != 0:
+                found.append(Rate(None, rest, stale))
     return found
 
 

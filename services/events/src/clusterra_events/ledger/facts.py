@@ -54,6 +54,8 @@ class Run(Wire):
     cpus: int | None
     memory_mib: int | None
     gpus: int
+    time_limit_seconds: float | None = None
+    """From its start on; None without a limit, or from a release that does not tell."""
 
     @property
     def key(self) -> tuple[JobId, Moment, int]:
@@ -145,6 +147,7 @@ def _runs(fact: JobFact) -> tuple[tuple[str, WorkerFacts], ...]:
                 cpus=cpus,
                 memory_mib=memory_mib,
                 gpus=fact.gpus.get(node, 0),
+                time_limit_seconds=fact.time_limit_seconds,
             ),
         )
         for node in dict.fromkeys(fact.nodes)

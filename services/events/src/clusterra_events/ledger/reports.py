@@ -12,16 +12,21 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.costs import (
     MAX_COST_DAYS,
     CostDimension,
+    CostOfJob,
     CostPage,
     CostRow,
     JobCost,
+    JobCosts,
     ReadCosts,
     ReadJobCost,
+    ReadJobCosts,
 )
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_events.ledger.account import Line
+from clusterra_events.ledger.account import Line, rates_at
+from clusterra_events.ledger.charge import microseconds
+from clusterra_events.ledger.facts import WorkerFacts
 from clusterra_events.ledger.journal import JobRun, Journal
 from clusterra_events.ledger.statements import Statements, utc_day
 
@@ -94,6 +99,40 @@ class Reports:
             stale=total.stale,
             unknown=total.unknown or (bool(started) and total.micro_usd is None),
         )
+
+    async def jobs(self, subject: Subject, request: ReadJobCosts) -> JobCosts:
+        """What several jobs cost so far. Raises RpcFailed (`invalid`) for too many days."""
+        as_of = now()
+        today = utc_day(as_of)
+        if (today - request.since).days >= MAX_COST_DAYS:
+            raise _invalid(f"the jobs must be at most {MAX_COST_DAYS} days old", "ask for younger jobs")
+        facts = await self._statements.open_facts(subject.ref)
+        lines = await self._statements.lines(subject.ref, request.since, today, as_of)
+        return await asyncio.to_thread(_job_costs, request, facts.values(), lines, as_of)
+
+
+def _job_costs(
+    request: ReadJobCosts, open_facts: Iterable[Iterable[WorkerFacts]], lines: Iterable[Line], as_of: datetime
+) -> JobCosts:
+    wanted = frozenset(request.job_ids)
+    sums: dict[str, Sum] = {}
+    for line in lines:
+        if line.job_id in wanted:
+            sums.setdefault(line.job_id, Sum()).add(line)
+    rates = (rate for facts in open_facts for rate in rates_at(facts, microseconds(as_of)))
+    running = {rate.run.job_id for rate in rates if rate.run is not None}
+    return JobCosts(
+        costs=tuple(
+            CostOfJob(
+                job_id=job_id,
+                micro_usd=total.micro_usd,
+                running=job_id in running,
+                stale=total.stale,
+                unknown=total.unknown,
+            )
+            for job_id, total in sorted(sums.items())
+        )
+    )
 
 
 def _page(request: ReadCosts, lines: Iterable[Line], as_of: datetime, after: _Key | None) -> CostPage:

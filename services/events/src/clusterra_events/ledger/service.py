@@ -3,7 +3,7 @@
 import asyncio
 
 import structlog
-from clusterra_contracts.rpc.costs import ReadCosts, ReadJobCost
+from clusterra_contracts.rpc.costs import ReadCosts, ReadJobCost, ReadJobCosts, ReadSpending
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.client import Client
@@ -16,6 +16,7 @@ from clusterra_runtime.store.store import Store, StoreUnavailable
 from clusterra_events.ledger.journal import Journal
 from clusterra_events.ledger.prices import PriceTeller
 from clusterra_events.ledger.reports import Reports
+from clusterra_events.ledger.spending import SpendingReader
 from clusterra_events.ledger.statements import Statements
 from clusterra_events.ledger.usage import UsageReader
 
@@ -38,9 +39,12 @@ class Ledger:
     async def serve(self, service: Service) -> None:
         """Answer requests and start the work in the background."""
         reports = Reports(self.journal, self._statements)
-        usage = UsageReader(self._statements, self._registry.clusters)
+        spending = SpendingReader(self._statements)
+        usage = UsageReader(spending, self._registry.clusters)
         await rpc.serve(self._client, "ledger.*.*.costs", ReadCosts, reports.costs, queue=QUEUE)
         await rpc.serve(self._client, "ledger.*.*.job", ReadJobCost, reports.job, queue=QUEUE)
+        await rpc.serve(self._client, "ledger.*.*.jobs", ReadJobCosts, reports.jobs, queue=QUEUE)
+        await rpc.serve(self._client, "ledger.*.*.spending", ReadSpending, spending.read, queue=QUEUE)
         await rpc.serve_tenant(self._client, "usage.*", ReadUsage, usage.read, queue=QUEUE)
         prices = PriceTeller(EventPublisher(self._client, service.name), self._registry.clusters)
         heartbeats = HeartbeatReader(self._client, prices.on_heartbeat)

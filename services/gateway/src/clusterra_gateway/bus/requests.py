@@ -9,7 +9,15 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
 from clusterra_contracts.rpc.budgets import BUDGETS, REPEAT_READ_SECONDS
-from clusterra_contracts.rpc.costs import CostPage, JobCost, ReadCosts, ReadJobCost
+from clusterra_contracts.rpc.costs import (
+    CostPage,
+    JobCost,
+    ReadCosts,
+    ReadJobCost,
+    ReadSpending,
+    Spending,
+    SpendingDimension,
+)
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
@@ -168,6 +176,12 @@ class LedgerRequests:
         """A page of what a cluster's jobs and workers cost."""
         subject = subjects.ledger(ref, "costs")
         return await call(self._client, subject, request, CostPage, timeout_seconds=COSTS_SECONDS)
+
+    async def spending(self, ref: ClusterRef, viewer: Viewer, by: tuple[SpendingDimension, ...]) -> Spending:
+        """What a cluster costs now, this month and probably by its end."""
+        request = ReadSpending(viewer=viewer, by=by)
+        subject = subjects.ledger(ref, "spending")
+        return await call(self._client, subject, request, Spending, timeout_seconds=COSTS_SECONDS)
 
     async def job(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobCost:
         """What a job cost. A job that the viewer may not see is `not_found`."""

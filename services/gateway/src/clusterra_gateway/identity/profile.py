@@ -36,7 +36,7 @@ class Costs(ResponseBody):
     month_to_date: Money | None
     """What all jobs cost since the month began."""
     forecast: Money | None
-    """What the month will cost, if each of its remaining days costs as much as a day of the last seven."""
+    """The month to date, and what now runs until its known end or that of the month."""
     as_of: Moment | None
     """Until when costs are counted; null for a tenant without clusters."""
     stale: bool

@@ -13,15 +13,15 @@ from datetime import timedelta
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
-from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
+from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.quotas.job_list import listed_jobs, request_of
 from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
@@ -41,8 +41,6 @@ LEDGER_SECONDS = 600.0
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
 MAX_RESERVATIONS = 5000
-MAX_JOBS = 5000
-PAGE_JOBS = 1000
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
@@ -107,15 +105,8 @@ class QuotaSweep:
     async def _active(self, ref: ClusterRef) -> dict[JobId, Job]:
         """The jobs that wait or run, and one task of each such array, by the id of the submit."""
         found: dict[JobId, Job] = {}
-        cursor = None
-        while len(found) < MAX_JOBS:
-            page = await self._slurm.jobs(
-                ref, ListJobs(viewer=ACTOR, states=ACTIVE, sort="submitted", limit=PAGE_JOBS, cursor=cursor)
-            )
-            for job in page.jobs:
-                found.setdefault(job.job_id.partition("_")[0], job)
-            if (cursor := page.cursor) is None:
-                break
+        for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
+            found.setdefault(job.job_id.partition("_")[0], job)
         return found
 
     async def _settle(self, ref: ClusterRef, reservation: Reservation, active: dict[JobId, Job]) -> None:
@@ -163,7 +154,7 @@ class QuotaSweep:
             known = job_id in booked or (ref, job_id) in self._cancelled
             if not counting or known or job.user in unanswered:
                 continue
-            projected = projected_micro_usd(_request(job), task_count(job.array_tasks), binding.catalogue)
+            projected = projected_micro_usd(request_of(job), task_count(job.array_tasks), binding.catalogue)
             hold = Hold(_reservation(ref, job_id, job, counting, projected or 0), counting)
             refused = await self._refused(hold, bounded=projected is not None)
             if refused:
@@ -224,21 +215,4 @@ def _reservation(ref: ClusterRef, job_id: JobId, job: Job, counting: tuple[Quota
         user=job.user,
         made_at=job.submitted_at,
         job_id=job_id,
-    )
-
-
-def _request(job: Job) -> PendingJobs:
-    """What the job asks for, as far as its record shows it: no GPUs."""
-    return PendingJobs(
-        job_ids=(job.job_id.partition("_")[0],),
-        count=1,
-        cpus=max(job.cpus, 1),
-        nodes=max(job.node_count, 1),
-        memory_per_node_mib=job.memory_per_node_mib,
-        memory_per_cpu_mib=job.memory_per_cpu_mib,
-        partition=job.partition,
-        uid=job.uid,
-        reason=job.reason,
-        first_submitted_at=job.submitted_at,
-        time_limit_seconds=job.time_limit_seconds,
     )

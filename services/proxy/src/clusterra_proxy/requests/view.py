@@ -9,6 +9,7 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.output_path import known_values, written_path
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
+from clusterra_proxy.slurmrestd.gres import requested_gres
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
@@ -63,6 +64,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         memory_per_node_mib=record.memory_per_node or None,
         memory_per_cpu_mib=record.memory_per_cpu or None,
         constraints=record.features,
+        gres=requested_gres(record),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         submitted_at=record.submit_time or OLDEST,
         started_at=record.started_at,

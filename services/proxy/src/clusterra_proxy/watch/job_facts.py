@@ -82,6 +82,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         cpus=record.cpus if ran else None,
         memory_mib=memory_mib(record.tres_alloc_str) if ran else None,
         gpus=_gpus(record) if ran else {},
+        time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
     )
     return PendingEvent(fact, transition.version, transition.time, record.parsed_comment.trace)
 
