@@ -99,7 +99,7 @@ async def test_nothing_of_a_deleted_tenant_is_left(
 
 
 async def leave_traces(ada: User) -> None:
-    """Make a job with a key, a run, a token, an invitation, a service account, and a place in the audit."""
+    """Make a job with a key, a run, a token, an invitation, a service account, a quota, and a budget that is used."""
     job = await ada.submit("#!/bin/bash\ntrue\n", {"name": "first"}, key=secrets.token_hex(8))
     step = {"step_id": "one", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
     for path, body in (
@@ -116,6 +116,16 @@ async def leave_traces(ada: User) -> None:
         return (await ada.job(job.job_id)).state == "COMPLETED"
 
     await until(ended, seconds=120, what="the end of the first job", every=0.5)
+    for path, limit in (("quotas/user/ada", "1000.00"), ("budgets/tenant/acme", "0.000001")):
+        async with ada.session.put(f"/v1/{path}", json={"limit": limit}) as answer:
+            assert answer.status == 200, await answer.text()
+
+    async def crossed() -> bool:
+        async with ada.session.get("/v1/budgets") as answer:
+            (budget,) = (await answer.json())["budgets"]
+            return budget["thresholds"][0]["crossed_at"] is not None
+
+    await until(crossed, seconds=60, what="a budget that has crossed a threshold", every=0.5)
 
 
 async def shown_as(ada: User, state: str | None) -> bool:

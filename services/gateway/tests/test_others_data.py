@@ -17,6 +17,7 @@ FILE = "data/theirs.txt"
 MOVED = {"source": "data/mine.txt", "destination": "data/moved.txt"}
 SCHEDULE = {"template_id": "shell", "cron": "0 3 * * *", "params": {"commands": "true"}}
 BODIES: Mapping[str, dict[str, Any]] = {
+    "budgets_set": {"limit": "10.00"},
     "clusters_agent_key": {},
     "clusters_change": {"state": "paused"},
     "files_copy": MOVED,

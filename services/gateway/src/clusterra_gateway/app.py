@@ -22,6 +22,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import KeptEvents
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.budgets.sweep import BudgetSweep
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
@@ -111,6 +112,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         quotas = QuotaSweep(Reservations(store), slurm, LedgerRequests(client), registry)
         feed.observe(WAKING, quotas.on_event)
         service.background("quotas", quotas.run)
+        service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)
         deletions = Deletions(directory, registry)
         removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))

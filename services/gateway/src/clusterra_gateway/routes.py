@@ -16,6 +16,7 @@ from clusterra_gateway.agents.exchange import AgentExchange
 from clusterra_gateway.agents.keys import ROTATED as ROTATED_AGENT_KEYS
 from clusterra_gateway.agents.keys import AgentKeys
 from clusterra_gateway.audit import routes as audit
+from clusterra_gateway.budgets import routes as budgets
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import (
@@ -200,6 +201,7 @@ def gateway_routes(
         *costs.routes(access, ledger),
         *cost_summaries.routes(access, bus.registry, ledger, slurm),
         *quotas.routes(access, directory, reservations, bus.registry, unix_users),
+        *budgets.routes(access, directory, ledger, bus.registry, unix_users),
         *agents.routes(agent_keys, AgentExchange(bus.client, bus.registry, secrets)),
         *problem_types.ROUTES,
         *api_description.ROUTES,

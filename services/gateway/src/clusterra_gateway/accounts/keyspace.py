@@ -28,6 +28,9 @@
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
 | `quotas#<tenant>` | `<kind>#<name>` | a quota of a user, an account or the tenant |
 | `quota-use#<tenant>` | `<month>#<kind>#<name>` | how much of it is used or reserved |
+| `budgets#<tenant>` | `<kind>#<name>` | a budget of a user, an account or the tenant |
+| `budget-alerts#<tenant>` | `<month>#<kind>#<name>#<measure>#<percent>` | a threshold that was crossed, and its event |
+| `limit-event#<tenant>` | `<id>` | the event of a change of a quota or a budget, for two days |
 | `reservations#<tenant>.<cluster>` | `<reservation>` | the projected cost of a job that has not ended |
 | `identity-map#<tenant>.<source>` | `state` | when it was read, and what it refused |
 | | `user#<name>` | a user of its map, for good |
@@ -253,6 +256,31 @@ def quota_uses_partition(tenant: str) -> str:
 def quota_use_key(tenant: str, month: str, scope: str) -> Key:
     """Key of what is used of a quota in a month."""
     return Key(quota_uses_partition(tenant), f"{month}#{scope}")
+
+
+def budgets_partition(tenant: str) -> str:
+    """The budgets of a tenant."""
+    return f"budgets#{tenant}"
+
+
+def budget_key(tenant: str, scope: str) -> Key:
+    """Key of a budget; `scope` is `<kind>#<name>`."""
+    return Key(budgets_partition(tenant), scope)
+
+
+def budget_alerts_partition(tenant: str) -> str:
+    """The thresholds of a tenant's budgets that were crossed."""
+    return f"budget-alerts#{tenant}"
+
+
+def budget_alert_key(tenant: str, name: str) -> Key:
+    """Key of a threshold that was crossed in a month."""
+    return Key(budget_alerts_partition(tenant), name)
+
+
+def limit_event_key(tenant: str, version: str) -> Key:
+    """Key of the event of a change of a quota or a budget."""
+    return Key(f"limit-event#{tenant}", version)
 
 
 def reservations_partition(ref: ClusterRef) -> str:

@@ -38,7 +38,8 @@ class Entry(ResponseBody):
     owner: str
     """The user name of the job's owner; empty where the subject is no job."""
     detail: str
-    """The job's name, the array's tasks and what was changed, or the paths of files, as far as the event has them."""
+    """The job's name, the array's tasks and what was changed, a new limit, or the paths of files, as far as the event
+    has them."""
     event_id: str
     """The event that this entry is made from. The same event never makes two entries."""
 
@@ -51,7 +52,7 @@ def entry_of(event: Event) -> Entry | None:
         case JobActionFact() as fact:
             actor, owner, detail = fact.actor, fact.user, [fact.name, fact.tasks, fact.detail]
         case AdminFact() as fact:
-            actor, owner, detail = fact.actor, "", []
+            actor, owner, detail = fact.actor, "", [fact.detail]
         case FileFact() as fact:
             actor, owner = fact.actor, ""
             detail = [", ".join(fact.paths), f"to {fact.destination}" if fact.destination else ""]

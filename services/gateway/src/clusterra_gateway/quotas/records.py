@@ -29,6 +29,15 @@ class QuotaScope(BaseModel):
         return f"{self.kind}#{self.name}"
 
 
+MAX_SUBJECT = 70
+"""How much of a scope is in the id of an event, which has 200 characters at most."""
+
+
+def subject_of(scope: QuotaScope) -> str:
+    """What an event about the limit of a scope is about."""
+    return f"{scope.kind}:{scope.name}"[:MAX_SUBJECT]
+
+
 class Quota(Record):
     """A limit on the cost of a month (UTC)."""
 

@@ -1,56 +1,39 @@
 """The routes of quotas: admins set them and see all; others see their own and the tenant's."""
 
-from decimal import Decimal
 from typing import Annotated
 
 from aiohttp import web
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from clusterra_runtime.store.store import Delete, Put
+from pydantic import Field
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key
 from clusterra_gateway.accounts.roles import manages
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.http.money import Money, decimal
-from clusterra_gateway.http.parameters import Body, NotBoolean, Parameter, body, path_id
+from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.quotas.records import MAX_MICRO_USD, Mode, Quota, QuotaScope, ScopeKind
+from clusterra_gateway.quotas.changes import LimitChanges
+from clusterra_gateway.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.quotas.reservations import MAX_QUOTAS, Reservations, month_of
+from clusterra_gateway.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_scopes, scope_in
 
 QUOTAS = "/v1/quotas"
 QUOTA = f"{QUOTAS}/{{scope}}/{{scope_name}}"
-SCOPE = Parameter("scope", "path", "^(user|account|tenant)$", "Whose jobs the quota is for.")
-SCOPE_NAME = Parameter(
-    "scope_name",
-    "path",
-    "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$",
-    "The Slurm name of the user or the account, or the id of the tenant.",
-)
-
-
-def _amount(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError('an amount is a string, such as "250.00"')  # noqa: TRY004 - pydantic reads ValueError
-    return value
 
 
 class SetQuota(Body):
     """The limit on what the jobs of a month (UTC) may cost."""
 
-    limit: Annotated[
-        Decimal,
-        BeforeValidator(_amount),
-        Field(ge=0, le=MAX_MICRO_USD // 1_000_000, decimal_places=6, allow_inf_nan=False),
-        WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,6})?$"}),
-    ]
+    limit: Limit
     """In US dollars, as a string."""
     mode: Mode = "warn"
     buffer_percent: Annotated[int, Field(ge=0, le=1000), NotBoolean] = 0
@@ -87,6 +70,7 @@ class QuotaHandlers:
         self, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
     ) -> None:
         self._store = directory.store
+        self._changes = LimitChanges(directory, registry)
         self._reservations = reservations
         self._registry = registry
         self._unix_users = unix_users
@@ -94,9 +78,7 @@ class QuotaHandlers:
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the quotas with what is used of them. Admins see all, others their own and the tenant's."""
         member = caller.member
-        users = (await self._unix_users.by_source(member, self._registry.clusters)).values()
-        own = {QuotaScope(kind="user", name=user.name) for user in users}
-        own.add(QuotaScope(kind="tenant", name=member.tenant))
+        own = await own_scopes(member, self._unix_users, self._registry)
         found = [
             quota
             for quota in await self._reservations.quotas(member.tenant)
@@ -112,7 +94,7 @@ class QuotaHandlers:
         refused where a quota blocks.
         """
         wanted = await body(request, SetQuota)
-        tenant, scope = caller.member.tenant, self._scope(request, caller)
+        tenant, scope = caller.member.tenant, scope_in(request, caller)
         quota = Quota(
             scope=scope,
             limit_micro_usd=int(wanted.limit * 1_000_000),
@@ -126,25 +108,21 @@ class QuotaHandlers:
         if present is None and len(await self._reservations.quotas(tenant)) >= MAX_QUOTAS:
             raise Conflict(f"a tenant has {MAX_QUOTAS} quotas at most", hint="delete one that is no longer needed")
         condition = Absent() if present is None else VersionIs(present.version)
-        try:
-            await self._store.write(Put(ACCOUNTS, key, quota.attributes(), condition))
-        except ConditionFailed:
-            raise Conflict("somebody else has just set this quota", hint="read it and decide again") from None
+        told = f"{decimal(quota.limit_micro_usd)} USD, {quota.mode}, buffer {quota.buffer_percent} %"
+        put = Put(ACCOUNTS, key, quota.attributes(), condition)
+        await self._changes.write(caller.member, "quota.changed", scope, put, told)
         return json_response(await self._view(tenant, quota))
 
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a quota. What is used of it is still counted for its month."""
-        key = quota_key(caller.member.tenant, str(self._scope(request, caller)))
-        if await self._store.get(ACCOUNTS, key) is None:
+        scope = scope_in(request, caller)
+        key = quota_key(caller.member.tenant, str(scope))
+        present = await self._store.get(ACCOUNTS, key)
+        if present is None:
             raise NotFound("there is no such quota", hint=f"GET {QUOTAS} lists all")
-        await self._store.delete(Delete(ACCOUNTS, key))
+        delete = Delete(ACCOUNTS, key, VersionIs(present.version))
+        await self._changes.write(caller.member, "quota.deleted", scope, delete)
         return no_content()
-
-    def _scope(self, request: web.Request, caller: Caller) -> QuotaScope:
-        scope = QuotaScope.model_validate({"kind": path_id(request, SCOPE), "name": path_id(request, SCOPE_NAME)})
-        if scope.kind == "tenant" and scope.name != caller.member.tenant:
-            raise InvalidRequest("the quota of a tenant has its id for a name", hint=f"use {caller.member.tenant}")
-        return scope
 
     async def _view(self, tenant: str, quota: Quota) -> QuotaView:
         month = month_of(now())

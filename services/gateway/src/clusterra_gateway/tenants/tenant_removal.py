@@ -22,8 +22,11 @@ from clusterra_gateway.accounts.keyspace import (
     DELETIONS,
     MEMBERSHIPS,
     USER_NAMES,
+    budget_alerts_partition,
+    budgets_partition,
     deleted_tenant,
     further_membership_key,
+    limit_event_key,
     listed_tenant_key,
     member_key,
     quota_uses_partition,
@@ -98,7 +101,8 @@ class TenantRemoval:
             store, ACCOUNTS, lambda item: item.key.pk != own.pk and _belongs(item, tenant_id, members, kept)
         )
         count += await forget_templates(store, tenant_id)
-        for partition in (quotas_partition(tenant_id), quota_uses_partition(tenant_id)):
+        limits = (quotas_partition, quota_uses_partition, budgets_partition, budget_alerts_partition)
+        for partition in (*(each(tenant_id) for each in limits), limit_event_key(tenant_id, "any").pk):
             count += await remove_partition(store, ACCOUNTS, partition)
         claims = (f"{tenant_id}#", f"{tenant_id}.")
         count += await remove_where(store, IDEMPOTENCY, lambda item: item.key.pk.startswith(claims))
