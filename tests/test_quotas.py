@@ -16,7 +16,7 @@ from clusterra_lab.stack.stack import Stack
 MINUTES = 10
 JOB = {"environment": ["PATH=/usr/bin:/bin"], "memory_per_cpu": 512, "time_limit": MINUTES}
 SCRIPT = "#!/bin/bash\nsleep 15\n"
-LONG_SCRIPT = "#!/bin/bash\nsleep 45\n"
+LONG_SCRIPT = "#!/bin/bash\nsleep 30\n"
 """Longer than all submits take: what a job really cost makes room for others at its end."""
 MICRO_USD = -(-72_500 * MINUTES // (2 * 60))
 """One of the two CPUs of a compute-xs, which costs 0.0725 USD per hour."""
@@ -94,15 +94,19 @@ async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, a
     assert float(full["left"]["amount"]) < MICRO_USD / 1_000_000
 
 
-async def test_sbatch_cannot_get_around_a_quota(lab: Stack, ada: User, observer: Observer) -> None:
+async def test_of_fifty_jobs_by_http_and_sbatch_at_a_quota_for_ten_exactly_ten_run(
+    lab: Stack, ada: User, observer: Observer
+) -> None:
     async with member(lab, ada, "quinn") as quinn:
         owner = SlurmUser(name=quinn.profile.name, uid=quinn.profile.uid, gid=quinn.profile.uid)
         await set_quota(ada, quinn, 10 * MICRO_USD, "block")
 
-        http = asyncio.gather(*(submit(quinn, number, LONG_SCRIPT) for number in range(8)))
         options = (f"--time={MINUTES}", "--mem-per-cpu=512", "--ntasks=1")
-        by_sbatch = [await lab.slurm.sbatch(owner, LONG_SCRIPT, *options) for _ in range(12)]
-        jobs = [answer["job_id"] for status, answer in await http if status == 201] + by_sbatch
+        http, by_sbatch = await asyncio.gather(
+            asyncio.gather(*(submit(quinn, number, LONG_SCRIPT) for number in range(25))),
+            asyncio.gather(*(lab.slurm.sbatch(owner, LONG_SCRIPT, *options) for _ in range(25))),
+        )
+        jobs = [answer["job_id"] for status, answer in http if status == 201] + list(by_sbatch)
         await ended(observer, jobs)
 
     completed = [job for job in jobs if (job, "job.completed") in observer.job_events]

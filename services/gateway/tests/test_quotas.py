@@ -174,6 +174,33 @@ async def test_a_lower_quota_that_kills_cancels_the_newest_jobs(world: World) ->
     assert set(world.acme.cancelled) == set(jobs[2:])
 
 
+async def test_each_step_of_a_run_reserves_and_one_that_does_not_fit_is_rejected(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    steps = [{"step_id": name, **BODY, "depends_on": []} for name in ("a", "b", "c")]
+
+    async with ada.post("/v1/clusters/main/runs", json={"run_name": "nightly", "steps": steps}) as answer:
+        run = await answer.json()
+
+    assert [step["state"] for step in run["steps"]] == ["submitted", "submitted", "rejected"]
+    assert "0.000000 USD are left of the quota" in run["steps"][2]["reason"]
+    assert len(world.acme.submits) == 2
+    assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
+
+
+async def test_a_submit_without_a_key_and_with_an_unknown_outcome_keeps_its_reservation(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    await set_quota(boss, "0.50")
+    world.acme.time_limit_seconds = HOUR
+    world.acme.lose_replies = 1
+
+    status, answer = await submit(ada)
+
+    assert (status, answer["type"]) == (504, "/v1/problems/outcome-unknown")
+    assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
+
+
 async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     await set_quota(boss, "5.00")

@@ -12,6 +12,8 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.quotas.admission import Admission
+from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
@@ -61,9 +63,12 @@ class Replica:
         self.at = START
         directory = Directory(world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), RunRecords(world.store)
-        work = RunWork(records, directory, UnixUsers(MapRecords(world.store)), slurm, IdempotencyKeys(world.store))
+        admission = Admission(Reservations(world.store), slurm, world.registry)
+        keys, users = IdempotencyKeys(world.store), UnixUsers(MapRecords(world.store))
+        work = RunWork(records, directory, users, slurm, keys, admission)
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
-        self.ticking = Ticking(directory, Preparations(library), slurm, RunStarts(records, work), clock=lambda: self.at)
+        starts = RunStarts(records, work)
+        self.ticking = Ticking(directory, Preparations(library), slurm, starts, admission, clock=lambda: self.at)
 
     async def tick(self, at: datetime) -> None:
         self.at = at
@@ -165,6 +170,24 @@ async def test_who_dies_behind_the_submit_makes_no_second_job(world: World, monk
 
     assert list(world.acme.jobs) == ["1"]
     assert (await read(ada, schedule["id"]))["last_job"] == "1"
+
+
+async def test_a_tick_reserves_and_one_that_does_not_fit_is_left_out(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = 3600.0
+    async with boss.put("/v1/quotas/user/ada", json={"limit": "0.50", "mode": "block"}) as answer:
+        assert answer.status == 200
+    schedules = [await made(ada, name="first"), await made(ada, name="second")]
+
+    for schedule in schedules:
+        await Replica(world).tick(datetime.fromisoformat(schedule["next_tick"]))
+
+    outcomes = sorted([(await read(ada, schedule["id"]))["last_outcome"] for schedule in schedules])
+    assert outcomes[1] == "submitted"
+    assert outcomes[0].startswith(
+        "not submitted: the job may cost 0.500000 USD, and 0.000000 USD are left of the quota"
+    )
+    assert len(world.acme.jobs) == 1
 
 
 async def test_a_lost_answer_is_asked_for_again(world: World) -> None:

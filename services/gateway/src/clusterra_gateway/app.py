@@ -37,6 +37,7 @@ from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.quotas.admission import Admission
 from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.quotas.sweep import WAKING, QuotaSweep
 from clusterra_gateway.routes import SignIn, gateway_routes
@@ -103,13 +104,14 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("record levels", levels.watch)
         runs, map_records = RunRecords(store), MapRecords(store)
         slurm = SlurmRequests(client)
-        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, IdempotencyKeys(store))
+        admission = Admission(Reservations(store), slurm, registry)
+        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, IdempotencyKeys(store), admission)
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
-        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work))
+        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work), admission)
         service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
-        quotas = QuotaSweep(Reservations(store), slurm, LedgerRequests(client), registry)
+        quotas = QuotaSweep(admission.reservations, slurm, LedgerRequests(client), registry)
         feed.observe(WAKING, quotas.on_event)
         service.background("quotas", quotas.run)
         service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)

@@ -150,7 +150,8 @@ def gateway_routes(
     )
     keys = IdempotencyKeys(directory.store)
     reservations = Reservations(directory.store)
-    submits = Submits(slurm, keys, Admission(reservations, slurm, bus.registry))
+    admission = Admission(reservations, slurm, bus.registry)
+    submits = Submits(slurm, keys, admission)
     run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
@@ -166,7 +167,7 @@ def gateway_routes(
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
-    run_work = RunWork(run_records, directory, unix_users, slurm, keys)
+    run_work = RunWork(run_records, directory, unix_users, slurm, keys, admission)
     template_records = TemplateRecords(directory, bus.registry)
     launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), access, bus.registry)
     return (

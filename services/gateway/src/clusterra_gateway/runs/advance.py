@@ -10,6 +10,7 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -17,10 +18,11 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
+from clusterra_gateway.http.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submit_once import SubmitOnce
+from clusterra_gateway.quotas.admission import Admission
 from clusterra_gateway.runs import transitions
 from clusterra_gateway.runs.run import MAX_STEPS, Run
 from clusterra_gateway.runs.run_records import RunRecords, StoredRun
@@ -44,12 +46,14 @@ class RunWork:
         unix_users: UnixUsers,
         slurm: SlurmRequests,
         keys: IdempotencyKeys,
+        admission: Admission,
     ) -> None:
         self._records = records
         self._directory = directory
         self._unix_users = unix_users
         self._slurm = slurm
-        self._submit_once = SubmitOnce(keys, slurm.submit)
+        self._admission = admission
+        self._submit_once = SubmitOnce(keys, slurm.submit, reservations=admission.reservations)
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Run | None:
         """Do all that can be done for a run now, and return it; None when there is none.
@@ -122,13 +126,17 @@ class RunWork:
         change: transitions.Change
         try:
             if await self._may_submit(ref, run, member):
-                answer = await self._submit_once.submit(scoped, message, key)
+                prepare = Prepare(user=message.user, script=message.script, job=message.job)
+                hold = await self._admission.hold(ref, prepare, scoped.item.pk)
+                answer = await self._submit_once.submit(scoped, message, key, hold)
             else:
                 # A submit from before they lost the right may have made a job, which must not be lost sight of.
                 answer = await self._submit_once.find(scoped, message, key)
         except (InFlight, OutcomeUnknown, KeyReused) as unknown:
             log.warning("run_step_not_answered", run_id=run.id, step=step.step_id, reason=unknown.detail)
             return False
+        except (QuotaExceeded, InvalidRequest) as refused:
+            change = partial(transitions.rejected, index=index, reason=f"{refused.detail} {refused.hint}".strip())
         except RpcFailed as failed:
             if failed.error.kind == "unavailable" or failed.error.may_have_effect:
                 log.warning("run_step_not_submitted", run_id=run.id, step=step.step_id, reason=failed.error.detail)

@@ -12,6 +12,7 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Viewer
 from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -30,6 +31,7 @@ from clusterra_gateway.http.errors import (
     KeyReused,
     NotFound,
     OutcomeUnknown,
+    QuotaExceeded,
     RequestError,
     TooLarge,
     Unavailable,
@@ -38,6 +40,7 @@ from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submit_once import SubmitOnce
+from clusterra_gateway.quotas.admission import Admission
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
@@ -62,6 +65,7 @@ class Ticking:
         preparations: Preparations,
         slurm: SlurmRequests,
         starts: RunStarts,
+        admission: Admission,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self._schedules = ScheduleRecords(directory)
@@ -69,7 +73,10 @@ class Ticking:
         self._unix_users = UnixUsers(MapRecords(directory.store))
         self._preparations = preparations
         self._slurm = slurm
-        self._submit_once = SubmitOnce(IdempotencyKeys(directory.store), slurm.submit)
+        self._admission = admission
+        self._submit_once = SubmitOnce(
+            IdempotencyKeys(directory.store), slurm.submit, reservations=admission.reservations
+        )
         self._runs = RunRecords(directory.store)
         self._starts = starts
         self._clock = clock
@@ -130,7 +137,7 @@ class Ticking:
             return await self._submit(schedule, tick, member, there.user, prepared)
         except (InFlight, OutcomeUnknown, Unavailable):
             return None
-        except (InvalidRequest, NotFound, Conflict, TooLarge, KeyReused) as error:
+        except (InvalidRequest, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded) as error:
             return schedule.after(tick, f"not submitted: {error.detail}")
         except RpcFailed as failed:
             if failed.error.kind == "unavailable" or failed.error.may_have_effect:
@@ -156,7 +163,10 @@ class Ticking:
             further=submission.further,
             idempotency_key=key,
         )
-        answer = await self._submit_once.submit(ScopedKey(ref, member.id, key), message, key)
+        scoped = ScopedKey(ref, member.id, key)
+        prepare = Prepare(user=user, script=message.script, job=message.job, further=message.further)
+        hold = await self._admission.hold(ref, prepare, scoped.item.pk)
+        answer = await self._submit_once.submit(scoped, message, key, hold)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:
