@@ -43,6 +43,23 @@ async def test_a_root_without_slurm_in_the_environment_is_an_error(
         await ensure_root()
 
 
+async def test_a_root_without_the_software_that_is_asked_for_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "var/lib/dpkg/info"
+    for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE, installed):
+        (tmp_path / needed).mkdir(parents=True)
+    for file in ("lmod.list", "libmpich-dev:amd64.list", "apptainer.list"):
+        (installed / file).touch()
+    monkeypatch.setenv(GIVEN, str(tmp_path))
+
+    there = await ensure_root(software=("lmod", "libmpich-dev", "apptainer/sid"))
+
+    assert there == tmp_path
+    with pytest.raises(RootNotBuilt, match="has no package gcc: install it there"):
+        await ensure_root(software=("lmod", "gcc"))
+
+
 async def test_only_root_can_build(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(RootNotBuilt, match="run this as root"):

@@ -142,6 +142,7 @@ def demo(
 @app.command()
 def prepare(
     kubernetes: Annotated[bool, typer.Option(help="Also build the Kubernetes programs (about 16 minutes).")] = False,
+    software: Annotated[bool, typer.Option(help="Also build the workers of `make test-software` (3 minutes).")] = False,
 ) -> None:
     """Download and build the lab's dependencies into the cache, unless they are already there."""
     from clusterra_lab.kube.programs.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
@@ -149,7 +150,7 @@ def prepare(
 
     async def build() -> None:
         with console_progress(err) as progress:
-            await prepared(progress)
+            await prepared(progress, software=software)
             if kubernetes:
                 try:
                     await ensure_binaries(progress)

@@ -99,13 +99,21 @@ class Workshop:
             )
 
 
+def other_suites(packages: Sequence[str]) -> list[str]:
+    """The suites that packages such as `apptainer/sid` name."""
+    return sorted({package.partition("/")[2] for package in packages if "/" in package})
+
+
 def can_build() -> bool:
     """Whether `build` can work: this process is root, and the machine has apt-get."""
     return os.geteuid() == 0 and shutil.which("apt-get", path=_PATH) is not None
 
 
 async def build(workshop: Workshop, suite: str, packages: Sequence[str], progress: Progress) -> None:
-    """Build a root of `suite` with `packages` and their dependencies. Raises RootNotBuilt."""
+    """Build a root of `suite` with `packages` and their dependencies. Raises RootNotBuilt.
+
+    A package such as `apptainer/sid` is of another suite. Its dependencies are of `suite`, as far as that has them.
+    """
     if os.geteuid() != 0:
         raise RootNotBuilt("a Debian root can only be built by root: run this as root")
     if shutil.which("apt-get", path=_PATH) is None:
@@ -175,15 +183,20 @@ async def _bootstrap(workshop: Workshop, suite: str, mirror: str) -> None:
 
 
 async def _install(workshop: Workshop, suite: str, mirror: str, packages: Sequence[str]) -> None:
-    workshop.sources.write_text(f"deb [signed-by={workshop.tools / _KEYRING}] {mirror} {suite} main\n")
-    (workshop.root / "etc" / "apt" / "sources.list").write_text(f"deb {mirror} {suite} main\n")
-    apt = ["apt-get", "--quiet", *_foreign(workshop)]
+    suites = (suite, *other_suites(packages))
+    keyring = workshop.tools / _KEYRING
+    workshop.sources.write_text("".join(f"deb [signed-by={keyring}] {mirror} {each} main\n" for each in suites))
+    (workshop.root / "etc" / "apt" / "sources.list").write_text(
+        "".join(f"deb {mirror} {each} main\n" for each in suites)
+    )
+    (workshop.root / "etc" / "apt" / "apt.conf.d" / "suite").write_text(f'APT::Default-Release "{suite}";\n')
+    apt = ["apt-get", "--quiet", *_foreign(workshop, suite)]
     await workshop.step([*apt, "update"])
     await workshop.step([*apt, "install", "--yes", "--no-install-recommends", "--download-only", *packages])
     await workshop.step([*PRIVATE, "sh", "-c", _INSTALL, "install", str(workshop.root), *packages])
 
 
-def _foreign(workshop: Workshop) -> list[str]:
+def _foreign(workshop: Workshop, suite: str) -> list[str]:
     """Options that make this machine's apt, with its own configuration, work on the packages of the new root."""
     state, cache = workshop.root / "var" / "lib", workshop.root / "var" / "cache" / "apt"
     options = f"""
@@ -196,7 +209,7 @@ def _foreign(workshop: Workshop) -> list[str]:
         Dir::Etc::sourceparts=/dev/null
         Dir::Etc::preferences=/dev/null
         Dir::Etc::preferencesparts=/dev/null
-        APT::Default-Release=
+        APT::Default-Release={suite}
         APT::Sandbox::User=root
         Acquire::Languages=none
     """

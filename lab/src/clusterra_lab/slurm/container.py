@@ -5,29 +5,38 @@ the Debian root, and the image has the same packages.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clusterra_lab.machine.built_image import built_image
 from clusterra_lab.machine.container import Image, container
+from clusterra_lab.machine.debian_root import other_suites
 from clusterra_lab.machine.orphans import adopt_orphans
 from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.slurm.config import HOST, MY_CNF
+from clusterra_lab.slurm.directory import IMAGES
 from clusterra_lab.slurm.namespace import INIT, INSIDE, SCRATCH, Namespace, command_line, reap_orphans
 from clusterra_lab.slurm.root import EMPTY_DATABASE, PACKAGES, SUITE
 
+ADD_SUITE = "add-suite"
+"""The script of images/slurm by which an image gets packages of another suite."""
 _OPEN_SECONDS = 20.0
 _REAP_SECONDS = 0.05
 
-_DOCKERFILE = f"""\
+
+def _dockerfile(packages: Sequence[str]) -> str:
+    script = f"/usr/share/clusterra/{ADD_SUITE}"
+    adding = "".join(f"COPY {ADD_SUITE} {script}\nRUN sh {script} {suite}\n" for suite in other_suites(packages))
+    return f"""\
 FROM debian:{SUITE}-slim
+{adding}\
 RUN printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d \\
  && chmod 755 /usr/sbin/policy-rc.d \\
  && apt-get update --quiet \\
- && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends {" ".join(PACKAGES)} \\
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends {" ".join(packages)} \\
  && rm -rf /var/lib/apt/lists/*
 COPY my.cnf empty-database /usr/share/clusterra/
 RUN MY_CNF="$(cat /usr/share/clusterra/my.cnf)" sh /usr/share/clusterra/empty-database
@@ -38,12 +47,17 @@ class EngineElsewhere(LabProblem):
     """The engine runs containers on another machine."""
 
 
-async def ensure_image(progress: Progress = silent) -> str:
+async def ensure_image(progress: Progress = silent, *, software: Sequence[str] = ()) -> str:
     """Return the name of the image with Slurm and an empty database; the image is built when missing.
 
-    Raises NoContainerEngine, ImageNotBuilt.
+    An image with `software` has these packages besides. Raises NoContainerEngine, ImageNotBuilt.
     """
-    files = {"Dockerfile": _DOCKERFILE, "my.cnf": MY_CNF, "empty-database": EMPTY_DATABASE}
+    files = {
+        "Dockerfile": _dockerfile((*PACKAGES, *software)),
+        "my.cnf": MY_CNF,
+        "empty-database": EMPTY_DATABASE,
+        **({ADD_SUITE: (IMAGES / ADD_SUITE).read_text()} if software else {}),
+    }
     return await built_image("clusterra-lab-slurm", files, f"{', '.join(PACKAGES[:3])} and more", progress)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from clusterra_lab.machine import debian_root
@@ -37,6 +38,19 @@ PACKAGES = (
     # The smallest root of a container, for tests.
     "busybox-static",
 )
+SOFTWARE = (
+    "gcc",
+    "libc6-dev",
+    "libmpich-dev",
+    "libopenmpi-dev",
+    "lmod",
+    "python3-venv",
+    # forky has none.
+    "apptainer/sid",
+    "ncbi-blast+",
+    "r-base-core",
+)
+"""What only jobs of `make test-software` use: these packages make the root three times as large."""
 NAMES = "/run/clusterra-names"
 """Path in a cluster of the folder in which a worker keeps the names of its users."""
 _BUILD_SECONDS = 1800.0
@@ -75,51 +89,58 @@ exec chroot . sh -c "$3"
 """
 
 
-async def ensure_root(progress: Progress = silent) -> Path:
+async def ensure_root(progress: Progress = silent, *, software: Sequence[str] = ()) -> Path:
     """Return the root of $CLUSTERRA_SLURM_ROOT, else the one in the cache, which is built when missing (one minute).
 
-    Building needs root, apt-get and util-linux. Raises RootNotBuilt.
+    A root with `software` has these packages besides, and is another one in the cache. Building needs root, apt-get and
+    util-linux. Raises RootNotBuilt.
     """
     if given := os.environ.get(GIVEN):
-        return _given(Path(given))
-    root = cache_dir() / f"slurm-root-{_recipe()}"
+        return _given(Path(given), software)
+    packages = (*PACKAGES, *software)
+    root = cache_dir() / f"slurm-root-{_recipe(packages)}"
     if not root.exists():
         lock = root.with_suffix(".lock")
         async with exclusive_lock(lock, seconds=_BUILD_SECONDS, what="the same Debian root", progress=progress):
             # Another lab may have built it while this one waited for the lock.
             if not root.exists():
-                await _build(root, progress)
+                await _build(root, packages, progress)
     return root
 
 
 def can_have_root() -> bool:
     """Whether `ensure_root` can return a root: one exists, or this machine can build one."""
     given = os.environ.get(GIVEN)
-    return bool(given) or (cache_dir() / f"slurm-root-{_recipe()}").exists() or debian_root.can_build()
+    return bool(given) or (cache_dir() / f"slurm-root-{_recipe(PACKAGES)}").exists() or debian_root.can_build()
 
 
-def _given(root: Path) -> Path:
+def _given(root: Path, software: Sequence[str]) -> Path:
     for needed in ("usr/sbin/slurmctld", "usr/bin/tini", "usr/lib/clusterra", DATABASE):
         if not (root / needed).exists():
             raise RootNotBuilt(
                 f"{GIVEN}={root} is not a root with Slurm: it has no {needed}. Unset {GIVEN} to have one built in "
                 f"{cache_dir()}, which {GIVEN} can name later"
             )
+    installed = root / "var/lib/dpkg/info"
+    for package in (each.partition("/")[0] for each in software):
+        # The second form is that of packages that several architectures may have installed at once.
+        if not any(any(installed.glob(name)) for name in (f"{package}.list", f"{package}:*.list")):
+            raise RootNotBuilt(f"{GIVEN}={root} has no package {package}: install it there, or unset {GIVEN}")
     return root.resolve()
 
 
-def _recipe() -> str:
-    recipe = "\0".join((SUITE, *PACKAGES, _FINISH, EMPTY_DATABASE, MY_CNF, *debian_root.RECIPE))
+def _recipe(packages: Sequence[str]) -> str:
+    recipe = "\0".join((SUITE, *packages, _FINISH, EMPTY_DATABASE, MY_CNF, *debian_root.RECIPE))
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
-async def _build(root: Path, progress: Progress) -> None:
+async def _build(root: Path, packages: Sequence[str], progress: Progress) -> None:
     workshop = Workshop(root.with_suffix(".building"), root.with_suffix(".log"))
     # An existing folder was left by a builder that was killed: this process holds the lock.
     shutil.rmtree(workshop.folder, ignore_errors=True)
     workshop.log.unlink(missing_ok=True)
     try:
-        await debian_root.build(workshop, SUITE, PACKAGES, progress)
+        await debian_root.build(workshop, SUITE, packages, progress)
         progress("installing an empty database in the Debian root")
         await workshop.step([*PRIVATE, "sh", "-c", _FINISH, "finish", str(workshop.root), MY_CNF, EMPTY_DATABASE])
         workshop.root.rename(root)

@@ -25,7 +25,7 @@ from clusterra_lab.parts.tools import tools_python
 from clusterra_lab.parts.user import User, logged_in
 from clusterra_lab.slurm.config import ClusterOptions
 from clusterra_lab.slurm.control_plane import OwnedSlurmCluster, slurm_cluster
-from clusterra_lab.slurm.provider import first_available
+from clusterra_lab.slurm.provider import first_available, with_software
 from clusterra_lab.slurm.registration import registered_at
 from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
@@ -117,6 +117,8 @@ class LabOptions:
     """How services log in at NATS: by passwords, or by credentials in operator mode, as in production."""
     fresh: bool = False
     """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
+    software: bool = False
+    """Whether workers have what people's jobs often use: MPI, Lmod, Apptainer, and programs of templates."""
 
 
 DEFAULT_OPTIONS = LabOptions()
@@ -147,7 +149,10 @@ async def stack(
                 settings=options.settings,
                 private_tmp=edge.one_host,
             )
-            slurm = await running.enter_async_context(slurm_cluster(home.state / "slurm", of_slurm, progress=progress))
+            provider = with_software if options.software else first_available
+            slurm = await running.enter_async_context(
+                slurm_cluster(home.state / "slurm", of_slurm, provider=provider, progress=progress)
+            )
             return edge, slurm
 
         async with unwrapped_task_group() as starting:
@@ -193,7 +198,12 @@ async def stack(
         yield Stack(home, parts, parts.nats, parts.aws, parts.oidc, slurm, edge, started.result(), client, gateway_url)
 
 
-async def prepared(progress: Progress = silent) -> None:
-    """Download and build the dependencies of a lab into the cache, unless they are there."""
+async def prepared(progress: Progress = silent, *, software: bool = False) -> None:
+    """Download and build the dependencies of a lab into the cache, unless they are there.
+
+    With `software` also those of a lab with `LabOptions(software=True)`.
+    """
     await tools_python(progress)
     await first_available(progress)
+    if software:
+        await with_software(progress)
