@@ -76,6 +76,20 @@ target "slurm" {
   tags    = ["${REGISTRY}clusterra-${image}:${VERSION}"]
 }
 
+# Not of a release: a site builds it with the packages that its people need. docs/guide/software.md has more.
+variable "PACKAGES" {
+  default     = null
+  description = "Debian's packages of slurmd-software in place of those of images/slurm/Dockerfile, with spaces between."
+}
+
+target "slurmd-software" {
+  inherits = ["_common"]
+  context  = "images/slurm"
+  target   = "slurmd-software"
+  args     = { PACKAGES = PACKAGES }
+  tags     = ["${REGISTRY}clusterra-slurmd-software:${VERSION}"]
+}
+
 target "edge" {
   inherits   = ["_common"]
   dockerfile = "images/edge/Dockerfile"
