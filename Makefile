@@ -84,7 +84,7 @@ test-rolling: prepare-kubernetes ## Replace every service under load, with the s
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
 test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 17 minutes)
-	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 tests/test_openapi.py
+	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=7200 tests/test_openapi.py
 
 soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N, WITHOUT="kill slurmctld")
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),60) $(if $(SOAK_SEED),--seed $(SOAK_SEED)) \
