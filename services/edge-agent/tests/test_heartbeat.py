@@ -10,12 +10,12 @@ from agent_process import REF, USERS
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.heartbeat import Heartbeat, Worker
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import DesiredCheck, WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, SessionServer, WorkerEvent
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
@@ -58,6 +58,9 @@ class ManyWorkers:
 
     async def mark_published(self, event: WorkerEvent) -> None:
         pass
+
+    async def session_host(self, worker: WorkerName, server: SessionServer) -> str | None:
+        return None
 
 
 def changed_worker(message: Msg) -> str:

@@ -13,10 +13,11 @@ import psutil
 import pytest
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.process.gentle_end import Grace
 from clusterra_edge_agent.process.one_by_one import StartFailed
 from clusterra_edge_agent.process.record import ProcessRecord
 from clusterra_edge_agent.process.slurmd import Slurmd
-from clusterra_edge_agent.process.substrate import Grace, ProcessSubstrate
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
 from clusterra_edge_agent.substrate.state_files import StateUnreadable
 from clusterra_lab.machine.ports import free_port, is_free
 from clusterra_lab.machine.process import until

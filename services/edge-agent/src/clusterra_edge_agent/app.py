@@ -1,4 +1,4 @@
-"""Wires the edge-agent: the control loop, heartbeats on NATS or by HTTP, worker events and log reads."""
+"""Wires the edge-agent: control loop, heartbeats on NATS or by HTTP, worker events, log reads, sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,8 +22,10 @@ from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
 from clusterra_edge_agent.heartbeat.http_fallback import Exchange, HttpFallback
 from clusterra_edge_agent.heartbeat.worker_events import publish_worker_events
 from clusterra_edge_agent.logs.log_reads import MAX_READS, LogReader
+from clusterra_edge_agent.process.gentle_end import Grace
 from clusterra_edge_agent.process.slurmd import Slurmd
-from clusterra_edge_agent.process.substrate import Grace, ProcessSubstrate
+from clusterra_edge_agent.process.substrate import ProcessSubstrate
+from clusterra_edge_agent.sessions.session_streams import SessionStreams
 from clusterra_edge_agent.settings import Settings
 from clusterra_edge_agent.substrate import state_files
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
@@ -61,13 +63,14 @@ async def app(service: Service) -> AsyncIterator[None]:
             heartbeats = Heartbeats(client, ref, builder.build, lambda: leadership.may_report)
             fallback = HttpFallback(client, builder.build, latest, lambda: leadership.may_report)
             signals = [substrate.change_signal, control_loop.change_signal, leadership.change_signal]
-            logs = LogReader(settings.shared_dir)
+            logs, sessions = LogReader(settings.shared_dir), SessionStreams(settings.shared_dir, substrate)
 
             async def nats() -> None:
                 await client.open(settings, NAME, permissions.inbox_prefix(ref))
                 on_nats.notify()
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(while_reporting(leadership, serve_logs))
+                    tasks.create_task(while_reporting(leadership, lambda: sessions.serve(client, ref)))
                     await follow(client, ref, latest)
 
             async def serve_logs() -> Callable[[], Awaitable[None]]:
@@ -88,6 +91,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 lambda: publish_worker_events(EventPublisher(client, NAME), ref, substrate, leadership, latest.starts),
             )
             service.background("nats", nats)
+            service.background("sessions", sessions.run)
             if settings.gateway_url is not None:
                 by_http = partial(open_gateway_exchange, settings)
                 service.background("fallback", lambda: fallback.run(by_http, *signals))
@@ -95,6 +99,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 yield
             finally:
                 logs.end_waits()
+                sessions.close()
                 await bus.close(client)
                 logs.close()
 

@@ -22,7 +22,7 @@ Chunk = Annotated[Base64Bytes, Field(max_length=CHUNK_BYTES)]
 
 
 class SessionJob(Wire):
-    """A session: a job, its owner, and where it runs. On which port its server listens, the job itself has announced.
+    """A session: a job, its owner, and where it runs. On which port its server listens, the job itself tells.
 
     So nobody but the owner of the job chooses a port, and a request cannot name one.
     """
@@ -51,7 +51,7 @@ class SessionReady(Wire):
     streams: int = 0
     """How many streams to it are open."""
     idle_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long no byte has gone over its streams; None while this agent knows of none."""
+    """How long no byte has gone over its streams, as far back as this agent has run."""
 
 
 class OpenStream(Wire):

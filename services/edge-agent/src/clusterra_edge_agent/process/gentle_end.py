@@ -30,6 +30,19 @@ _BUSY = ("ALLOCATED", "MIXED", "COMPLETING")
 
 
 @dataclass(frozen=True, slots=True)
+class Grace:
+    """How long a worker that is being removed gets."""
+
+    jobs_seconds: float = 100.0
+    """For jobs that run there all the same: as long as a pod's preStop hook waits."""
+    slurmd_seconds: float = 10.0
+    """Between SIGTERM and SIGKILL."""
+
+
+DEFAULT_GRACE = Grace()
+
+
+@dataclass(frozen=True, slots=True)
 class Scontrol:
     """Slurm's scontrol on this host."""
 

@@ -16,19 +16,20 @@ from clusterra_contracts.identity import ShapeName, WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.shapes import WorkerSpec
 
-from clusterra_edge_agent.process.gentle_end import GentleEnd
+from clusterra_edge_agent.process.gentle_end import DEFAULT_GRACE, GentleEnd, Grace
 from clusterra_edge_agent.process.job_steps import running_steps
 from clusterra_edge_agent.process.leftovers import WORKER, kill_processes
 from clusterra_edge_agent.process.listening import listening
 from clusterra_edge_agent.process.one_by_one import StartFailed, WorkerBusy, apply_one_by_one
 from clusterra_edge_agent.process.ports import Ports
 from clusterra_edge_agent.process.record import ProcessRecord
+from clusterra_edge_agent.process.session_host import session_host
 from clusterra_edge_agent.process.slurmd import InvalidSpec, Slurmd
 from clusterra_edge_agent.process.worker_files import WorkerFiles
 from clusterra_edge_agent.process.worker_process import WorkerProcess
 from clusterra_edge_agent.substrate.backoff import CrashBackoff
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import DesiredCheck, SubstrateUnavailable, WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, SessionServer, SubstrateUnavailable, WorkerEvent
 from clusterra_edge_agent.substrate.records import End, Records
 
 log = structlog.get_logger(__name__)
@@ -38,19 +39,6 @@ SLOW_BOOT_SECONDS = 10.0
 SLOW_BOOT_POLL_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
-
-
-@dataclass(frozen=True, slots=True)
-class Grace:
-    """How long a worker that is being removed gets."""
-
-    jobs_seconds: float = 100.0
-    """For jobs that run there all the same: as long as a pod's preStop hook waits."""
-    slurmd_seconds: float = 10.0
-    """Between SIGTERM and SIGKILL."""
-
-
-DEFAULT_GRACE = Grace()
 
 
 @dataclass(slots=True)
@@ -123,6 +111,13 @@ class ProcessSubstrate:
     async def apply(self, desired: DesiredState, check: DesiredCheck) -> float | None:
         """See `Substrate.apply`."""
         return await apply_one_by_one(desired, check, self)
+
+    async def session_host(self, worker: WorkerName, server: SessionServer) -> str | None:
+        """See `Substrate.session_host`."""
+        tracked = self._tracked.get(worker)
+        if tracked is None or tracked.process is None:
+            return None
+        return await asyncio.to_thread(session_host, worker, tracked.process.identity.pid, server)
 
     async def start(self, shape: ShapeName, spec: WorkerSpec) -> WorkerName:
         """Starts a slurmd on a port of its own. Raises StartFailed."""

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from clusterra_contracts.events import MisclassifiedFact, WorkerFact
 from clusterra_contracts.heartbeat import Worker
-from clusterra_contracts.identity import WorkerName
+from clusterra_contracts.identity import JobId, WorkerName
 from clusterra_contracts.scale import DesiredState
 
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
@@ -24,6 +24,16 @@ class WorkerEvent:
     fact: WorkerFact | MisclassifiedFact
     version: str
     time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServer:
+    """The server of a session, as its job tells it."""
+
+    job_id: JobId
+    uid: int
+    """The job's owner."""
+    port: int
 
 
 class DesiredCheck(Protocol):
@@ -71,3 +81,9 @@ class Substrate(Protocol):
 
     async def mark_published(self, event: WorkerEvent) -> None:
         """Records that this event has been published. Raises SubstrateUnavailable when the record cannot be written."""
+
+    async def session_host(self, worker: WorkerName, server: SessionServer) -> str | None:
+        """Returns the host to connect to for a session's server; None where that may not be, or not yet.
+
+        Never another server than one of the session's owner, as far as the substrate can see whose it is.
+        """

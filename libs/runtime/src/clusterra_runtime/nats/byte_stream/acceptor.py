@@ -63,6 +63,7 @@ class Acceptor:
         self._limits = limits
         self._held: dict[str, HeldStream] = {}
         self._opening: list[SessionJob] = []
+        self._began = asyncio.get_running_loop().time()
         self._left: dict[JobId, float] = {}
         """When bytes last went over a stream that has ended, by job."""
 
@@ -99,11 +100,14 @@ class Acceptor:
                     log.info("byte_stream_ended", job=held.session.job_id, silent_seconds=now - held.heard_at)
                     self._end(stream_id)
 
-    def use_of(self, job_id: JobId) -> tuple[int, float | None]:
-        """How many streams to a job's session are open, and the seconds since bytes went over one (None: never yet)."""
-        moments = [held.moved_at for held in self._held.values() if held.session.job_id == job_id and not held.probe]
-        last = max([*moments, *([self._left[job_id]] if job_id in self._left else [])], default=None)
-        return len(moments), None if last is None else asyncio.get_running_loop().time() - last
+    def use_of(self, job_id: JobId) -> tuple[int, float]:
+        """How many streams to a job's session are open, and for how long no byte has gone over any.
+
+        What was before this acceptor is not known to it: the time counts from its beginning then.
+        """
+        moved = [held.moved_at for held in self._held.values() if held.session.job_id == job_id and not held.probe]
+        last = max(*moved, self._left.get(job_id, self._began), self._began)
+        return len(moved), asyncio.get_running_loop().time() - last
 
     async def _open(self, _subject: Subject, request: OpenStream) -> StreamOpened:
         session = request.session

@@ -25,6 +25,7 @@ from clusterra_edge_agent.kubernetes.client.resources import (
     Object,
     Page,
     Pod,
+    PodAddress,
     Scale,
     WatchError,
     WatchEvent,
@@ -67,6 +68,11 @@ class Collection[O: Object]:
     def pods(cls, namespace: str, label: str) -> "Collection[Pod]":
         """Returns the pods with this label selector."""
         return Collection(f"/api/v1/namespaces/{namespace}/pods", label, Pod)
+
+    @classmethod
+    def pod_addresses(cls, namespace: str) -> "Collection[PodAddress]":
+        """Returns the pods as those see them who want to connect to one."""
+        return Collection(f"/api/v1/namespaces/{namespace}/pods", "", PodAddress)
 
 
 class Api:

@@ -73,6 +73,18 @@ class Object(Resource):
         return self.metadata.labels.get(SHAPE_LABEL)
 
 
+class PodNetwork(Resource):
+    """The part of a pod's status that no two pods share. It is read when it is needed, and not kept of thousands."""
+
+    pod_ip: Annotated[str | None, Field(alias="podIP")] = None
+
+
+class PodAddress(Object):
+    """A worker with its address."""
+
+    status: PodNetwork = PodNetwork()
+
+
 class Pod(Object):
     """A worker."""
 

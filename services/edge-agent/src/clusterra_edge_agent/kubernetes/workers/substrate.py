@@ -12,7 +12,7 @@ from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 
-from clusterra_edge_agent.kubernetes.client.api import Api
+from clusterra_edge_agent.kubernetes.client.api import Api, Collection
 from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Throttled
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
@@ -26,7 +26,7 @@ from clusterra_edge_agent.kubernetes.workers.seen_marks import SeenMarks
 from clusterra_edge_agent.kubernetes.workers.stale_cache import StaleCacheGuard
 from clusterra_edge_agent.kubernetes.workers.targets import TargetFactory, deployments
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
-from clusterra_edge_agent.substrate.port import DesiredCheck, SubstrateUnavailable, WorkerEvent
+from clusterra_edge_agent.substrate.port import DesiredCheck, SessionServer, SubstrateUnavailable, WorkerEvent
 
 log = structlog.get_logger(__name__)
 
@@ -104,6 +104,20 @@ class KubernetesSubstrate:
             }
         waits = await asyncio.gather(*(self._apply(target, check) for target in targets.values()))
         return min((wait for wait in waits if wait is not None), default=None)
+
+    async def session_host(self, worker: WorkerName, server: SessionServer) -> str | None:
+        """Returns the address of the worker's pod, in which only the jobs of the worker can listen.
+
+        Whose server it is cannot be seen from here: a session must want a token.
+        """
+        pod = self._pods.objects.get(worker)
+        if pod is None or not pod.active or not pod.started:
+            return None
+        try:
+            found = await self._api.get(Collection.pod_addresses(self._api.namespace), worker)
+        except ApiError as error:
+            raise SubstrateUnavailable(f"the address of {worker} cannot be read: {error}") from error
+        return found.status.pod_ip if found.metadata.uid == pod.metadata.uid else None
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:
         """Returns the pending events of all pods. A pod's end comes last."""

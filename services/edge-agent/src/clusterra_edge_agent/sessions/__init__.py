@@ -1,0 +1,1 @@
+"""Interactive sessions: what their jobs tell, and byte streams to their servers."""
