@@ -74,7 +74,11 @@ async def second_replicas(lab: Stack) -> AsyncIterator[Second]:
     gateway = replace(
         commands["gateway"],
         name="gateway-2",
-        environment={**commands["gateway"].environment, "CLUSTERRA_HTTP_PORT": str(port)},
+        environment={
+            **commands["gateway"].environment,
+            "CLUSTERRA_HTTP_PORT": str(port),
+            "CLUSTERRA_SESSIONS_PORT": "0",
+        },
     )
     async with fleet([gateway, replace(commands["proxy"], name="proxy-2")], lab.home.logs) as started:
         yield Second(started["gateway-2"], started["proxy-2"], f"http://127.0.0.1:{port}")

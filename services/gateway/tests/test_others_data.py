@@ -38,6 +38,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "service_accounts_create": {"name": "mine"},
     "service_accounts_keys_make": {"name": "mine"},
     "service_accounts_keys_rotate": {},
+    "sessions_start": {"template_id": "jupyter"},
     "slurm_kill_jobs": {"jobs": ["7"]},
     "slurm_requeue": {"jobs": ["7"]},
     "slurm_submit": {"script": "#!/bin/sh\n", "job": JOB},

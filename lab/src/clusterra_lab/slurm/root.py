@@ -32,7 +32,8 @@ PACKAGES = (
     "mariadb-server",
     "libnss-extrausers",
     "slapd",
-    "python3-minimal",
+    # All of its standard library, for notebooks.
+    "python3",
     "tini",
     "crun",
     # The smallest root of a container, for tests.

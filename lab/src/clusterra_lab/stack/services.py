@@ -45,6 +45,7 @@ class Parts:
     edge: Mapping[str, str]
     """The edge-agent's variables for its substrate."""
     gateway_url: str
+    sessions_url: str
     catalogue: Path = CATALOGUE
     """The file with the shapes."""
 
@@ -88,6 +89,8 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
             **parts.oidc.environment(),
             "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
             "CLUSTERRA_PUBLIC_URL": parts.gateway_url,
+            "CLUSTERRA_SESSIONS_URL": parts.sessions_url,
+            "CLUSTERRA_SESSIONS_PORT": parts.sessions_url.rpartition(":")[2],
             "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
             "CLUSTERRA_TEMPLATES_DIR": str(TEMPLATES),
             "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),

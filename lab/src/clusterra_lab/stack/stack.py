@@ -137,6 +137,8 @@ async def stack(
             home.discard()
         all_started = running.enter_context(home.using_state())
         gateway_url = f"http://127.0.0.1:{kept_port(home.state / 'gateway-port')}"
+        # Another host than the gateway's, as in production: cookies know no ports.
+        sessions_url = f"http://localhost:{kept_port(home.state / 'sessions-port')}"
 
         async def start_slurm() -> tuple[Substrate, OwnedSlurmCluster]:
             edge = await running.enter_async_context(
@@ -180,6 +182,7 @@ async def stack(
             slurm=slurm,
             edge=await edge.deploy(slurm),
             gateway_url=gateway_url,
+            sessions_url=sessions_url,
             catalogue=options.catalogue,
         )
         # Workers outlive their agent, but must end before Slurm does.

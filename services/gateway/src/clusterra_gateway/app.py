@@ -45,6 +45,7 @@ from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.runs.sweep import RunSweep
+from clusterra_gateway.sessions.page_wiring import session_pages
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import FORMS, TABLES
 from clusterra_gateway.templates.launches import Preparations
@@ -130,15 +131,19 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
             settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, buckets
         )
         await revocations.follow()
-        async with serving(
-            routes,
-            settings.http_host,
-            settings.http_port,
-            leaving=service.stopping,
-            encrypted=settings.secure,
-            origins=settings.consoles,
-        ) as port:
+        async with (
+            session_pages(settings, session_keys, directory, gateway_bus) as sessions_port,
+            serving(
+                routes,
+                settings.http_host,
+                settings.http_port,
+                leaving=service.stopping,
+                encrypted=settings.secure,
+                origins=settings.consoles,
+            ) as port,
+        ):
             service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
+            service.log.info("sessions_listening", port=sessions_port, url=settings.sessions_url)
             yield port
 
 

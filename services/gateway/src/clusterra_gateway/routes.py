@@ -10,6 +10,7 @@ from clusterra_runtime.secrets.reader import Secrets
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.agents import key_rotation
 from clusterra_gateway.agents import routes as agents
 from clusterra_gateway.agents.exchange import AgentExchange
@@ -90,6 +91,11 @@ from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
+from clusterra_gateway.sessions import routes as sessions
+from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.handlers import Sessions
+from clusterra_gateway.sessions.session_jobs import SessionJobs
+from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
 from clusterra_gateway.templates import routes as templates
@@ -170,6 +176,9 @@ def gateway_routes(
     run_work = RunWork(run_records, directory, unix_users, slurm, keys, admission)
     template_records = TemplateRecords(directory, bus.registry)
     launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), access, bus.registry)
+    session_records = SessionRecords(directory.store)
+    session_jobs = SessionJobs(session_records, slurm, edge)
+    entrance = Entrance(settings.sessions_url, sign_in.session_keys, bus.registry, Tickets(directory.store))
     return (
         *identity.routes(access, login, Profiles(directory, ledger, bus.registry, unix_users), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
@@ -194,6 +203,7 @@ def gateway_routes(
         *runs.routes(access, run_records, run_work, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
+        *sessions.routes(access, Sessions(launches, submits, session_records, session_jobs, entrance, slurm)),
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),

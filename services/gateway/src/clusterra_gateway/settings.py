@@ -44,6 +44,12 @@ class Settings(RecordSettings):
     """The gateway's address for browsers. `<public_url>/v1/auth/callback` is the redirect URI to register at the
     issuer."""
 
+    sessions_url: str | None = None
+    """The address of interactive sessions for browsers: an origin of its own, because what is served there is user
+    content. Over HTTPS it must have another host than `public_url`. None: sessions cannot be opened."""
+    sessions_port: Annotated[int, Field(ge=0, le=65535)] = 8081
+    """The TCP port to listen on for `sessions_url`; 0 for any free port."""
+
     console_origins: Annotated[tuple[str, ...], Field(max_length=20)] = ()
     """Other origins whose pages may use the API with the session cookie, such as `["https://console.example.com"]`."""
 
@@ -128,6 +134,7 @@ class Settings(RecordSettings):
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
                 raise ValueError(f"{name} must be an https:// address (http:// is allowed for this machine only)")
         origin_of(self.public_url)  # raises for a port that is none
+        self._check_sessions_url()
         for origin in self.console_origins:
             origin_of(origin)
             parts = urlsplit(origin)
@@ -141,6 +148,20 @@ class Settings(RecordSettings):
             # The ids of people in their further tenants rely on it (`accounts.records`).
             raise ValueError("oidc_issuer must have no fragment (`#`): no issuer's address has one")
         return self
+
+    def _check_sessions_url(self) -> None:
+        """Raises ValueError for an address at which user content could reach what belongs to the API."""
+        if self.sessions_url is None:
+            return
+        own, parts = urlsplit(self.public_url), urlsplit(self.sessions_url)
+        local = parts.scheme == "http" and is_loopback(parts.hostname)
+        if (parts.scheme != "https" and not local) or parts.path not in ("", "/") or parts.query or parts.fragment:
+            raise ValueError("sessions_url must be https://host or https://host:port (http:// for this machine only)")
+        if origin_of(self.sessions_url) in self.origins:
+            raise ValueError("sessions_url must be an origin of its own: user content is served there")
+        # Cookies know no ports: on the API's host a notebook's answers could set cookies for the API.
+        if own.scheme == "https" and own.hostname == parts.hostname:
+            raise ValueError("sessions_url must have another host than public_url")
 
 
 def origin_of(address: str) -> str:

@@ -21,6 +21,9 @@
 | | `user-code-attempts` | how many user codes they have entered of late |
 | `device-code#<hash>` | `device-flow` | the sign-in of a program on another machine, until some time after its end |
 | `user-code#<hash>` | `user-code` | the hash of the device code that this user code belongs to |
+| `session-ticket#<hash>` | `session-ticket` | the way of one browser into one interactive session, for a minute |
+| `sessions#<tenant>.<cluster>` | `<job id>` | an interactive session, for 30 days |
+| `running-sessions` | `<tenant>.<cluster>#<job id>` | the mark of one whose job has not ended, as far as is known |
 | `authorization-code#<hash>` | `authorization-code` | what a person has granted to a program on their own machine |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
@@ -79,6 +82,9 @@ INVITATIONS = Prefix("invitation#")
 
 IDENTITY_SOURCES = Prefix("identity-source#")
 """The sort keys of a tenant's identity sources."""
+
+RUNNING_SESSIONS = "running-sessions"
+"""The partition of the marks of sessions whose jobs have not ended."""
 
 IDENTITY_MAPS = "identity-map#"
 """The beginning of the partitions of identity maps."""
@@ -325,3 +331,29 @@ def mapped_email_key(tenant: str, source: str, email: str) -> Key:
 
 def _identity_map(tenant: str, source: str) -> str:
     return f"{IDENTITY_MAPS}{tenant}.{source}"
+
+
+def session_ticket_key(ticket_hash: str) -> Key:
+    """Key of a ticket with which a browser enters an interactive session."""
+    return Key(f"session-ticket#{ticket_hash}", "session-ticket")
+
+
+def interactive_sessions_partition(ref: ClusterRef) -> str:
+    """The interactive sessions of a cluster."""
+    return f"sessions#{ref.key}"
+
+
+def interactive_session_key(ref: ClusterRef, job_id: str) -> Key:
+    """Key of an interactive session."""
+    return Key(interactive_sessions_partition(ref), job_id)
+
+
+def running_session_key(ref: ClusterRef, job_id: str) -> Key:
+    """Key of the mark of a session whose job has not ended."""
+    return Key(RUNNING_SESSIONS, f"{ref.key}#{job_id}")
+
+
+def running_session(key: Key) -> tuple[ClusterRef, str]:
+    """The cluster and the job of this mark."""
+    cluster, _, job_id = key.sk.rpartition("#")
+    return ClusterRef.from_key(cluster), job_id

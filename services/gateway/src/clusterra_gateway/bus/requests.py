@@ -19,6 +19,7 @@ from clusterra_contracts.rpc.costs import (
     SpendingDimension,
 )
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.edge_streams import ReadSession, SessionJob, SessionReady
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
@@ -141,6 +142,13 @@ class EdgeRequests:
         """
         timeout = self._seconds + part.wait_seconds
         return await call(self._client, subjects.edge(ref, "log"), part, LogChunk, timeout_seconds=timeout)
+
+    async def session(self, ref: ClusterRef, session: SessionJob) -> SessionReady:
+        """How a session is used. `not_found` before its server takes connections."""
+        request = ReadSession(session=session)
+        return await call(
+            self._client, subjects.edge(ref, "session"), request, SessionReady, timeout_seconds=self._seconds
+        )
 
 
 class ScalerRequests:

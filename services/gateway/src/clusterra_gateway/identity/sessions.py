@@ -1,5 +1,6 @@
 """Tokens that the gateway signs itself: a browser's session, and the state of a login in progress."""
 
+import hmac
 import json
 import time
 import warnings
@@ -112,6 +113,17 @@ class SessionKeys:
         header = {"alg": ALGORITHMS[self._signer.key_type], "kid": self._signer.kid}
         payload = {"iat": issued, "exp": issued + int(seconds), **claims.model_dump(), "aud": audience}
         return jwt.encode(header, payload, self._signer, algorithms=self._algorithms)
+
+    def derive(self, purpose: str, about: str, kid: str = "") -> tuple[str, str]:
+        """A secret of 64 hex digits that only this installation can make, and the id of the key that it follows from.
+
+        With `kid` that key is used again. Raises Unauthenticated when it was removed.
+        """
+        key = self._signer if not kid else next((each for each in self._keys.keys if each.kid == kid), None)
+        if key is None:
+            raise Unauthenticated("the key of this session was removed", hint="start a new session")
+        secret = key.raw_value if isinstance(key, OctKey) else str(key.as_dict(private=True)["d"]).encode()
+        return hmac.new(secret, f"{purpose}\0{about}".encode(), "sha256").hexdigest(), str(key.kid)
 
     def verify[C: BaseModel](self, audience: str, token: str, claims: type[C]) -> C:
         """The claims of a token that was signed here for this purpose and is not expired. Raises Unauthenticated."""

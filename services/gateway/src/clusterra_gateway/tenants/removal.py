@@ -35,6 +35,7 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
+from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RunRecords
@@ -53,6 +54,8 @@ ABANDONED = timedelta(minutes=1)
 """The age of a mark without a tombstone that counts as abandoned."""
 PAGES = 20
 """Pages of records that a service removes in one step: a step takes seconds, not minutes."""
+SESSIONS = 500
+"""Records of interactive sessions that are removed in one step."""
 FORGET_SECONDS = 20.0
 OWNERS = ("scaler", "events")
 """The services that store records of clusters, besides the gateway."""
@@ -122,6 +125,7 @@ class ClusterRemoval:
             if not runs:
                 break
         count += await ScheduleRecords(self._directory).forget(ref)
+        count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)
         for partition in (file_event_key(ref, "any").pk, reservations_partition(ref)):
             count += await remove_partition(self._directory.store, ACCOUNTS, partition)
         for stream, patterns in traces.of_cluster(ref).items():

@@ -1,0 +1,122 @@
+"""Interactive sessions in the record: which jobs are sessions, whose, and of which template."""
+
+import secrets
+from datetime import timedelta
+
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
+from clusterra_runtime.store.condition import Absent, Present
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
+
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    RUNNING_SESSIONS,
+    interactive_session_key,
+    interactive_sessions_partition,
+    running_session,
+    running_session_key,
+)
+from clusterra_gateway.accounts.records import Record, expiry
+
+KEPT = timedelta(days=30)
+PAGE = 500
+
+
+class SessionRecord(Record):
+    """An interactive session: a job that serves a page. Its states are those of the job."""
+
+    job_id: JobId
+    member: str
+    """The id of its owner."""
+    template_id: str
+    name: str
+    run_id: str
+    """What its token is derived from, together with the key `kid`."""
+    kid: str
+    idle_cull_min: int | None = None
+    """After how many minutes without use its job is cancelled; None or 0: never."""
+    created_at: Moment
+    ended: bool = False
+    warned_at: Moment | None = None
+    """When its owner was warned that it is idle."""
+
+
+class SessionRecords:
+    """The sessions of all clusters. Every method may raise StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create(self, ref: ClusterRef, session: SessionRecord) -> None:
+        """Store a session. One that is there already stays as it is: its submit was repeated."""
+        ends = expiry(session.created_at + KEPT)
+        writes = [
+            Put(ACCOUNTS, interactive_session_key(ref, session.job_id), session.attributes(), Absent(), ends),
+            Put(ACCOUNTS, running_session_key(ref, session.job_id), {}, Absent(), ends),
+        ]
+        try:
+            await self._store.transact(writes, token=f"session-{secrets.token_hex(8)}")
+        except TransactionCancelled:
+            known = await self.read(ref, session.job_id)
+            if known is None or known.run_id != session.run_id:
+                # Slurm has begun to count its jobs again.
+                await self._replace(ref, session, ends)
+
+    async def _replace(self, ref: ClusterRef, session: SessionRecord, ends: int) -> None:
+        attributes = session.attributes()
+        await self._store.write(
+            Update(ACCOUNTS, interactive_session_key(ref, session.job_id), set=attributes, expires_at=ends)
+        )
+        await self._store.write(Update(ACCOUNTS, running_session_key(ref, session.job_id), set={}, expires_at=ends))
+
+    async def read(self, ref: ClusterRef, job_id: JobId) -> SessionRecord | None:
+        """A session; None when the job is none."""
+        item = await self._store.get(ACCOUNTS, interactive_session_key(ref, job_id))
+        return None if item is None else SessionRecord.of(item)
+
+    async def of_member(self, ref: ClusterRef, member: str, limit: int) -> tuple[SessionRecord, ...]:
+        """The sessions of a member that have not ended, at most `limit`."""
+        found: list[SessionRecord] = []
+        cursor: str | None = None
+        while len(found) < limit:
+            page = await self._store.query(ACCOUNTS, interactive_sessions_partition(ref), limit=PAGE, cursor=cursor)
+            found += [each for each in map(_session, page.items) if each.member == member and not each.ended]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        return tuple(found[:limit])
+
+    async def running(self, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, JobId], ...], str | None]:
+        """The sessions whose jobs have not ended, as far as is known: a page and a cursor."""
+        page = await self._store.query(ACCOUNTS, RUNNING_SESSIONS, limit=PAGE, cursor=cursor)
+        return tuple(running_session(item.key) for item in page.items), page.cursor
+
+    async def end(self, ref: ClusterRef, job_id: JobId) -> None:
+        """Note that a session has ended."""
+        try:
+            update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"ended": True}, condition=Present())
+            await self._store.write(update)
+        except ConditionFailed:
+            pass  # it has expired
+        await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
+
+    async def warn(self, ref: ClusterRef, job_id: JobId, *, warned: bool) -> None:
+        """Note that the owner was warned now, or that the session is in use again."""
+        at = now().isoformat() if warned else None
+        try:
+            update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"warned_at": at}, condition=Present())
+            await self._store.write(update)
+        except ConditionFailed:
+            return
+
+    async def forget(self, ref: ClusterRef, most: int) -> int:
+        """Remove at most `most` sessions of a cluster that is deleted. Returns how many."""
+        page = await self._store.query(ACCOUNTS, interactive_sessions_partition(ref), limit=most)
+        for item in page.items:
+            await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, item.key.sk)))
+            await self._store.delete(Delete(ACCOUNTS, item.key))
+        return len(page.items)
+
+
+def _session(item: Item) -> SessionRecord:
+    return SessionRecord.of(item)

@@ -1,0 +1,65 @@
+"""What sessions need from the installation: their origin, their servers' tokens, and tickets."""
+
+from urllib.parse import quote
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.nats.registry import Registry
+
+from clusterra_gateway.accounts.session_records import SessionRecord
+from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.sessions.models import EntryTicket
+from clusterra_gateway.sessions.page_paths import page_path
+from clusterra_gateway.sessions.tickets import Ticket, Tickets, valid_until
+
+log = structlog.get_logger()
+
+TOKEN = "session"  # noqa: S105 - the purpose of a derived token
+
+
+class Entrance:
+    """What sessions need from the installation: an origin, tokens, tickets."""
+
+    def __init__(self, sessions_url: str | None, keys: SessionKeys, registry: Registry, tickets: Tickets) -> None:
+        self._url = None if sessions_url is None else sessions_url.rstrip("/")
+        self._keys = keys
+        self._registry = registry
+        self._tickets = tickets
+
+    def environment(self, ref: ClusterRef, run_id: str) -> tuple[tuple[str, ...], str]:
+        """The variables of a session's job, and the id of the key that its token follows from. Raises NotFound."""
+        binding = self._registry.get(ref)
+        if binding is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        token, kid = self._keys.derive(TOKEN, f"{ref.key}#{run_id}")
+        variables = {
+            "CLUSTERRA_SESSION_TOKEN": token,
+            "CLUSTERRA_SESSION_DIR": binding.shared_path,
+            "CLUSTERRA_SESSION_PREFIX": page_path(ref.cluster),
+        }
+        return tuple(f"{name}={value}" for name, value in variables.items()), kid
+
+    def token(self, ref: ClusterRef, record: SessionRecord) -> str:
+        """What the session's server wants to see. Raises Unauthenticated when its key was removed."""
+        return self._keys.derive(TOKEN, f"{ref.key}#{record.run_id}", record.kid)[0]
+
+    async def ticket(self, caller: Caller, ref: ClusterRef, record: SessionRecord) -> EntryTicket:
+        """A ticket for a session of the caller's. Raises Conflict where the installation serves no sessions."""
+        if self._url is None:
+            raise Conflict("this installation serves no pages of sessions", hint="an operator sets their address")
+        until = valid_until()
+        ticket = Ticket(
+            tenant=ref.tenant,
+            cluster=ref.cluster,
+            job_id=record.job_id,
+            member=caller.member.id,
+            sign_in=caller.credential_id,
+            until=caller.expires_at,
+            valid_until=until,
+        )
+        made = await self._tickets.make(ticket)
+        log.info("session_ticket_made", job=record.job_id)
+        url = f"{self._url}{page_path(ref.cluster, record.job_id)}/?ticket={quote(made)}"
+        return EntryTicket(url=url, valid_until=until)

@@ -1,0 +1,109 @@
+"""The handlers of interactive sessions."""
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_templates.definitions import Interactive, OwnInteractive
+from clusterra_templates.rendering import Wanted
+
+from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.parameters import body, job_id
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.submission import JobToSubmit
+from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.models import NewSession, SessionList, StartedSession
+from clusterra_gateway.sessions.session_jobs import SessionJobs
+from clusterra_gateway.templates.launches import ENVIRONMENT, Launches, job_of, job_run_id
+
+MAX_LISTED = 100
+
+
+class Sessions:
+    """The handlers of sessions on the API's origin."""
+
+    def __init__(
+        self,
+        launches: Launches,
+        submits: Submits,
+        records: SessionRecords,
+        jobs: SessionJobs,
+        entrance: Entrance,
+        slurm: SlurmRequests,
+    ) -> None:
+        self._launches = launches
+        self._submits = submits
+        self._records = records
+        self._jobs = jobs
+        self._entrance = entrance
+        self._slurm = slurm
+
+    async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Starts a session: submits the job of an interactive template as the caller.
+
+        An Idempotency-Key and quotas count as for any submit. The session is `ready` once its job runs and its server
+        takes connections.
+        """
+        wanted = await body(request, NewSession)
+        run_id = job_run_id(ref, caller.member.id, idempotency_key(request))
+        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
+        prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, run_id)
+        definition = prepared.found.definition
+        if not isinstance(definition, Interactive | OwnInteractive):
+            raise InvalidRequest(
+                f"{wanted.template_id} is no interactive template",
+                hint="GET /v1/launchables?kind=interactive lists those; submit others as jobs",
+            )
+        environment, kid = self._entrance.environment(ref, run_id)
+        job = JobToSubmit(environment=(*ENVIRONMENT, *environment))
+        submission = job_of(prepared.steps[0], job)
+        submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
+        record = SessionRecord(
+            job_id=submitted.job_id,
+            member=caller.member.id,
+            template_id=definition.id,
+            name=definition.name,
+            run_id=run_id,
+            kid=kid,
+            idle_cull_min=definition.routing.idle_cull_min,
+            created_at=now(),
+        )
+        await self._records.create(ref, record)
+        started = StartedSession(
+            job_id=submitted.job_id,
+            template_id=definition.id,
+            repeated=submitted.repeated,
+            warnings=submitted.warnings,
+            quotas=submitted.quotas,
+        )
+        location = f"/v1/clusters/{ref.cluster}/sessions/{submitted.job_id}"
+        headers = {REPLAYED: "true"} if submitted.repeated else {}
+        return json_response(started, status=201, location=location, headers=headers)
+
+    async def list(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists the caller's sessions that have not ended, the newest first. An admin sees no other's either."""
+        views = await self._jobs.all(ref, caller.member.id, caller.slurm_user, MAX_LISTED)
+        shown = tuple(each.shown() for each in views if each.state != "ended")
+        return json_response(SessionList(sessions=shown, total=len(shown)))
+
+    async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns one of the caller's sessions."""
+        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        return json_response(view.shown())
+
+    async def end(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Ends one of the caller's sessions: cancels its job."""
+        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        if view.state != "ended":
+            await self._slurm.cancel(ref, caller.viewer, view.record.job_id)
+        return no_content()
+
+    async def ticket(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Makes a ticket for a session, with which a browser enters its page once and within a minute."""
+        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        if view.state == "ended":
+            raise Conflict("this session has ended", hint="start a new one")
+        return json_response(await self._entrance.ticket(caller, ref, view.record), status=201)

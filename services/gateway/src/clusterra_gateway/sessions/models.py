@@ -1,0 +1,67 @@
+"""Interactive sessions as the API takes and shows them."""
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+from clusterra_contracts.identity import JobId, Moment
+from clusterra_templates.parts import TemplateId
+from pydantic import Field
+
+from clusterra_gateway.http.parameters import Body
+from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.quotas.admission import QuotaLeft
+
+SessionState = Literal["pending", "starting", "ready", "ended"]
+"""`pending`: its job waits. `starting`: its job runs, and its server takes no connections yet."""
+
+
+class NewSession(Body):
+    """A session to start: an interactive template, and the values for it."""
+
+    template_id: TemplateId
+    params: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
+    inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
+    sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
+    """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
+
+    def digest(self) -> str:
+        """Identifies the request among those with one Idempotency-Key."""
+        return hashlib.sha256(f"session\n{self.model_dump_json()}".encode()).hexdigest()
+
+
+class StartedSession(ResponseBody):
+    """A session that was submitted: the job with this id."""
+
+    job_id: JobId
+    template_id: str
+    repeated: bool
+    warnings: tuple[str, ...]
+    quotas: tuple[QuotaLeft, ...] = ()
+
+
+class SessionDetail(ResponseBody):
+    """A session. It is its owner's alone: nobody else sees it, whatever their role."""
+
+    job_id: JobId
+    template_id: str
+    name: str
+    state: SessionState
+    detail: str
+    """What it waits for; empty once it is ready."""
+    created_at: Moment
+    idle_cull_min: int | None
+    """After how many minutes without use its job is cancelled; null: never."""
+
+
+class SessionList(ResponseBody):
+    """The caller's sessions that have not ended."""
+
+    sessions: tuple[SessionDetail, ...]
+    total: int
+
+
+class EntryTicket(ResponseBody):
+    """The way into a session: a browser that opens `url` gets a cookie for it, once and within a minute."""
+
+    url: str
+    valid_until: Moment

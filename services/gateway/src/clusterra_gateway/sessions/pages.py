@@ -1,0 +1,141 @@
+"""The server of the sessions' origin: it serves user content, so nothing of the API is there."""
+
+import html
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import aiohttp
+import structlog
+from aiohttp import web
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_gateway.http.errors import Forbidden, RequestError
+from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.identity.open_streams import OpenStreams
+from clusterra_gateway.identity.origin import reject_cross_site
+from clusterra_gateway.sessions.connector import StreamConnector
+from clusterra_gateway.sessions.forwarding import forward, target_of
+from clusterra_gateway.sessions.page_cookie import PageCookies
+from clusterra_gateway.sessions.page_paths import ROOT, page_path
+from clusterra_gateway.sessions.reach import Reach, Reached
+from clusterra_gateway.sessions.tickets import Tickets
+from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
+
+log = structlog.get_logger()
+
+_PATH = f"{ROOT}/{{cluster_id:[a-z0-9][a-z0-9-]{{0,38}}}}/{{job_id:[1-9][0-9]{{0,9}}}}"
+RETRY_SECONDS = 3
+SHUTDOWN_SECONDS = 5.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=15.0, sock_read=None)
+"""A notebook's answer may take as long as its kernel."""
+_PAGE_HEADERS = {
+    **NO_STORE,
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Pages:
+    """The handler of all paths of the sessions' origin."""
+
+    def __init__(self, reach: Reach, tickets: Tickets, cookies: PageCookies, origin: str) -> None:
+        self._reach = reach
+        self._tickets = tickets
+        self._cookies = cookies
+        self._origin = origin
+        self._http: aiohttp.ClientSession | None = None
+        self._streams = OpenStreams()
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Serve sessions until the block ends."""
+        connector = StreamConnector(self._reach.open)
+        self._http = aiohttp.ClientSession(
+            connector=connector, timeout=_TIMEOUT, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+        )
+        try:
+            yield
+        finally:
+            await connector.end()
+            await self._http.close()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Pass a request of the session's owner on. For everybody else there is nothing here."""
+        cluster, job_id = request.match_info["cluster_id"], request.match_info["job_id"]
+        if request.method == "GET" and "ticket" in request.query:
+            return await self._enter(request, cluster, job_id)
+        claims = self._cookies.claims(request, cluster, job_id)
+        if claims is None:
+            return _nothing()
+        try:
+            reject_cross_site(request.method, request.headers, {self._origin})
+            reached = await self._reach.find(claims)
+        except Forbidden as error:
+            return _page(HTTPStatus.FORBIDDEN, "Refused", error.detail)
+        except RequestError:
+            return _nothing()
+        except (RpcFailed, StoreError) as error:
+            log.warning("session_not_looked_up", job=job_id, reason=str(error))
+            return _page(HTTPStatus.BAD_GATEWAY, "One moment", "The cluster does not answer.", again=True)
+        if reached.view.state != "ready":
+            return _page(HTTPStatus.SERVICE_UNAVAILABLE, "The session is starting", reached.view.detail, again=True)
+        return await self._passed_on(request, reached, page_path(cluster, job_id))
+
+    async def _enter(self, request: web.Request, cluster: str, job_id: str) -> web.StreamResponse:
+        """Give the browser its cookie for a ticket, and lead it to the page, so that the ticket leaves its address."""
+        ticket = await self._tickets.redeem(request.query["ticket"])
+        if ticket is None or (ticket.cluster, ticket.job_id) != (cluster, job_id):
+            return _nothing()
+        response = web.Response(
+            status=HTTPStatus.SEE_OTHER, headers={"Location": f"{page_path(cluster, job_id)}/", **_PAGE_HEADERS}
+        )
+        self._cookies.set(response, ticket)
+        return response
+
+    async def _passed_on(self, request: web.Request, reached: Reached, prefix: str) -> web.StreamResponse:
+        assert self._http is not None  # noqa: S101 - `connected` has made it
+        url = target_of(request, reached, prefix)
+        try:
+            if opens_web_socket(request):
+                with self._streams.opened(reached.view.record.member):
+                    return await carry_web_socket(request, self._http, url, reached.token)
+            return await forward(request, self._http, url, reached.token)
+        except aiohttp.WSServerHandshakeError as error:
+            return _page(HTTPStatus(error.status), "Refused", "The session refused the connection.")
+        except RequestError as error:
+            return _page(HTTPStatus.TOO_MANY_REQUESTS, "Too many connections", error.detail)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            log.info("session_not_reached", job=reached.view.record.job_id, reason=type(error).__name__)
+            return _page(HTTPStatus.BAD_GATEWAY, "One moment", "The session does not answer.", again=True)
+
+
+@asynccontextmanager
+async def serving_pages(pages: Pages, host: str, port: int) -> AsyncIterator[int]:
+    """Listen until the block ends, and yield the port."""
+    app = web.Application(client_max_size=0)
+    for path in (_PATH, f"{_PATH}/{{rest:.*}}"):
+        app.router.add_route("*", path, pages.serve)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, auto_decompress=False)
+    async with pages.connected():
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, host, port)
+            await site.start()
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
+
+
+def _nothing() -> web.Response:
+    return _page(HTTPStatus.NOT_FOUND, "Not found", "There is no such session, or it is not yours, or it has ended.")
+
+
+def _page(status: HTTPStatus, title: str, text: str, *, again: bool = False) -> web.Response:
+    """A page of ours. With `again`, browsers load it again soon."""
+    refresh = f'<meta http-equiv="refresh" content="{RETRY_SECONDS}">' if again else ""
+    body = f"<!doctype html><title>{title}</title>{refresh}<h1>{title}</h1><p>{html.escape(text)}</p>"
+    headers = {**_PAGE_HEADERS, **({"Retry-After": str(RETRY_SECONDS)} if again else {})}
+    return web.Response(status=status, text=body, content_type="text/html", headers=headers)

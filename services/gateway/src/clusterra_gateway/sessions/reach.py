@@ -1,0 +1,107 @@
+"""The way to the session of a page's cookie: it is checked again, at most every few seconds, that it is still open."""
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.edge_streams import SessionJob
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_runtime.nats.byte_stream.opener import ByteStream
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, signed_out_key
+from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.page_cookie import PageClaims
+from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
+
+READY_SECONDS = 10.0
+"""How long a session that was ready is taken for ready, and its owner for its owner."""
+WAITING_SECONDS = 1.0
+"""How long one that was not ready is taken for not ready."""
+MAX_KNOWN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A session as a page's cookie finds it. `host` stands for it in aiohttp's client."""
+
+    view: SessionView
+    token: str
+    host: str
+    until: float
+    """When it must be looked at again."""
+
+
+class Reach:
+    """Finds sessions for pages, and opens byte streams to them."""
+
+    def __init__(
+        self,
+        client: Client,
+        directory: Directory,
+        registry: Registry,
+        unix_users: UnixUsers,
+        jobs: SessionJobs,
+        entrance: Entrance,
+    ) -> None:
+        self._client = client
+        self._directory = directory
+        self._registry = registry
+        self._unix_users = unix_users
+        self._jobs = jobs
+        self._entrance = entrance
+        self._known: OrderedDict[PageClaims, Reached] = OrderedDict()
+        self._targets: OrderedDict[str, tuple[ClusterRef, SessionJob]] = OrderedDict()
+
+    async def find(self, claims: PageClaims) -> Reached:
+        """The session of these claims, ready or not.
+
+        Raises NotFound for one that is not the member's any more, has ended, or whose sign-in has; RpcFailed,
+        StoreUnavailable, Unauthenticated.
+        """
+        known = self._known.get(claims)
+        if known is not None and known.until > time.monotonic():
+            return known
+        ref = ClusterRef(tenant=claims.tenant, cluster=claims.cluster)
+        binding, member = self._registry.get(ref), await self._directory.member(claims.member)
+        signed_out = await self._directory.store.get(ACCOUNTS, signed_out_key(claims.member, claims.sign_in))
+        if binding is None or member is None or member.disabled or member.tenant != claims.tenant or signed_out:
+            raise _gone()
+        there = await self._unix_users.of(member, binding)
+        if there.user is None:
+            raise _gone()
+        view = await self._jobs.find(ref, member.id, there.user, claims.job_id)
+        if view.state == "ended":
+            raise _gone()
+        return self._remembered(claims, ref, view)
+
+    async def open(self, host: str) -> ByteStream:
+        """Open a stream to the session that a host name stands for. Raises RpcFailed."""
+        target = self._targets.get(host)
+        if target is None:
+            raise RpcFailed(RpcError(kind="not_found", detail="this session is not known here"))
+        return await ByteStream.open(self._client, *target)
+
+    def _remembered(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> Reached:
+        host = f"j{claims.job_id}.{ref.cluster}.{ref.tenant}.session"
+        wait = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
+        reached = Reached(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
+        self._known[claims] = reached
+        self._known.move_to_end(claims)
+        if view.job is not None:
+            self._targets[host] = (ref, view.job)
+            self._targets.move_to_end(host)
+        for kept in (self._known, self._targets):
+            if len(kept) > MAX_KNOWN:
+                kept.popitem(last=False)
+        return reached
+
+
+def _gone() -> NotFound:
+    return NotFound("there is no such session")

@@ -1,0 +1,96 @@
+"""Finds a session and what its job does: for its owner, and for nobody else."""
+
+import asyncio
+from dataclasses import dataclass
+
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser
+from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.rpc.edge_streams import SessionJob, SessionReady
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
+from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.sessions.models import SessionDetail, SessionState
+
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"})
+AT_ONCE = 8
+"""How many sessions of a list are looked at at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session as it is now. `ready` and `job` are set in the state `ready`."""
+
+    record: SessionRecord
+    state: SessionState
+    detail: str = ""
+    job: SessionJob | None = None
+    ready: SessionReady | None = None
+
+    def shown(self) -> SessionDetail:
+        """What the API shows of it."""
+        return SessionDetail(
+            job_id=self.record.job_id,
+            template_id=self.record.template_id,
+            name=self.record.name,
+            state=self.state,
+            detail=self.detail,
+            created_at=self.record.created_at,
+            idle_cull_min=self.record.idle_cull_min or None,
+        )
+
+
+class SessionJobs:
+    """Looks sessions up. Methods raise NotFound, RpcFailed, StoreUnavailable."""
+
+    def __init__(self, records: SessionRecords, slurm: SlurmRequests, edge: EdgeRequests) -> None:
+        self._records = records
+        self._slurm = slurm
+        self._edge = edge
+
+    async def find(self, ref: ClusterRef, member_id: str, user: SlurmUser, job_id: JobId) -> SessionView:
+        """A session of this member, who is this user of the cluster."""
+        record = await self._records.read(ref, job_id)
+        if record is None or record.member != member_id:
+            raise NotFound("you have no such session", hint="GET .../sessions lists yours")
+        return await self.view(ref, user, record)
+
+    async def all(self, ref: ClusterRef, member_id: str, user: SlurmUser, limit: int) -> tuple[SessionView, ...]:
+        """The sessions of a member that have not ended, the newest first."""
+        records, turns = await self._records.of_member(ref, member_id, limit), asyncio.Semaphore(AT_ONCE)
+
+        async def one(record: SessionRecord) -> SessionView:
+            async with turns:
+                return await self.view(ref, user, record)
+
+        views = await asyncio.gather(*map(one, records))
+        return tuple(sorted(views, key=lambda each: each.record.created_at, reverse=True))
+
+    async def view(self, ref: ClusterRef, user: SlurmUser, record: SessionRecord) -> SessionView:
+        """What a session does now."""
+        job = await self._job(ref, user, record.job_id)
+        # A job of another user with this id cannot be the session: Slurm has begun to count again.
+        if job is None or job.uid != user.uid or job.state in ENDED:
+            if not record.ended:
+                await self._records.end(ref, record.job_id)
+            return SessionView(record, "ended", "its job has ended")
+        if job.state in WAITING or not job.nodes:
+            return SessionView(record, "pending", f"its job is {job.state}{f' ({job.reason})' if job.reason else ''}")
+        session = SessionJob(job_id=record.job_id, uid=user.uid, worker=job.nodes[0])
+        try:
+            ready = await self._edge.session(ref, session)
+        except RpcFailed as failed:
+            if failed.error.kind not in ("not_found", "unavailable"):
+                raise
+            return SessionView(record, "starting", failed.error.detail)
+        return SessionView(record, "ready", "", session, ready)
+
+    async def _job(self, ref: ClusterRef, user: SlurmUser, job_id: JobId) -> Job | None:
+        try:
+            return await self._slurm.job(ref, Viewer(user=user), job_id)
+        except RpcFailed as failed:
+            if failed.error.kind == "not_found":
+                return None
+            raise

@@ -1,0 +1,170 @@
+"""Interactive sessions through everything: Jupyter as a job of real Slurm, its page and its kernels for its owner."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, WSServerHandshakeError
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
+from jupyter_site import installed_jupyter, kernel
+
+READY_SECONDS = 150
+
+
+@dataclass(frozen=True)
+class Page:
+    """A session that is ready, and a browser in which its owner has opened it."""
+
+    browser: ClientSession
+    url: str
+    job_id: str
+
+
+def place(user: User, job_id: str = "", action: str = "") -> str:
+    return "/".join(filter(None, (f"/v1/clusters/{user.cluster}/sessions", job_id, action)))
+
+
+async def asked(user: User, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+    async with user.session.request(method, path, json=body) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json() if answer.status != 204 else None
+
+
+async def state(user: User, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = await asked(user, "GET", place(user, job_id))
+    return found
+
+
+async def entered(user: User, browser: ClientSession, job_id: str) -> str:
+    """Open a session in a browser by a ticket. Returns the address of its page."""
+    ticket = await asked(user, "POST", place(user, job_id, "ticket"), status=201)
+    async with browser.get(ticket["url"], allow_redirects=False) as answer:
+        assert answer.status == 303, await answer.text()
+    return str(ticket["url"]).partition("?")[0]
+
+
+@pytest.fixture(scope="module")
+async def owner(lab: Stack) -> AsyncIterator[User]:
+    async with lab.user("ada@acme.example") as user:
+        yield user
+
+
+@pytest.fixture(scope="module")
+async def page(lab: Stack, owner: User) -> AsyncIterator[Page]:
+    """A session with Jupyter."""
+    environment = await installed_jupyter(lab)
+    params = {"environment": environment, "cpus": 1, "memory_gib": 1, "hours": 1}
+    started = await asked(owner, "POST", place(owner), {"template_id": "jupyter", "params": params}, status=201)
+    job_id = started["job_id"]
+
+    async def is_ready() -> bool:
+        now = await state(owner, job_id)
+        assert now["state"] != "ended", await owner.output(job_id)
+        return bool(now["state"] == "ready")
+
+    await until(is_ready, seconds=READY_SECONDS, what="the session", every=0.3)
+    async with ClientSession() as browser:
+        yield Page(browser, await entered(owner, browser, job_id), job_id)
+    await owner.cancel(job_id)
+
+
+async def started_kernel(page: Page) -> str:
+    async with page.browser.post(f"{page.url}api/kernels", json={"name": "python3"}) as answer:
+        assert answer.status == 201, await answer.text()
+        return str((await answer.json())["id"])
+
+
+async def test_its_owner_sees_the_page(page: Page) -> None:
+    async with page.browser.get(page.url) as answer:
+        text = await answer.text()
+
+    assert answer.status == 200, text
+    assert "JupyterLab" in text
+
+
+async def test_a_kernel_runs_what_is_sent_over_the_web_socket(page: Page) -> None:
+    async with kernel(page.browser, page.url, await started_kernel(page)) as running:
+        assert await running.run("1 + 1") == "2"
+
+
+async def test_a_kernel_survives_a_restart_of_the_gateway(lab: Stack, page: Page) -> None:
+    kernel_id = await started_kernel(page)
+    async with kernel(page.browser, page.url, kernel_id) as running:
+        await running.run("answer = 42")
+
+    await lab.restart("gateway")
+
+    async with kernel(page.browser, page.url, kernel_id) as running:
+        assert await running.run("answer") == "42"
+
+
+async def test_large_files_go_both_ways(page: Page) -> None:
+    content = "0123456789abcdef" * 512 * 1024
+    model = json.dumps({"type": "file", "format": "text", "content": content}).encode()
+    headers = {"Content-Type": "application/json"}
+
+    async with page.browser.put(f"{page.url}api/contents/large.txt", data=BytesIO(model), headers=headers) as answer:
+        assert answer.status == 201, await answer.text()
+    async with page.browser.get(f"{page.url}files/large.txt") as answer:
+        read = await answer.text()
+
+    assert read == content
+
+
+async def test_another_user_gets_404(lab: Stack, page: Page) -> None:
+    async with lab.user("grace@acme.example") as grace, ClientSession() as browser:
+        for method, action in (("GET", ""), ("DELETE", ""), ("POST", "ticket")):
+            await asked(grace, method, place(grace, page.job_id, action), status=404)
+        listed = await asked(grace, "GET", place(grace))
+        async with browser.get(page.url) as answer:
+            assert answer.status == 404
+
+    assert page.job_id not in [each["job_id"] for each in listed["sessions"]]
+
+
+async def test_another_tenant_gets_404(lab: Stack, page: Page) -> None:
+    async with lab.user("eve@globex.example") as eve:
+        await asked(eve, "GET", place(eve, page.job_id), status=404)
+        await asked(eve, "POST", place(eve, page.job_id, "ticket"), status=404)
+
+
+async def test_a_ticket_is_good_for_one_browser(owner: User, page: Page) -> None:
+    ticket = await asked(owner, "POST", place(owner, page.job_id, "ticket"), status=201)
+
+    async with ClientSession() as first, ClientSession() as second:
+        async with first.get(ticket["url"], allow_redirects=False) as answer:
+            assert answer.status == 303
+        async with second.get(ticket["url"], allow_redirects=False) as answer:
+            assert answer.status == 404
+
+
+async def test_a_bearer_of_the_gateway_goes_no_further(page: Page) -> None:
+    async with page.browser.get(
+        f"{page.url}api/status", headers={"Authorization": "Bearer clusterra_secret"}
+    ) as answer:
+        # With it in place of the session's token, Jupyter would answer 403.
+        assert answer.status == 200
+
+
+async def test_a_page_of_another_site_opens_no_web_socket(page: Page) -> None:
+    kernel_id = await started_kernel(page)
+
+    with pytest.raises(WSServerHandshakeError) as refused:
+        await page.browser.ws_connect(
+            f"{page.url}api/kernels/{kernel_id}/channels", headers={"Origin": "https://evil.example"}
+        )
+
+    assert refused.value.status == 403
+
+
+async def test_a_template_that_is_no_session_is_refused(owner: User) -> None:
+    body = {"template_id": "shell", "params": {"commands": "true"}}
+
+    refused = await asked(owner, "POST", place(owner), body, status=400)
+
+    assert "no interactive template" in refused["detail"]
