@@ -19,7 +19,8 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     """The lab: real NATS, DynamoDB, OIDC and Slurm, and the five services as processes."""
     if os.geteuid() != 0:
         pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(ScalingPolicy(idle_seconds=2.0))) as running:
+    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment={"CLUSTERRA_COST_NOTE_SECONDS": "3"})
+    async with stack(tmp_path_factory.mktemp("lab"), options) as running:
         yield running
 
 

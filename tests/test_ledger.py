@@ -158,3 +158,55 @@ async def test_the_profile_says_what_running_jobs_cost(ada: User, observer: Obse
     assert micro(profile["costs"]["month_to_date"]) >= micro(profile["costs"]["pending_bill"])
     assert profile["as_of"] == profile["costs"]["as_of"]
     await until(lambda: (job.job_id, "job.cancelled") in observer.job_events, seconds=60, what="the job's end")
+
+
+async def test_slurm_shows_what_a_job_and_each_task_cost_and_keeps_the_comments_of_admins(
+    lab: Stack, ada: User, observer: Observer
+) -> None:
+    job = (await ada.submit("#!/bin/bash\nsleep 12\n", {"name": "noted", "memory_per_cpu": 512})).job_id
+    array = (await ada.submit(SCRIPT, {"name": "noted-tasks", "memory_per_cpu": 512, "array": "0-1"})).job_id
+    other = (await ada.submit("#!/bin/bash\nsleep 12\n", {"name": "commented", "memory_per_cpu": 512})).job_id
+    ids = (job, f"{array}_0", f"{array}_1")
+
+    async def noted_while_it_runs() -> bool:
+        shown = (await lab.slurm.run("scontrol", "show", "job", job)).stdout
+        return "JobState=RUNNING" in shown and "AdminComment=clusterra:cost_usd=0." in shown
+
+    await until(noted_while_it_runs, seconds=120, what="a note of the running job", every=0.5)
+    by_hand = await lab.slurm.run("scontrol", "update", f"jobid={other}", "admincomment=by-hand")
+    assert by_hand.returncode == 0, by_hand
+    for each in (*ids, other):
+        await until(lambda: (each, "job.completed") in observer.job_events, seconds=120, what=f"the end of {each}")  # noqa: B023
+
+    async def noted() -> bool:
+        told = await lab.slurm.run(
+            *("sacct", "-X", "-j", f"{job},{array},{other}", "--noheader", "--parsable2", "-o", "jobid,admincomment")
+        )
+        costs = {each: (await get(ada, f"jobs/{each}"))["cost"]["total"]["amount"] for each in ids}
+        notes = {f"{each}|clusterra:cost_usd={costs[each]}" for each in ids}
+        return set(told.stdout.split()) == notes | {f"{other}|by-hand"}
+
+    await until(noted, seconds=60, what="the whole costs in accounting", every=1.0)
+
+
+async def test_the_summary_has_the_burn_rate_and_what_waits(lab: Stack, ada: User, observer: Observer) -> None:
+    limited = {"name": "burning", "memory_per_cpu": 512, "time_limit": 60}
+    running = (await ada.submit("#!/bin/bash\nsleep 60\n", limited)).job_id
+    waiting = (await ada.submit(SCRIPT, {**limited, "name": "waiting", "begin_time": 4_000_000_000})).job_id
+    await until(lambda: (running, "job.running") in observer.job_events, seconds=120, what="the job's start")
+
+    async def burning() -> Any:
+        rows = (await get(ada, "costs/summary"))["rows"]
+        own = [row for row in rows if row["name"] == ada.profile.name]
+        return own[0] if own and own[0]["running_jobs"] == 1 and own[0]["burn_rate_per_hour"] else None
+
+    row = await until(burning, seconds=60, what="a burn rate")
+    for job in (running, waiting):
+        await ada.cancel(job)
+
+    rate, month = micro(row["burn_rate_per_hour"]), micro(row["month_to_date"])
+    # Within an hour, its time limit, the running job costs its rate at most. The end of the month may be nearer.
+    assert 0 < micro(row["forecast"]) - month <= rate
+    # One of the two CPUs of a compute-xs for an hour.
+    assert micro(row["queued"]) == 36_250
+    assert row["as_of"]

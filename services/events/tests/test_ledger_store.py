@@ -9,7 +9,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, JobFact, WorkerFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost, ReadSpending
+from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost, ReadJobCosts, ReadSpending
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_contracts.shapes import Catalogue, Shape
@@ -229,6 +229,25 @@ async def test_a_job_costs_the_sum_of_its_runs_and_an_array_that_of_its_tasks() 
             return (await book.reports.job(Subject("ledger", REF, "job"), request)).micro_usd
 
         assert [await cost(job_id) for job_id in ("7_1", "7_2", "7", "8")] == [250_000, 500_000, 750_000, 0]
+
+
+async def test_the_costs_of_several_jobs_are_those_of_each_and_say_which_run() -> None:
+    start = round((datetime.now(UTC) - timedelta(hours=2) - START).total_seconds() * 1_000_000)
+    worker = ModelWorker("xs-1", start, None, [(start, 1_000_000)], cpus=4)
+    ended = job_events(1, 0, ("xs-1",), (start, start + HOUR), (1, 100))
+    running = job_events(2, 0, ("xs-1",), (start, None), (1, 100))
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(worker), *ended, *running])
+        request = ReadJobCosts(job_ids=("1", "2", "3"), since=at(start).date())
+
+        found = (await book.reports.jobs(Subject("ledger", REF, "jobs"), request)).costs
+        single = await book.reports.job(
+            Subject("ledger", REF, "job"), ReadJobCost(viewer=viewer(1000, admin=True), job_id="1")
+        )
+
+    assert [(cost.job_id, cost.running) for cost in found] == [("1", False), ("2", True)]
+    assert found[0].micro_usd == single.micro_usd == 250_000
 
 
 async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:

@@ -22,6 +22,7 @@ from clusterra_proxy.requests.rest.shared_lists import SharedLists
 from clusterra_proxy.settings import Settings
 from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
+from clusterra_proxy.watch.cost_notes import CostNotes
 from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.pace import Pace
 from clusterra_proxy.watch.watcher import Watcher
@@ -119,8 +120,10 @@ class Clusters:
         settings = self._settings
         intervals = Intervals(self._pace, settings.snapshot_seconds, settings.snapshot_margin_seconds)
         watcher = Watcher(cluster, self._client, intervals)
-        async with handlers.serve_watched(self._client, cluster, rest):
+        notes = CostNotes(cluster, self._client, settings.cost_note_seconds)
+        async with handlers.serve_watched(self._client, cluster, rest), asyncio.TaskGroup() as tasks:
             with CLUSTERS.track_inprogress(), self._pace.watched():
+                tasks.create_task(notes.run())
                 await watcher.run()
 
 

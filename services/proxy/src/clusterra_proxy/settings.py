@@ -21,3 +21,5 @@ class Settings(ServiceSettings):
     placeholders: Annotated[int, Field(ge=1)] = MAX_PLACEHOLDERS
     """Maximum number of placeholder node records, which make Slurm admit jobs for workers that do not exist yet.
     Slurm's MaxNodeCount must allow them in addition to the workers."""
+    cost_note_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
+    """How often the cost of running jobs is written into Slurm's comment of administrators; 0: never."""

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from clusterra_contracts.identity import JobId
 
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs, AccountingUsage, AccountingUsages
-from clusterra_proxy.slurmrestd.answers import Users
+from clusterra_proxy.slurmrestd.answers import Answer, Users
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.errors import Unavailable
+from clusterra_proxy.slurmrestd.errors import Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
@@ -63,6 +63,19 @@ class Accounting:
     async def active(self, token: str, *, after: datetime) -> tuple[JobRecord, ...]:
         """Return all runs that held nodes at any time since `after`."""
         return await self._with_owners(token, {"start_time": _time(after), "show_duplicates": "true"}, None)
+
+    async def note(self, token: str, job_id: JobId, text: str) -> None:
+        """Write the comment of administrators of a job or an array task that has ended.
+
+        Raises Rejected by a Slurm before 25.11, whose slurmrestd cannot do it.
+        """
+        version = await self._version(token)
+        if not version.notes_ended_jobs:
+            raise Rejected(
+                f"slurmrestd's {version.name} cannot change jobs in accounting", hint="that needs Slurm 25.11 or newer"
+            )
+        body = {"comment": {"administrator": text}}
+        await self._rest.write("POST", version.slurmdb(f"job/{job_id}"), token, Answer, entity="job", body=body)
 
     async def privileged_names(self, token: str) -> frozenset[str]:
         """Return the names of users with rights over others. Raises Unavailable when slurmdbd lists no users at all."""

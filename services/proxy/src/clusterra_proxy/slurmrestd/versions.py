@@ -30,6 +30,8 @@ class V45:
 
     name = "v0.0.45"
     jobs: type[Jobs] = Jobs
+    notes_ended_jobs = True
+    """Whether `POST slurmdb/job/{id}` changes a job in accounting."""
 
     @classmethod
     def slurm(cls, path: str) -> str:
@@ -57,10 +59,11 @@ class V43(V44):
     """v0.0.43, of Slurm 25.05.
 
     Considered: no `submit_line` and `step_id` in jobs; fewer job flags and node states (`BLOCKED`, `EXTERNAL`);
-    `SORT` in `memory_binding_type`; a user's default has no `qos`.
+    `SORT` in `memory_binding_type`; a user's default has no `qos`. Jobs in accounting cannot be changed.
     """
 
     name = "v0.0.43"
+    notes_ended_jobs = False
 
 
 class ExpandedOutputJob(JobRecord):
