@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -99,6 +99,9 @@ bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs,
 bench-files: prepare ## Measure lists of a folder with 10,000 objects, and presigned URLs, through the gateway (OBJECTS=N, 2 minutes)
 	@PYTHONPATH=bench $(BIN)/python bench/files.py $(if $(OBJECTS),--objects $(OBJECTS))
 
+bench-live: prepare ## Play a part of a trace on real Slurm, and compare its bill with the simulator's (TRACE= SHAPES= JOBS=300 SPEED=60 SEED=1; without TRACE a synthetic one)
+	@$(BIN)/python bench/live.py $(foreach name,TRACE SHAPES JOBS SPEED SEED,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+
 bench-edge: prepare-kubernetes ## Measure the Kubernetes edge: time to acceptance, memory and CPU with 7500 workers
 	@$(BIN)/python bench/edge.py
 
@@ -107,7 +110,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway bench-files:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
 	@lab/in-container $@
 
 endif

@@ -48,13 +48,16 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=30)
     parser.add_argument("--jobs-per-day", type=float, default=2_000.0, help="roughly")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    chance = random.Random(arguments.seed)
-    jobs = sorted(bursts(arguments.jobs, arguments.users, arguments.jobs_per_day, chance), key=itemgetter(0))
-    sys.stdout.write("; a synthetic trace: " + ", ".join(f"{name} {value}" for name, value in vars(arguments).items()))
-    sys.stdout.write("\n")
-    for number, (submit, run, cpus, limit, kib, user) in enumerate(jobs, start=1):
-        sys.stdout.write(f"{number} {submit} -1 {run} {cpus} -1 -1 {cpus} {limit} {kib} 1 {user} 1 1 1 -1 -1 -1\n")
+    sys.stdout.writelines(lines(**vars(parser.parse_args())))
+
+
+def lines(jobs: int, users: int = 30, jobs_per_day: float = 2_000.0, seed: int = 1) -> Iterator[str]:
+    """The lines of the file."""
+    yield f"; a synthetic trace: jobs {jobs}, users {users}, jobs_per_day {jobs_per_day}, seed {seed}\n"
+    chance = random.Random(seed)
+    made = sorted(bursts(jobs, users, jobs_per_day, chance), key=itemgetter(0))
+    for number, (submit, run, cpus, limit, kib, user) in enumerate(made, start=1):
+        yield f"{number} {submit} -1 {run} {cpus} -1 -1 {cpus} {limit} {kib} 1 {user} 1 1 1 -1 -1 -1\n"
 
 
 if __name__ == "__main__":
