@@ -33,15 +33,15 @@ from clusterra_planner_tools.simulate import catalogue as catalogues
 from clusterra_planner_tools.simulate import trace as traces
 from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable, memory_mib
 from clusterra_planner_tools.simulate.figures import bound_usd
-from clusterra_planner_tools.simulate.result import JobRun, Part, Result
+from clusterra_planner_tools.simulate.result import JobRun, Part
 from clusterra_planner_tools.simulate.simulation import NothingFits, Options, fitting, simulate
 from clusterra_planner_tools.simulate.trace import Job, Trace
+from simulated_bill import PURPOSES, simulated_bill
 from synthetic_trace import lines
 
 IDLE_SECONDS = 5.0
 MOST_WORKERS = 60
 """Each worker is a slurmd of this machine."""
-PURPOSES = ("job", "boot", "idle", "unattributed")
 DEADLINE_SECONDS = 1800.0
 ENDS = ("job.completed", "job.failed", "job.cancelled", "job.timeout")
 UNLIMITED = {"CLUSTERRA_READS_PER_MINUTE": "100000000", "CLUSTERRA_CHANGES_PER_MINUTE": "100000000"}
@@ -200,36 +200,6 @@ def _live(usd: dict[str, float], ids: dict[str, Job], observer: Observer, boot_s
     return Live(usd, ordered, tuple(runs), boot_seconds, workers)
 
 
-def simulated_parts(result: Result, catalogue: Catalogue) -> dict[str, float]:
-    """The simulated bill in USD by the purposes of the ledger: a job pays its dominant share of its worker."""
-    parts = dict.fromkeys(PURPOSES, 0.0)
-    runs: defaultdict[int, list[tuple[float, float, float]]] = defaultdict(list)
-    shapes = {worker.id: catalogue[worker.shape] for worker in result.workers}
-    for run in result.jobs:
-        for part in run.parts:
-            shape = shapes[part.worker]
-            share = max(part.cpus / shape.cpus, part.memory_gib / shape.memory_gib)
-            runs[part.worker].append((run.start, run.end, share))
-    for worker in result.workers:
-        shape = shapes[worker.id]
-        seconds = _shared_seconds(runs[worker.id])
-        boot = min(worker.launch + shape.boot_seconds, worker.release) - worker.launch
-        parts["job"] += seconds * shape.usd_per_second
-        parts["boot"] += boot * shape.usd_per_second
-        parts["idle"] += (worker.release - worker.launch - boot - seconds) * shape.usd_per_second
-    return parts
-
-
-def _shared_seconds(runs: Iterable[tuple[float, float, float]]) -> float:
-    """For how many seconds of the whole worker its jobs pay, by the start, the end and the share of each."""
-    changes = sorted([(start, share) for start, _, share in runs] + [(end, -share) for _, end, share in runs])
-    seconds = total = since = 0.0
-    for at, share in changes:
-        seconds += min(1.0, max(0.0, total)) * (at - since)
-        total, since = total + share, at
-    return seconds
-
-
 def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[str, object]:
     """All figures of the run."""
     booting = Catalogue(
@@ -237,7 +207,7 @@ def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[st
     )
     options = Options(policy.name, keep_alive=policy.idle_seconds, wait_usd_per_hour=policy.wait_usd_per_hour)
     simulation = simulate(Trace(Path("lab"), live.jobs), booting, options)
-    simulated = simulated_parts(simulation.result, booting)
+    simulated = simulated_bill(simulation.result, booting)
     live_usd, simulated_usd = sum(live.usd.values()), simulation.figures.cost_usd
     bound = bound_usd(live.runs, booting)
     print(f"{'':16}{'live':>12}{'simulated':>12}{'difference':>12}  USD")
@@ -272,7 +242,7 @@ async def measured(arguments: argparse.Namespace, directory: Path) -> dict[str, 
     shapes = directory / "shapes.yaml"
     lab_shapes(catalogues.read(arguments.shapes or CATALOGUE), shapes)
     catalogue = catalogues.read(shapes)
-    trace = traces.read(trace_file, node_cpus=catalogue.most_cpus)
+    trace = traces.read(trace_file, node_cpus=catalogue.most_cpus).between(arguments.begin, None)
     jobs = chosen(trace, catalogue, arguments.jobs, arguments.speed, arguments.longest)
     policy = ScalingPolicy(idle_seconds=IDLE_SECONDS, max_workers=MOST_WORKERS, moves_per_minute=600)
     with console_progress() as progress:
@@ -286,6 +256,7 @@ def main() -> None:
         "--trace", type=Path, help="a trace in the Standard Workload Format; without it a synthetic one"
     )
     parser.add_argument("--shapes", type=Path, help="YAML with a list `shapes`; without it the catalogue of the lab")
+    parser.add_argument("--from", dest="begin", help="where the part begins: a fraction of the trace's time, or a date")
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--speed", type=float, default=60.0, help="by how much the trace's time is compressed")
     parser.add_argument(
@@ -298,7 +269,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="clusterra-live-") as directory:
         try:
             found = asyncio.run(measured(arguments, Path(directory)))
-        except (traces.TraceUnreadable, CatalogueUnreadable, NothingFits) as error:
+        except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits) as error:
             raise SystemExit(str(error)) from None
     print(json.dumps(found))
 

@@ -7,6 +7,7 @@ of notes: the jobs whose notes are the oldest come first.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ class CostNotes:
         if not self._every_seconds or self._cluster.binding.attached:
             return
         while True:
-            await asyncio.sleep(self._every_seconds)
+            # Not in step with other clusters: all of them ask the same ledger.
+            await asyncio.sleep(self._every_seconds * random.uniform(1.0, 1.2))  # noqa: S311
             try:
                 await self.note()
             except (SlurmFailed, RpcFailed) as failed:
