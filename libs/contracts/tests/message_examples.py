@@ -22,6 +22,7 @@ from clusterra_contracts.rpc import job_fields
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
+from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
@@ -263,7 +264,7 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v3": EVENT,
-    "registry.cluster.v7": ClusterBinding(
+    "registry.cluster.v8": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
         jwt_key="file:/run/secrets/jwt.key",
@@ -334,6 +335,7 @@ EXAMPLES: dict[str, Wire] = {
         blocks=(base64.b64encode(zlib.compress(b'{"job_id":43}')),),
         after=slurm_rest_rpc.RestCursor(group=20001, key="0000000043"),
     ),
+    "slurm.block-submits.v1": slurm_limits_rpc.BlockSubmits(users=("ada",), accounts=("physics",)),
     "slurm.nodes.v1": slurm_nodes_rpc.ListNodes(),
     "slurm.node-list.v1": slurm_nodes_rpc.NodePage(
         nodes=(

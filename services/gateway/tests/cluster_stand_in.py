@@ -32,6 +32,7 @@ from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
+from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
@@ -71,6 +72,7 @@ class ClusterStandIn:
     cost_reads: list[ReadCosts] = field(default_factory=list)
     costs_fail_after: int | None = None
     """The number of pages of costs that are answered before the ledger fails."""
+    blocks: list[BlockSubmits] = field(default_factory=list)
     job_costs: dict[str, JobCost] = field(default_factory=dict)
     spending: list[SpendingRow] = field(default_factory=list)
     """What the ledger answers, whatever it is asked for."""
@@ -97,6 +99,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.get", GetJob, self._get),
             await serve(client, f"{slurm}.list", ListJobs, self._list),
             await serve(client, f"{slurm}.cancel", Cancel, self._cancel),
+            await serve(client, f"{slurm}.block-submits", BlockSubmits, self._block),
             await serve(client, f"{slurm}.change", ChangeJob, self._change),
             await serve(client, f"{slurm}.rest", ReadRest, self._rest),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
@@ -209,6 +212,10 @@ class ClusterStandIn:
         self.cancelled.append(job.job_id)
         self.cancellers.append(request.viewer)
         self.set_state(job.job_id, "CANCELLED")
+        return Done()
+
+    async def _block(self, _subject: Subject, request: BlockSubmits) -> Done:
+        self.blocks.append(request)
         return Done()
 
     async def _change(self, _subject: Subject, request: ChangeJob) -> Done:

@@ -9,8 +9,12 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.costs import JobCost
+from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
+from clusterra_gateway.quotas.reservations import Reservations
+from clusterra_gateway.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
 from gateway_world import World
 
@@ -199,6 +203,27 @@ async def test_a_submit_without_a_key_and_with_an_unknown_outcome_keeps_its_rese
 
     assert (status, answer["type"]) == (504, "/v1/problems/outcome-unknown")
     assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
+
+
+async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "0.50")
+    await set_quota(boss, "9.00", path="account/physics")
+    await set_quota(boss, "0.10", path="tenant/acme", mode="warn")
+    slurm = SlurmRequests(world.client)
+    sweep = QuotaSweep(Reservations(world.store), slurm, LedgerRequests(world.client), world.registry)
+    ref = world.acme.ref
+    enforced = world.registry.clusters[ref].model_copy(update={"accounting_enforced": True})
+
+    await sweep.sweep(ref, enforced)
+    await submit(ada)
+    for _ in range(3):
+        await sweep.sweep(ref, enforced)
+    await set_quota(boss, "0.60")
+    await sweep.sweep(ref, enforced)
+
+    assert world.acme.blocks == [BlockSubmits(), BlockSubmits(users=("ada",)), BlockSubmits()]
 
 
 async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:

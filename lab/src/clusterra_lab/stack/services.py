@@ -48,6 +48,8 @@ class Parts:
     sessions_url: str
     catalogue: Path = CATALOGUE
     """The file with the shapes."""
+    accounting_enforced: bool = False
+    """Whether Slurm enforces the limits of associations."""
 
     @property
     def agent_key_file(self) -> Path:
@@ -66,6 +68,7 @@ def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
         jwt_key=f"file:{parts.slurm.jwt_key_file}",
         agent_key=f"file:{parts.agent_key_file}",
         storage=storage(parts.aws, parts.directory),
+        accounting_enforced=parts.accounting_enforced,
     )
     file.write_text(content)
     environment = {
@@ -125,6 +128,7 @@ def provision_file(
     jwt_key: str,
     agent_key: str,
     storage: Mapping[str, object] | None = None,
+    accounting_enforced: bool = False,
 ) -> str:
     """The content of the lab's provision file: two tenants, the first of which has the cluster.
 
@@ -147,6 +151,7 @@ def provision_file(
                 "policy": policy.model_dump(mode="json"),
                 "agent_key": agent_key,
                 "storage": storage,
+                "accounting_enforced": accounting_enforced,
             }
         ],
     }

@@ -115,6 +115,8 @@ class LabOptions:
     """Additional variables of all services, such as `OTEL_EXPORTER_OTLP_ENDPOINT`."""
     nats_login: NatsLogin = "password"
     """How services log in at NATS: by passwords, or by credentials in operator mode, as in production."""
+    accounting_enforced: bool = False
+    """Whether Slurm enforces the limits of associations. Then a user without one can submit nothing."""
     fresh: bool = False
     """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
     software: bool = False
@@ -144,11 +146,12 @@ async def stack(
             edge = await running.enter_async_context(
                 edge_substrate(options.substrate, home.directory / "kubernetes", progress)
             )
+            enforced = ("AccountingStorageEnforce=limits",) if options.accounting_enforced else ()
             of_slurm = ClusterOptions(
                 address=edge.address,
                 one_host=edge.one_host,
                 max_nodes=options.policy.max_workers,
-                settings=options.settings,
+                settings=(*options.settings, *enforced),
                 private_tmp=edge.one_host,
             )
             provider = with_software if options.software else first_available
@@ -184,6 +187,7 @@ async def stack(
             gateway_url=gateway_url,
             sessions_url=sessions_url,
             catalogue=options.catalogue,
+            accounting_enforced=options.accounting_enforced,
         )
         # Workers outlive their agent, but must end before Slurm does.
         running.push_async_callback(end_processes, home.directory, only_strays=True)

@@ -78,7 +78,7 @@ class StorageBinding(Wire):
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v7"
+    schema_name: ClassVar[str] = "registry.cluster.v8"
 
     name: str
     state: Literal["active", "paused"] = "active"
@@ -105,6 +105,9 @@ class ClusterBinding(Wire):
     it, whatever the visibility."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
+    accounting_enforced: bool = False
+    """Whether Slurm enforces the limits of associations (AccountingStorageEnforce=limits), and Clusterra may set their
+    GrpSubmitJobs to 0 where a quota is used up."""
     version: Annotated[int, Field(ge=1)] = 1
 
     @property

@@ -20,6 +20,7 @@ from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
+from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
@@ -80,6 +81,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("list", slurm_rpc.ListJobs, slurm_rpc.JobPage, "gateway"),
     _slurm("cancel", slurm_rpc.Cancel, rpc.Done, "gateway"),
     _slurm("change", slurm_jobs_rpc.ChangeJob, rpc.Done, "gateway"),
+    _slurm("block-submits", slurm_limits_rpc.BlockSubmits, rpc.Done, "gateway"),
     _slurm("nodes", slurm_nodes_rpc.ListNodes, slurm_nodes_rpc.NodePage, "gateway"),
     _slurm("drain", slurm_nodes_rpc.Drain, slurm_nodes_rpc.Drained, "scaler"),
     _slurm("undrain", slurm_nodes_rpc.Undrain, rpc.Done, "scaler"),

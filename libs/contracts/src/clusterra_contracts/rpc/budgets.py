@@ -51,6 +51,7 @@ BUDGETS: Mapping[str, Budget] = {
     "list": READ,
     "cancel": CANCEL,
     "change": CANCEL,
+    "block-submits": CANCEL,
     "get-watched": WATCHED,
     "list-watched": WATCHED,
     "find-key": WATCHED,

@@ -30,6 +30,7 @@ Operation = Literal[
     "find-key",
     "rest",
     "rest-watched",
+    "block-submits",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
 `get-watched`, `list-watched`, `find-key` and `rest-watched`."""

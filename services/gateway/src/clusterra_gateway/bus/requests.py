@@ -36,6 +36,7 @@ from clusterra_contracts.rpc.slurm import (
     Viewer,
 )
 from clusterra_contracts.rpc.slurm_jobs import Action, ChangeJob
+from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
@@ -88,6 +89,10 @@ class SlurmRequests:
         read = partial(self._call, ref, "list", request, JobPage)
         again = partial(self._call_once, ref, "list-watched", ListWatched(request=request), JobPage)
         return await repeated(read, again, REPEAT_READ_SECONDS)
+
+    async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
+        """Has Slurm refuse the jobs of those whose quota is used up."""
+        await self._call(ref, "block-submits", request, Done)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
         """Cancels a job."""

@@ -25,6 +25,7 @@ from clusterra_gateway.quotas.job_list import listed_jobs, request_of
 from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
+from clusterra_gateway.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
 
@@ -57,6 +58,7 @@ class QuotaSweep:
         self._slurm = slurm
         self._ledger = ledger
         self._registry = registry
+        self._limits = SlurmLimits(slurm)
         self._skip_until: dict[str, float] = {}
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
         """The jobs that were cancelled recently, and when."""
@@ -87,6 +89,8 @@ class QuotaSweep:
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
         quotas = await self._reservations.quotas(ref.tenant)
+        if binding.accounting_enforced:
+            await self._limits.keep(ref, binding, await self._used_up(ref, quotas))
         if not quotas and not await self._reservations.of_cluster(ref, 1):
             self._skip_until[ref.tenant] = time.monotonic() + NO_QUOTA_SECONDS
             return
@@ -101,6 +105,16 @@ class QuotaSweep:
         for quota in quotas:
             if quota.mode == "block_and_kill":
                 await self._kill(ref, quota, held, active)
+
+    async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
+        """The scopes of the quotas that block and have no room at all this month."""
+        month = month_of(now())
+        return [
+            quota.scope
+            for quota in quotas
+            if quota.mode != "warn"
+            and await self._reservations.used(ref.tenant, month, quota.scope) >= quota.ceiling_micro_usd
+        ]
 
     async def _active(self, ref: ClusterRef) -> dict[JobId, Job]:
         """The jobs that wait or run, and one task of each such array, by the id of the submit."""

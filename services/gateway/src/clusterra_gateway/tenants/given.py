@@ -68,6 +68,9 @@ class BindingFields(_Strict):
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
+    accounting_enforced: bool = False
+    """Whether its Slurm enforces the limits of associations. Then Clusterra sets their GrpSubmitJobs to 0 where a quota
+    is used up, and back."""
     catalogue: Catalogue | None = None
     """None for the catalogue of CLUSTERRA_CATALOGUE_FILE."""
     identity_source: Id | None = None

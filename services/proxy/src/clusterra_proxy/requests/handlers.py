@@ -15,6 +15,7 @@ from clusterra_contracts.rpc.budgets import BUDGETS, Budget
 from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
+from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_contracts.rpc.slurm_rest import ReadRest
 from clusterra_runtime.nats import rpc
@@ -23,6 +24,7 @@ from nats.aio.subscription import Subscription
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.actions import Actions
+from clusterra_proxy.requests.block_submits import block_submits
 from clusterra_proxy.requests.cancel import cancel
 from clusterra_proxy.requests.change import change_job
 from clusterra_proxy.requests.claim import find_here
@@ -88,6 +90,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
         Route("list", ListJobs, partial(list_watched, client)),
         Route("cancel", Cancel, partial(cancel, actions)),
         Route("change", ChangeJob, partial(change_job, actions)),
+        Route("block-submits", BlockSubmits, block_submits),
         Route("nodes", ListNodes, list_nodes),
         Route("drain", Drain, drain),
         Route("undrain", Undrain, undrain),

@@ -1,13 +1,15 @@
 """slurmdbd through slurmrestd: jobs that slurmctld has purged, and users with rights over others."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from clusterra_contracts.identity import JobId
 
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs, AccountingUsage, AccountingUsages
 from clusterra_proxy.slurmrestd.answers import Answer, Users
+from clusterra_proxy.slurmrestd.associations import Association, Associations, changes
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -76,6 +78,19 @@ class Accounting:
             )
         body = {"comment": {"administrator": text}}
         await self._rest.write("POST", version.slurmdb(f"job/{job_id}"), token, Answer, entity="job", body=body)
+
+    async def associations(self, token: str) -> tuple[Association, ...]:
+        """Return the associations of this cluster."""
+        version = await self._version(token)
+        answer = await self._rest.read_list(version.slurmdb("associations/"), token, Associations, entity="association")
+        return () if answer is None else answer.of_this_cluster
+
+    async def limit_submits(self, token: str, changed: Sequence[dict[str, Any]]) -> None:
+        """Change the limits of associations: each as `Association.with_most_submitted` makes it."""
+        version = await self._version(token)
+        for body in changes(changed):
+            path = version.slurmdb("associations/")
+            await self._rest.write("POST", path, token, Answer, entity="association", body=body)
 
     async def privileged_names(self, token: str) -> frozenset[str]:
         """Return the names of users with rights over others. Raises Unavailable when slurmdbd lists no users at all."""

@@ -75,6 +75,8 @@ class SlurmVersion(Record):
     """The Slurm release that answers."""
 
     release: Text = ""
+    cluster: Text = ""
+    """The ClusterName."""
 
 
 class Meta(Record):
