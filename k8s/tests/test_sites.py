@@ -209,6 +209,25 @@ async def test_the_tenants_components_are_the_labs_isolation(components: tuple[s
     assert slurm["plugstack.conf"] == PLUGSTACK_CONF
 
 
+async def test_only_workers_lose_seccomp_by_the_component_for_user_namespaces(tmp_path: Path) -> None:
+    edge = CENTRAL.parent / "edge"
+    site = overlay(
+        tmp_path, resources=[edge], components=[edge / name for name in ("private-tmp", "user-namespaces", "cgroups")]
+    )
+
+    built = build(await kubectl_path(), site)
+
+    seccomp = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["securityContext"]["seccompProfile"]["type"]
+        for each in built
+        if each["kind"] == "Deployment"
+    }
+    assert seccomp.pop("edge-agent") == "RuntimeDefault"
+    assert set(seccomp.values()) == {"Unconfined"}
+    level = named(built, "Namespace", "slurm")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert level == "privileged"
+
+
 @pytest.mark.parametrize(
     ("components", "rights", "variables"),
     [

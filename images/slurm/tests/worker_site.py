@@ -116,10 +116,11 @@ class Site:
 
 @asynccontextmanager
 async def worker_site(
-    folder: Path, *, isolation: Isolation = "polled", private_tmp: bool = False
+    folder: Path, *, isolation: Isolation = "polled", private_tmp: bool = False, address: str = "127.0.0.1"
 ) -> AsyncIterator[Site]:
-    """Run a cluster without workers until the block ends. Raises LabProblem."""
-    async with slurm_cluster(folder, ClusterOptions(isolation=isolation, private_tmp=private_tmp)) as cluster:
+    """Run a cluster without workers, with slurmctld at an address, until the block ends. Raises LabProblem."""
+    options = ClusterOptions(isolation=isolation, private_tmp=private_tmp, address=address)
+    async with slurm_cluster(folder, options) as cluster:
         site = Site(cluster)
         await site.configure()
         yield site
