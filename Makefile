@@ -17,7 +17,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -83,6 +83,10 @@ test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Ide
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
+test-software: $(VENV)/.installed ## Run MPI over two workers, modules, Apptainer and more templates in jobs on real Slurm (builds a larger Debian root once, some 3 minutes)
+	@$(BIN)/lab prepare --software
+	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py
+
 test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 17 minutes)
 	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=7200 tests/test_openapi.py
 
@@ -110,7 +114,7 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
+prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
 	@lab/in-container $@
 
 endif
