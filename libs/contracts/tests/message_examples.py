@@ -14,6 +14,8 @@ from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPoli
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
+from clusterra_contracts.rpc import edge_staging as edge_staging_rpc
 from clusterra_contracts.rpc import edge_streams as streams_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
@@ -91,6 +93,7 @@ ESTIMATED = PendingJobs(
 EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LATER)
 
 SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x7k2p")
+LOCAL_USER = edge_folders_rpc.LocalUser(uid=20001, gid=20001, groups=(30001,))
 
 EXAMPLES: dict[str, Wire] = {
     "job.pending.v5": QueueSnapshot(
@@ -359,6 +362,48 @@ EXAMPLES: dict[str, Wire] = {
         operator_privileged=False,
     ),
     "edge.log.v2": edge_rpc.ReadLog(job_id="42", uid=20001, offset=100, wait_seconds=10),
+    "edge.folder.v1": edge_folders_rpc.ListFolder(user=LOCAL_USER, path="run1", after="61", limit=100),
+    "edge.folder-page.v1": edge_folders_rpc.FolderPage(
+        entries=(
+            edge_folders_rpc.FolderEntry(name="results", kind="folder", size=4096, modified_at=MOMENT),
+            edge_folders_rpc.FolderEntry(name="x.csv", kind="file", size=18, modified_at=MOMENT),
+        ),
+        unreadable=1,
+        after="782e637376",
+    ),
+    "edge.file.v1": edge_folders_rpc.ReadFile(user=LOCAL_USER, path="run1/x.csv", offset=100, limit=5),
+    "edge.file-chunk.v1": edge_folders_rpc.FileChunk(
+        offset=100, size=105, modified_ns=1772366400000000000, data=b"aGVsbG8="
+    ),
+    "edge.stage.v1": edge_staging_rpc.Stage(
+        id="0123456789abcdef0123456789abcdef",
+        user=LOCAL_USER,
+        work=edge_staging_rpc.SendFiles(
+            folder="run1",
+            files=(
+                edge_staging_rpc.FileUpload(
+                    path="results/a.txt",
+                    size=5,
+                    modified_ns=1772366400000000000,
+                    parts=(
+                        edge_staging_rpc.SignedPart(
+                            offset=0,
+                            length=5,
+                            url="https://s3.example.com/bucket/key?X-Amz-Signature=0",
+                            headers={"Content-Length": "5"},
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        wait_seconds=10,
+    ),
+    "edge.staged.v1": edge_staging_rpc.Staged(
+        state="done",
+        moved_bytes=5,
+        copied=("results/a.txt",),
+        problems=(edge_staging_rpc.StagingProblem(path="results/b", detail="Permission denied"),),
+    ),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
     "edge.session.v1": streams_rpc.ReadSession(session=SESSION),
     "edge.session-ready.v1": streams_rpc.SessionReady(streams=2, idle_seconds=7.5),

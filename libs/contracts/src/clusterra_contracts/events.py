@@ -31,6 +31,7 @@ PriceKind = Literal["worker.priced"]
 ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
+StagingKind = Literal["job.staged"]
 AdminKind = Literal[
     "cluster.registered",
     "cluster.changed",
@@ -262,6 +263,23 @@ class FileFact(Wire):
     """The new path of a file that was renamed or copied."""
 
 
+class StagingFact(Wire):
+    """The inputs of a job were staged in before its start, or its outputs were staged out after its end."""
+
+    kind: StagingKind = "job.staged"
+    job_id: JobId
+    name: str
+    user: str
+    uid: int
+    direction: Literal["in", "out"]
+    state: Literal["done", "failed"]
+    """`failed`: at least one file was not copied."""
+    files: Annotated[int, Field(ge=0)]
+    """How many were copied, and their `bytes`."""
+    bytes: Annotated[int, Field(ge=0)]
+    failed_files: Annotated[int, Field(ge=0)] = 0
+
+
 class NewerFact(Wire):
     """A fact of a kind that only newer releases know, with all its fields. It is kept and passed on, never made.
 
@@ -285,6 +303,7 @@ _FACTS = (
     AdminFact,
     BudgetFact,
     FileFact,
+    StagingFact,
 )
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
@@ -309,6 +328,7 @@ Fact = Annotated[
     | Annotated[AdminFact, Tag("AdminFact")]
     | Annotated[BudgetFact, Tag("BudgetFact")]
     | Annotated[FileFact, Tag("FileFact")]
+    | Annotated[StagingFact, Tag("StagingFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
 ]
@@ -342,7 +362,7 @@ class Event(Wire):
 def entity(fact: Fact) -> str:
     """The id of the entity that a fact is about. Raises ValueError for a fact of a newer release."""
     match fact:
-        case JobFact() | JobActionFact():
+        case JobFact() | JobActionFact() | StagingFact():
             return fact.job_id
         case NodeFact() | MisclassifiedFact():
             return fact.node

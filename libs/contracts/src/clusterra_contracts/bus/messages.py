@@ -13,6 +13,8 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
+from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
+from clusterra_contracts.rpc import edge_staging as edge_staging_rpc
 from clusterra_contracts.rpc import edge_streams as streams_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
@@ -93,8 +95,11 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("list-watched", slurm_rpc.ListWatched, slurm_rpc.JobPage, "gateway", "proxy"),
     _slurm("rest", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
     _slurm("rest-watched", slurm_rest_rpc.ReadRest, slurm_rest_rpc.RestPart, "gateway"),
-    _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy"),
+    _slurm("find-key", slurm_rpc.FindKey, slurm_rpc.FoundKey, "proxy", "gateway"),
     _edge("log", edge_rpc.ReadLog, edge_rpc.LogChunk),
+    _edge("folder", edge_folders_rpc.ListFolder, edge_folders_rpc.FolderPage),
+    _edge("file", edge_folders_rpc.ReadFile, edge_folders_rpc.FileChunk),
+    _edge("stage", edge_staging_rpc.Stage, edge_staging_rpc.Staged),
     _edge("session", streams_rpc.ReadSession, streams_rpc.SessionReady),
     _edge("stream-open", streams_rpc.OpenStream, streams_rpc.StreamOpened),
     _edge("stream-read", streams_rpc.ReadStream, streams_rpc.StreamChunk),

@@ -1,6 +1,6 @@
 """Who may see what of a cluster. The gateway asks here, and so does each service that keeps the record."""
 
-from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact
+from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact, StagingFact
 from clusterra_contracts.rpc.slurm import Viewer
 
 
@@ -15,4 +15,6 @@ def may_see(viewer: Viewer, fact: Fact) -> bool:
         return viewer.admin
     if isinstance(fact, FileFact):
         return viewer.changes(fact.uid)
-    return viewer.only_uid is None or (isinstance(fact, JobFact | JobActionFact) and viewer.sees(fact.uid))
+    return viewer.only_uid is None or (
+        isinstance(fact, JobFact | JobActionFact | StagingFact) and viewer.sees(fact.uid)
+    )
