@@ -1,4 +1,4 @@
-"""Wires the edge-agent: control loop, heartbeats on NATS or by HTTP, worker events, log reads, sessions."""
+"""Wires the edge-agent: control loop, heartbeats on NATS or by HTTP, worker events, log reads, folders, sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +16,7 @@ from clusterra_runtime.service import Service, run
 
 from clusterra_edge_agent.control.desired import LatestDesired, follow, read_newest
 from clusterra_edge_agent.control.loop import ControlLoop
+from clusterra_edge_agent.folders.folder_requests import FolderRequests
 from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
 from clusterra_edge_agent.heartbeat.edge_status import EdgeStatus, EdgeStatusSource
 from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
@@ -64,6 +65,7 @@ async def app(service: Service) -> AsyncIterator[None]:
             fallback = HttpFallback(client, builder.build, latest, lambda: leadership.may_report)
             signals = [substrate.change_signal, control_loop.change_signal, leadership.change_signal]
             logs, sessions = LogReader(settings.shared_dir), SessionStreams(settings.shared_dir, substrate)
+            folders = FolderRequests(settings.shared_dir)
 
             async def nats() -> None:
                 await client.open(settings, NAME, permissions.inbox_prefix(ref))
@@ -71,6 +73,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(while_reporting(leadership, serve_logs))
                     tasks.create_task(while_reporting(leadership, lambda: sessions.serve(client, ref)))
+                    tasks.create_task(while_reporting(leadership, lambda: folders.serve(client, ref)))
                     await follow(client, ref, latest)
 
             async def serve_logs() -> Callable[[], Awaitable[None]]:
@@ -100,8 +103,10 @@ async def app(service: Service) -> AsyncIterator[None]:
             finally:
                 logs.end_waits()
                 sessions.close()
+                folders.end_works()
                 await bus.close(client)
                 logs.close()
+                folders.close()
 
 
 @asynccontextmanager

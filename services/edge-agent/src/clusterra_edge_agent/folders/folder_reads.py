@@ -1,0 +1,80 @@
+"""Answers reads of the shared folder: pages of folders, and parts of files, as a user may see them."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.rpc.edge_folders import FileChunk, FolderEntry, FolderPage, ListFolder, ReadFile
+from pydantic import ValidationError
+
+from clusterra_edge_agent.folders.failures import failed, failure
+from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
+
+MAX_READS = 16
+"""The most requests at once. Further ones wait for their turn."""
+THREADS = 4
+
+
+class FolderReads:
+    """Reads in threads: each read starts a process, and the shared folder may be slow."""
+
+    def __init__(self, processes: UserProcesses) -> None:
+        self._processes = processes
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="folders")
+
+    def close(self) -> None:
+        """Shuts the threads down."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def folder(self, _subject: Subject, request: ListFolder) -> FolderPage:
+        """Return a page of a folder. Raises RpcFailed."""
+        return await self._in_thread(self._page, request)
+
+    async def file(self, _subject: Subject, request: ReadFile) -> FileChunk:
+        """Return a part of a file. Raises RpcFailed."""
+        return await self._in_thread(self._chunk, request)
+
+    def _page(self, request: ListFolder) -> FolderPage:
+        told = self._processes.ask(request.user, "list", path=request.path, after=request.after, limit=request.limit)
+        entries: list[FolderEntry] = []
+        for each in told["entries"]:
+            try:
+                entries.append(_entry(each))
+            except (ValidationError, ValueError, OverflowError):
+                continue
+        unreadable = told["unreadable"] + len(told["entries"]) - len(entries)
+        return FolderPage(entries=tuple(entries), unreadable=unreadable, after=told["after"])
+
+    def _chunk(self, request: ReadFile) -> FileChunk:
+        folder, _, name = request.path.rpartition("/")
+        if not name:
+            raise FolderRefused("it is the shared folder itself", "other")
+        with self._processes.opened(request.user, "open", folder=folder, paths=[name]) as (told, descriptors):
+            if not descriptors:
+                # Told apart, files that exist and are not theirs would be known to everybody.
+                raise FolderRefused("there is no such file, or it is not yours to read", "missing")
+            size = os.fstat(descriptors[0]).st_size
+            length = max(0, min(request.limit, size - request.offset))
+            data = os.pread(descriptors[0], length, request.offset) if length else b""
+        # Not validated: pydantic would take the bytes for base64.
+        return FileChunk.model_construct(
+            offset=request.offset, size=size, modified_ns=told["files"][0]["modified_ns"], data=data
+        )
+
+    async def _in_thread[Q, A](self, work: Callable[[Q], A], request: Q) -> A:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
+        except (FolderRefused, FolderUnavailable) as error:
+            raise failure(error) from None
+        except OSError as error:
+            detail = f"the shared folder cannot be read ({error.strerror})"
+            raise failed("unavailable", detail, "try again later") from error
+
+
+def _entry(told: dict[str, Any]) -> FolderEntry:
+    at = datetime.fromtimestamp(told["at"], UTC)
+    return FolderEntry(name=told["name"], kind=told["kind"], size=told["size"], modified_at=at)
