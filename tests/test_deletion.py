@@ -99,10 +99,16 @@ async def test_nothing_of_a_deleted_tenant_is_left(
 
 
 async def leave_traces(ada: User) -> None:
-    """Make a job with a key, a run, a token, an invitation, a service account, a quota, and a budget that is used."""
+    """Make jobs with a key and with files, a run, a token, an invitation, a service account, a quota, a used budget."""
     job = await ada.submit("#!/bin/bash\ntrue\n", {"name": "first"}, key=secrets.token_hex(8))
     step = {"step_id": "one", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+    staged = {
+        "script": "#!/bin/sh\ntrue\n",
+        "job": {"environment": ["PATH=/usr/bin:/bin"], "current_working_directory": "staged"},
+        "stage_out": [{"source": "*", "destination": "outputs"}],
+    }
     for path, body in (
+        (f"/v1/clusters/{ada.cluster}/jobs/submit", staged),
         (f"/v1/clusters/{ada.cluster}/runs", {"run_name": "nightly", "steps": [step]}),
         ("/v1/users/me/tokens", {"name": "ci"}),
         ("/v1/invitations", {"email": "guest@elsewhere.example"}),

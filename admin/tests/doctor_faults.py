@@ -25,6 +25,7 @@ from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RUNS
+from clusterra_gateway.staging.staging_records import STAGING
 from clusterra_gateway.templates.records import TEMPLATES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
@@ -187,12 +188,12 @@ async def missing_index(world: World) -> AsyncIterator[Fault]:
     async with DynamoDBStore(table_prefix=there) as store:
         clusters = (await store.query(ACCOUNTS, CLUSTERS)).items
     async with DynamoDBStore(table_prefix=here) as store:
-        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE, LEDGER)
+        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, STAGING, TEMPLATES, ARCHIVE, LEDGER)
         for item in clusters:
             await store.write(Put(ACCOUNTS, item.key, item.attributes, Absent()))
     settings = world.with_settings(table_prefix=here)
     yield Fault({("record.table", f"{here}{FLEETS.name}", "failure")}, settings, "tables apply")
-    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, TEMPLATES, ARCHIVE, LEDGER):
+    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, STAGING, TEMPLATES, ARCHIVE, LEDGER):
         boto3.client("dynamodb").delete_table(TableName=f"{here}{table.name}")
 
 

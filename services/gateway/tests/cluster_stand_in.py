@@ -20,6 +20,7 @@ from clusterra_contracts.rpc.costs import (
     SpendingRow,
 )
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder
 from clusterra_contracts.rpc.estimate import (
     ESTIMATED_JOB_ID,
     Estimate,
@@ -54,6 +55,7 @@ class ClusterStandIn:
     submits: list[Submit] = field(default_factory=list)
     lists: list[ListJobs] = field(default_factory=list)
     reads: list[ReadLog] = field(default_factory=list)
+    listings: list[ListFolder] = field(default_factory=list)
     prepared: list[Prepare] = field(default_factory=list)
     time_limit_seconds: float | None = None
     """Of every job that is prepared."""
@@ -103,6 +105,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.change", ChangeJob, self._change),
             await serve(client, f"{slurm}.rest", ReadRest, self._rest),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
+            await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.folder", ListFolder, self._folder),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.estimate", EstimateJob, self._estimate),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
@@ -243,6 +246,10 @@ class ClusterStandIn:
             blocks=(base64.b64encode(zlib.compress(record.encode())),) if jobs else (),
             after=RestCursor(group=0, key=str(at + 1)) if at + 1 < len(jobs) else None,
         )
+
+    async def _folder(self, _subject: Subject, request: ListFolder) -> FolderPage:
+        self.listings.append(request)
+        return FolderPage(entries=())
 
     async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:
         self.reads.append(request)

@@ -26,8 +26,9 @@ from clusterra_gateway.budgets.sweep import BudgetSweep
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.bus.requests import EdgeRequests, LedgerRequests, SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.sessions import SessionKeys
@@ -47,6 +48,10 @@ from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.sessions.page_wiring import session_pages
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.staging_work import StagingSteps
+from clusterra_gateway.staging.sweep import WAKING as STAGING_WAKING
+from clusterra_gateway.staging.sweep import StagingSweep
 from clusterra_gateway.tables import FORMS, TABLES
 from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
@@ -116,6 +121,17 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         feed.observe(WAKING, quotas.on_event)
         service.background("quotas", quotas.run)
         service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)
+        stagings = StagingRecords(store)
+        steps = StagingSteps(
+            stagings,
+            directory,
+            (slurm, EdgeRequests(client, settings.edge_timeout_seconds)),
+            (buckets, Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)),
+            settings.instance,
+        )
+        staging = StagingSweep(stagings, steps)
+        feed.observe(STAGING_WAKING, staging.on_event)
+        service.background("staging", staging.run)
         deletions = Deletions(directory, registry)
         removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))

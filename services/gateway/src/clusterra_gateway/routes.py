@@ -40,6 +40,7 @@ from clusterra_gateway.files import routes as files
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.file_events import FileEvents
+from clusterra_gateway.folders import routes as folders
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.route import Route
@@ -98,6 +99,9 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
+from clusterra_gateway.staging.planning import Planning
+from clusterra_gateway.staging.staged_submits import StagedSubmits
+from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates import routes as templates
 from clusterra_gateway.templates import schedule_routes
 from clusterra_gateway.templates.launches import Launches, Preparations
@@ -179,6 +183,8 @@ def gateway_routes(
     session_records = SessionRecords(directory.store)
     session_jobs = SessionJobs(session_records, slurm, edge)
     entrance = Entrance(settings.sessions_url, sign_in.session_keys, bus.registry, Tickets(directory.store))
+    planning = Planning(buckets, file_bounds, slurm, edge)
+    staged = StagedSubmits(submits, planning, StagingRecords(directory.store), bus.registry)
     return (
         *identity.routes(access, login, Profiles(directory, ledger, bus.registry, unix_users), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
@@ -195,8 +201,8 @@ def gateway_routes(
         *tenants.routes(access, directory, bus.registry, all_tenants, once),
         *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
         *fleet_routes.routes(access, archive, bus.client),
-        *jobs.routes(access, Jobs(slurm, submits, planned, ledger, bus.feed, launches)),
-        *explanations.routes(access, Explanations(slurm, scaler, archive)),
+        *jobs.routes(access, Jobs(slurm, submits, planned, ledger, bus.feed, launches, staged)),
+        *explanations.routes(access, Explanations(slurm, scaler, archive, staged)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, directory.store),
         *cancel_many.routes(access, slurm, once),
@@ -207,6 +213,7 @@ def gateway_routes(
         *slurmrestd.routes(access, slurm, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),
+        *folders.routes(access, edge),
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *costs.routes(access, ledger),

@@ -6,6 +6,7 @@ from clusterra_runtime.store.table_use import TableUse
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RUNS
+from clusterra_gateway.staging.staging_records import STAGING
 from clusterra_gateway.templates.records import TEMPLATES
 
 TABLES = (
@@ -30,6 +31,12 @@ TABLES = (
     TableUse(
         RUNS,
         "runs: their steps with scripts and environments, for 30 days",
+        frozenset({"get", "put", "update", "delete", "query"}),
+        items_expire=True,
+    ),
+    TableUse(
+        STAGING,
+        "which files are copied for jobs, and how far that is, for 90 days",
         frozenset({"get", "put", "update", "delete", "query"}),
         items_expire=True,
     ),

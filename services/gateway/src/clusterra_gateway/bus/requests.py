@@ -19,12 +19,16 @@ from clusterra_contracts.rpc.costs import (
     SpendingDimension,
 )
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.edge_folders import FileChunk, FolderPage, ListFolder, ReadFile
+from clusterra_contracts.rpc.edge_staging import Stage, Staged
 from clusterra_contracts.rpc.edge_streams import ReadSession, SessionJob, SessionReady
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import (
     Cancel,
+    FindKey,
+    FoundKey,
     GetJob,
     Job,
     JobPage,
@@ -56,6 +60,9 @@ COSTS_SECONDS = 20.0
 HANDOVER_SECONDS = 2.0
 """How long a request to a cluster's Slurm waits for somebody who serves it. Nobody does for a moment while its binding
 changes, as by a pause, or its last proxy is replaced."""
+
+FOLDER_SECONDS = 50.0
+"""Timeout for reads of the shared folder: a large folder of a slow file server takes its time."""
 
 ESTIMATE_SECONDS = 20.0
 """Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
@@ -102,6 +109,10 @@ class SlurmRequests:
     async def change(self, ref: ClusterRef, viewer: Viewer, jobs: str, change: Action) -> None:
         """Changes a job, an array or some of its tasks."""
         await self._call(ref, "change", ChangeJob(viewer=viewer, jobs=jobs, change=change), Done)
+
+    async def find_key(self, ref: ClusterRef, request: FindKey) -> Submitted | None:
+        """The job of an idempotency key, as the replica that watches the cluster finds it; None when there is none."""
+        return (await self._call_once(ref, "find-key", request, FoundKey)).job
 
     async def rest(self, ref: ClusterRef, request: ReadRest) -> RestPart:
         """An answer of slurmrestd that is passed on."""
@@ -154,6 +165,20 @@ class EdgeRequests:
         return await call(
             self._client, subjects.edge(ref, "session"), request, SessionReady, timeout_seconds=self._seconds
         )
+
+    async def folder(self, ref: ClusterRef, request: ListFolder) -> FolderPage:
+        """A page of a folder of the shared folder, as its user may see it."""
+        subject = subjects.edge(ref, "folder")
+        return await call(self._client, subject, request, FolderPage, timeout_seconds=FOLDER_SECONDS)
+
+    async def file(self, ref: ClusterRef, request: ReadFile) -> FileChunk:
+        """A part of a file of the shared folder, as its user may read it."""
+        return await call(self._client, subjects.edge(ref, "file"), request, FileChunk, timeout_seconds=FOLDER_SECONDS)
+
+    async def stage(self, ref: ClusterRef, request: Stage) -> Staged:
+        """How far a work of staging is. The edge waits up to its `wait_seconds` for the end."""
+        timeout = self._seconds + request.wait_seconds
+        return await call(self._client, subjects.edge(ref, "stage"), request, Staged, timeout_seconds=timeout)
 
 
 class ScalerRequests:

@@ -24,6 +24,8 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.jobs.staged_files import JobStaging
+from clusterra_gateway.jobs.staged_jobs import StagedJobs
 
 WHY = f"{CLUSTER}/jobs/{{job_id}}/why"
 
@@ -116,10 +118,29 @@ def _end_text(state: str, reason: str, exit_code: int | None, signal: int | None
     return " ".join(parts) + (f": {reason}." if reason else ".")
 
 
+def with_staging(told: JobExplanation, staging: JobStaging) -> JobExplanation:
+    """The explanation of a job that waits for its files, or that was cancelled because they did not come.
+
+    It names no file: others may see why a job waits.
+    """
+    part = staging.stage_in
+    if part is None or part.state == "done":
+        return told
+    if told.state == "pending" and part.state != "failed":
+        return told.model_copy(update={"text": f"It is held until its files are staged in: {part.files} are there."})
+    if part.state == "failed" and told.started_at is None:
+        text = f"{part.failed_files} of its files could not be staged in, so it was cancelled: its `staging` says why."
+        return told.model_copy(update={"text": text})
+    return told
+
+
 class Explanations:
     """The handler of explanations."""
 
-    def __init__(self, slurm: SlurmRequests, scaler: ScalerRequests, archive: HistoryRequests) -> None:
+    def __init__(
+        self, slurm: SlurmRequests, scaler: ScalerRequests, archive: HistoryRequests, staged: StagedJobs
+    ) -> None:
+        self._staged = staged
         self._slurm = slurm
         self._scaler = scaler
         self._archive = archive
@@ -135,8 +156,11 @@ class Explanations:
         except RpcFailed as unexplained:
             if unexplained.error.kind not in ("not_found", "unavailable"):
                 raise
-            return json_response(await self._from_records(ref, caller.viewer, job, unexplained))
-        return json_response(JobExplanation(**explanation.model_dump()))
+            told = await self._from_records(ref, caller.viewer, job, unexplained)
+        else:
+            told = JobExplanation(**explanation.model_dump())
+        staging = await self._staged.of_job(ref, job)
+        return json_response(told if staging is None else with_staging(told, staging))
 
     async def _from_records(
         self, ref: ClusterRef, viewer: Viewer, job_id: JobId, unexplained: RpcFailed
@@ -159,7 +183,7 @@ class Explanations:
         return found
 
     async def _from_archive(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobExplanation | None:
-        asked = ReadHistory(viewer=viewer, kinds=("job.*",), subject=job_id, newest_first=True, limit=1)
+        asked = ReadHistory(viewer=viewer, kinds=tuple(sorted(JOB_ENDS)), subject=job_id, newest_first=True, limit=1)
         try:
             page = await self._archive.history(ref, asked)
         except RpcFailed:

@@ -9,6 +9,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.jobs.staged_files import JobStaging
 
 log = structlog.get_logger()
 
@@ -30,6 +31,8 @@ class JobWithCost(Job):
 
     cost: Cost | None = None
     """Null when the ledger does not answer."""
+    staging: JobStaging | None = None
+    """Null for a job without files that are staged."""
 
 
 async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job: Job) -> JobWithCost:

@@ -21,6 +21,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
+from clusterra_gateway.jobs.staged_jobs import StagedJobs
 from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
 from clusterra_gateway.jobs.submits import Submits, SubmittedJob
 
@@ -69,9 +70,11 @@ class Jobs:
         ledger: LedgerRequests,
         feed: EventFeed,
         templates: TemplateJobs,
+        staged: StagedJobs,
     ) -> None:
         self._slurm = slurm
         self._templates = templates
+        self._staged = staged
         self._feed = feed
         self._submits = submits
         self._estimates = estimates
@@ -89,18 +92,23 @@ class Jobs:
         With a `template_id` in place of a script, the script is rendered from the template. A workflow is started with
         `POST /v1/launchables/{launchable_id}/submit`.
 
+        With `stage_in` or `stage_out` the job is held until its working directory exists, with the files that are
+        copied from the bucket. Those of `stage_out` are copied to the bucket when the job has ended.
+
         With `dry_run=true` nothing is submitted, and no key is used: the answer is 200 with the estimate of
         `jobs/estimate`.
         """
         dry_run = query(request, SubmitQuery).dry_run
         wanted = await read_any_submission(request)
         if isinstance(wanted, TemplateSubmission):
-            submission = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
+            rendered = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
+            submission = rendered.model_copy(update={"stage_in": wanted.stage_in, "stage_out": wanted.stage_out})
         else:
             submission = wanted
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
-        submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
+        submit = self._staged.submit if submission.staged else self._submits.submit
+        submitted = await submit(request, caller, ref, submission, digest=wanted.digest())
         return json_response(
             submitted,
             status=201,
@@ -139,9 +147,13 @@ class Jobs:
         )
 
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns one job, with what it cost so far."""
+        """Returns one job, with what it cost so far, and how far the staging of its files is."""
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
-        return json_response(await with_cost(self._ledger, ref, caller.viewer, job))
+        viewed = await with_cost(self._ledger, ref, caller.viewer, job)
+        staging = await self._staged.of_job(ref, job.job_id)
+        if staging is not None and not caller.viewer.changes(job.uid):
+            staging = staging.without_errors()
+        return json_response(viewed.model_copy(update={"staging": staging}))
 
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels a job, an array task, some tasks or a whole array."""

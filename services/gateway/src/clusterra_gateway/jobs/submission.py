@@ -16,6 +16,7 @@ from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_js
 from clusterra_gateway.http.parameters import Body, Hints, body, checked, parsed
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, REFUSED
+from clusterra_gateway.jobs.staged_files import StageIns, StageOuts
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024
@@ -46,11 +47,23 @@ class JobToSubmit(JobDescription, FurtherFields):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_STAGED = frozenset({"stage_in", "stage_out"})
+
+
 class Submission(Body):
     """A job in slurmrestd's shape, with the script beside the job and not inside it."""
 
     script: Annotated[str, Field(min_length=1)]
     job: JobToSubmit
+    stage_in: StageIns = ()
+    """Files of the bucket that are in the job's working directory when it starts."""
+    stage_out: StageOuts = ()
+    """Files of the job's working directory that are copied to the bucket when it has ended."""
+
+    @property
+    def staged(self) -> bool:
+        """Whether files are staged for the job."""
+        return bool(self.stage_in or self.stage_out)
 
     @property
     def description(self) -> JobDescription:
@@ -64,7 +77,11 @@ class Submission(Body):
 
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission, and as earlier releases write them if they can."""
-        described = self.model_dump_json(exclude={"job": _FURTHER}).encode()
+        # Of nothing that is staged, earlier releases write nothing.
+        left_out: dict[str, set[str] | bool] = {"job": _FURTHER}
+        if not self.staged:
+            left_out |= dict.fromkeys(_STAGED, True)
+        described = self.model_dump_json(exclude=left_out).encode()
         further = self.further
         return described if further == FurtherFields() else described + further.model_dump_json().encode()
 
@@ -88,10 +105,13 @@ class TemplateSubmission(TemplateValues):
 
     job: JobToSubmit | None = None
     """Fields of the job, which win over the script's `#SBATCH` lines."""
+    stage_in: StageIns = ()
+    stage_out: StageOuts = ()
 
     def digest(self) -> str:
         """Identifies the request among those with one Idempotency-Key, whatever version of the template it finds."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        left_out = set() if self.stage_in or self.stage_out else set(_STAGED)
+        return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
 class AnySubmission(RootModel[Submission | TemplateSubmission]):

@@ -34,13 +34,22 @@ class Submits:
         self._submit_once = SubmitOnce(idempotency, slurm.submit, reservations=admission.reservations)
 
     async def submit(
-        self, request: web.Request, caller: Caller, ref: ClusterRef, submission: Submission, *, digest: str = ""
+        self,
+        request: web.Request,
+        caller: Caller,
+        ref: ClusterRef,
+        submission: Submission,
+        *,
+        digest: str = "",
+        own_key: str | None = None,
     ) -> SubmittedJob:
         """Submit as the caller. `digest` identifies the request where it is not the submission itself.
 
+        `own_key` is the key of a request that has no Idempotency-Key, and whose job has to be found again.
+
         Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, InvalidRequest, RpcFailed, StoreUnavailable.
         """
-        key = idempotency_key(request)
+        key = idempotency_key(request) or own_key
         message = Submit(
             user=caller.slurm_user,
             email=caller.member.email,

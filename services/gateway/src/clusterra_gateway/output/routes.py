@@ -12,6 +12,7 @@ from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
+from clusterra_gateway.http.byte_range import RANGE, byte_range
 from clusterra_gateway.http.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
@@ -21,7 +22,6 @@ from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.output.byte_range import RANGE, byte_range
 from clusterra_gateway.output.follow import Output, OutputFollower
 from clusterra_gateway.output.shared_reads import SharedReads
 from clusterra_gateway.output.start import MAX_TAIL_LINES, start_of_tail

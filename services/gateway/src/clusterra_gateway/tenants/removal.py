@@ -39,6 +39,7 @@ from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.runs.run_records import RunRecords
+from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import share_out
@@ -123,6 +124,10 @@ class ClusterRemoval:
         for _ in range(PAGES):
             count += (runs := await self._runs.forget(ref, 50))
             if not runs:
+                break
+        for _ in range(PAGES):
+            count += (stagings := await StagingRecords(self._directory.store).forget(ref, 50))
+            if not stagings:
                 break
         count += await ScheduleRecords(self._directory).forget(ref)
         count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)

@@ -34,7 +34,7 @@ class ByteRange:
             begin, end = self.first, size if self.last is None else min(size, self.last + 1)
         if begin >= end:
             raise RangeNotSatisfiable(
-                f"the range has no byte of the output, which has {size} bytes",
+                f"the range has no byte of what there is: it has {size} bytes",
                 size=size,
                 hint="ask for a range before its end",
             )

@@ -1,0 +1,209 @@
+"""The routes of the shared folder: pages of its folders, and its files.
+
+The edge opens everything as the caller's user. Here is only checked what no path can be.
+"""
+
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.rpc.edge_folders import (
+    FILE_CHUNK_BYTES,
+    MAX_ENTRIES,
+    FileChunk,
+    ListFolder,
+    LocalUser,
+    ReadFile,
+)
+from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_runtime.nats.rpc import RpcFailed
+from pydantic import Field, StringConstraints
+
+from clusterra_gateway.bus.requests import EdgeRequests
+from clusterra_gateway.http.byte_range import RANGE, byte_range
+from clusterra_gateway.http.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.parameters import Query, query
+from clusterra_gateway.http.responses import NO_STORE, ResponseBody, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.writing import break_off, write
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+
+log = structlog.get_logger()
+
+FOLDERS = f"{CLUSTER}/folders"
+MAX_DEPTH = 64
+
+_HIDDEN: frozenset[ErrorKind] = frozenset({"not_found", "forbidden", "rejected"})
+"""Not told apart: that a folder of somebody else exists is theirs to know."""
+
+SharedPath = Annotated[str, StringConstraints(max_length=4096)]
+
+
+class SharedFolderQuery(Query):
+    """Which page of which folder; without a path, of the shared folder itself."""
+
+    path: SharedPath = ""
+    """Names with slashes between them, such as `run1/results`."""
+    limit: Annotated[int, Field(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES
+    cursor: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{2}){1,255}$")] | None = None
+
+
+class SharedFileQuery(Query):
+    """Which file."""
+
+    path: SharedPath
+
+
+class SharedEntry(ResponseBody):
+    """What a folder has. `other`: a link, a device, a socket or a pipe, which cannot be opened here."""
+
+    name: str
+    kind: Literal["file", "folder", "other"]
+    size: int
+    modified_at: Moment
+
+
+class SharedFolderPage(ResponseBody):
+    """A page of a folder, in the order of the names' bytes. `next_cursor` reads on; null at the end.
+
+    `unreadable` counts entries whose names are not UTF-8, or that were gone before they were looked at.
+    """
+
+    path: str
+    entries: tuple[SharedEntry, ...]
+    unreadable: int
+    next_cursor: str | None
+
+
+class Folders:
+    """The handlers of the shared folder."""
+
+    def __init__(self, edge: EdgeRequests) -> None:
+        self._edge = edge
+
+    async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists a folder of the cluster's shared folder, as the caller's user may see it.
+
+        What does not exist and what the user may not list is the same 404. Links are listed, and never followed.
+        """
+        wanted = query(request, SharedFolderQuery)
+        path = checked_path(wanted.path)
+        asked = ListFolder(
+            user=LocalUser.of(caller.slurm_user), path=path, after=wanted.cursor or "", limit=wanted.limit
+        )
+        try:
+            page = await self._edge.folder(ref, asked)
+        except RpcFailed as failed:
+            raise _hidden(failed) from None
+        entries = tuple(SharedEntry(**entry.model_dump()) for entry in page.entries)
+        return json_response(
+            SharedFolderPage(path=path, entries=entries, unreadable=page.unreadable, next_cursor=page.after)
+        )
+
+    async def content(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns a file of the shared folder, as the caller's user may read it, or a range of its bytes.
+
+        It is meant for a look at a file: the bytes pass the gateway. Stage large files out to the bucket.
+        """
+        path = checked_path(query(request, SharedFileQuery).path)
+        wanted = byte_range(request)
+        user = LocalUser.of(caller.slurm_user)
+        try:
+            first = await self._edge.file(ref, ReadFile(user=user, path=path, limit=1))
+        except RpcFailed as failed:
+            raise _hidden(failed) from None
+        begin, end = (0, first.size) if wanted is None else wanted.within(first.size)
+        response = web.StreamResponse(
+            headers={
+                **NO_STORE,
+                "Accept-Ranges": "bytes",
+                # Never shown as a page: a file of HTML would run its scripts in the gateway's origin.
+                "Content-Disposition": "attachment",
+                "X-Content-Type-Options": "nosniff",
+            }
+        )
+        response.content_type = "application/octet-stream"
+        response.content_length = end - begin
+        if wanted is not None:
+            response.set_status(HTTPStatus.PARTIAL_CONTENT)
+            response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{first.size}"
+        await response.prepare(request)
+        await self._write(request, response, (ref, user, path, first), range(begin, end))
+        return response
+
+    async def _write(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        file: tuple[ClusterRef, LocalUser, str, FileChunk],
+        wanted: range,
+    ) -> None:
+        """Writes these bytes. A response that gets fewer, or of a file that changes, is broken off."""
+        ref, user, path, first = file
+        offset = wanted.start
+        try:
+            while offset < wanted.stop:
+                limit = min(FILE_CHUNK_BYTES, wanted.stop - offset)
+                chunk = await self._edge.file(ref, ReadFile(user=user, path=path, offset=offset, limit=limit))
+                if not chunk.data or chunk.modified_ns != first.modified_ns:
+                    log.info("shared_file_cut_off", reason="the file was changed")
+                    break_off(request)
+                    return
+                await write(request, response, chunk.data)
+                offset += len(chunk.data)
+        except ConnectionResetError:
+            pass  # the client has left, or was left
+        except RpcFailed as failed:
+            log.warning("shared_file_cut_off", reason=failed.error.detail)
+            break_off(request)
+
+
+def checked_path(text: str) -> str:
+    """The path of a folder or a file, relative to the shared folder. Raises InvalidRequest."""
+    path = text.removesuffix("/")
+    names = path.split("/") if path else []
+    if len(names) > MAX_DEPTH or "\0" in path or any(name in ("", ".", "..") for name in names):
+        raise InvalidRequest(
+            "no file of the shared folder has this path", hint="paths look like run1/results: without ., .. and //"
+        )
+    return path
+
+
+def _hidden(failed: RpcFailed) -> RpcFailed | NotFound:
+    if failed.error.kind not in _HIDDEN:
+        return failed
+    return NotFound("there is no such file or folder, or your user may not read it", hint="list the folder above it")
+
+
+def routes(access: Access, edge: EdgeRequests) -> tuple[Route, ...]:
+    """All routes of this room."""
+    folders = Folders(edge)
+    return (
+        ClusterRoute(
+            "folders_list",
+            "GET",
+            FOLDERS,
+            folders.list,
+            access=access,
+            scope="files:read",
+            parameters=(CLUSTER_ID,),
+            query=SharedFolderQuery,
+            result=SharedFolderPage,
+        ),
+        ClusterRoute(
+            "folders_content",
+            "GET",
+            f"{FOLDERS}/content",
+            folders.content,
+            access=access,
+            scope="files:read",
+            ranges=True,
+            parameters=(CLUSTER_ID, RANGE),
+            query=SharedFileQuery,
+            result="application/octet-stream",
+        ),
+    )

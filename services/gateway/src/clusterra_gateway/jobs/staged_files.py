@@ -1,0 +1,71 @@
+"""Files that are staged for a job: which ones, as a submit names them, and how far they are, as the job shows it."""
+
+from typing import Annotated, Literal
+
+from clusterra_contracts.rpc.edge_staging import MAX_PATTERNS, PathPattern, RelativePath
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from clusterra_gateway.http.responses import ResponseBody
+
+MAX_INPUTS = 100
+"""The most files that are staged in for a job."""
+
+BucketPath = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+"""A path as `POST .../storage/presigned-url` takes it, such as `data/run 1/input.csv`."""
+
+StagingState = Literal["pending", "running", "done", "failed"]
+"""`failed`: at least one file could not be copied."""
+
+
+class StageIn(BaseModel):
+    """A file of the bucket that is copied to the job's working directory before the job may start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: BucketPath
+    """The file in the bucket: `data/x.csv`."""
+    destination: RelativePath
+    """The file that it becomes, relative to the job's working directory: `x.csv`. Folders are made."""
+
+
+class StageOut(BaseModel):
+    """Files of the job's working directory that are copied to the bucket after the job has ended."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: PathPattern
+    """Which files, relative to the working directory: `results/*.txt`, or `results/**` with all folders below."""
+    destination: BucketPath
+    """The folder in the bucket: `outputs/run1/`. What the first names of `source` fix is left out of the new paths."""
+
+
+StageIns = Annotated[tuple[StageIn, ...], Field(max_length=MAX_INPUTS)]
+StageOuts = Annotated[tuple[StageOut, ...], Field(max_length=MAX_PATTERNS)]
+
+
+class StagingPart(ResponseBody):
+    """How far the copying in one direction is."""
+
+    state: StagingState
+    files: int
+    """How many files are copied, and their `bytes`."""
+    bytes: int
+    failed_files: int
+    errors: tuple[str, ...]
+    """Why files could not be copied, or why it does not go on at the moment: the first 20 reasons."""
+
+
+class JobStaging(StagingPart):
+    """How far the staging of a job is: all in all, and in each direction; null for a direction without files."""
+
+    stage_in: StagingPart | None
+    stage_out: StagingPart | None
+
+    def without_errors(self) -> "JobStaging":
+        """The same without reasons, which have the names of people's files: for others who see the job."""
+        parts = {
+            name: part.model_copy(update={"errors": ()})
+            for name, part in (("stage_in", self.stage_in), ("stage_out", self.stage_out))
+            if part is not None
+        }
+        return self.model_copy(update={"errors": (), **parts})

@@ -1,0 +1,135 @@
+"""Checks what a submit wants staged: paths as those of files are checked, and whether the inputs are there."""
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.edge_folders import ListFolder, LocalUser
+from clusterra_contracts.rpc.estimate import Prepare
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.objects import find
+from clusterra_gateway.files.reach import Place, Reach
+from clusterra_gateway.http.errors import Conflict, FieldError, InvalidRequest, NotFound, RequestError, TooLarge
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.submission import Submission
+from clusterra_gateway.staging.staging import Input, Output
+
+_NO_FOLDER = "a job with staged files needs `current_working_directory`, a folder in the shared folder"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is staged for a job."""
+
+    folder: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+
+
+class Planning:
+    """Makes the plans of submits."""
+
+    def __init__(self, buckets: Buckets, bounds: Bounds, slurm: SlurmRequests, edge: EdgeRequests) -> None:
+        self._buckets = buckets
+        self._bounds = bounds
+        self._slurm = slurm
+        self._edge = edge
+
+    async def plan(self, caller: Caller, ref: ClusterRef, submission: Submission, shared_path: str) -> Plan:
+        """Check and look up what is staged.
+
+        Raises InvalidRequest that names the field, Forbidden, NotFound for a cluster without a bucket, RpcFailed.
+        """
+        folder = _folder(submission.job.current_working_directory, shared_path)
+        if submission.stage_in:
+            caller.require("member", "files:read")
+        reach = await Reach.of(self._buckets, caller, ref)
+        outputs = tuple(
+            Output(source=each.source, destination=_written(reach, each.destination, index))
+            for index, each in enumerate(submission.stage_out)
+        )
+        destinations = [each.destination for each in submission.stage_in]
+        for index, each in enumerate(destinations):
+            if each in destinations[:index]:
+                raise _invalid(f"stage_in/{index}/destination", "another file becomes this one")
+        inputs = tuple([await self._input(reach, submission, index) for index in range(len(submission.stage_in))])
+        await self._refuse_arrays(caller, ref, submission)
+        await self._refuse_without_right(caller, ref)
+        return Plan(folder, inputs, outputs)
+
+    async def _input(self, reach: Reach, submission: Submission, index: int) -> Input:
+        wanted, place = submission.stage_in[index], f"stage_in/{index}/source"
+        source = _at(place, lambda: reach.readable(wanted.source))
+        known = await find(reach.bucket, source.key)
+        if known is None:
+            raise _invalid(place, f"there is no file {source.path.shown}", hint="upload it before you submit the job")
+        try:
+            size = self._bounds.within(known.size)
+        except TooLarge as error:
+            raise _invalid(place, error.detail) from None
+        return Input(
+            source=source.path.shown,
+            key=source.key,
+            destination=wanted.destination,
+            size=size,
+            etag=known.etag,
+        )
+
+    async def _refuse_without_right(self, caller: Caller, ref: ClusterRef) -> None:
+        """Raises Conflict where the edge opens no files as users. One that does not answer now may do so later."""
+        look = ListFolder(user=LocalUser.of(caller.slurm_user), limit=1)
+        try:
+            await self._edge.folder(ref, look)
+        except RpcFailed as failed:
+            if failed.error.kind == "conflict":
+                raise Conflict(f"files are not staged here: {failed.error.detail}", hint=failed.error.hint) from None
+
+    async def _refuse_arrays(self, caller: Caller, ref: ClusterRef, submission: Submission) -> None:
+        prepare = Prepare(
+            user=caller.slurm_user,
+            script=submission.script,
+            job=submission.description,
+            further=submission.further,
+        )
+        if submission.job.array or (await self._slurm.prepare(ref, prepare)).tasks > 1:
+            raise InvalidRequest(
+                "files are not staged for an array",
+                hint="stage them for a job before it and one behind it, by `dependency`",
+            )
+
+
+def _folder(given: str | None, shared_path: str) -> str:
+    """The working directory relative to the shared folder. The proxy reads a relative one the same way."""
+    place = "job/current_working_directory"
+    if not given:
+        raise _invalid(place, _NO_FOLDER, hint=f"such as {shared_path}/run1; it is made if it does not exist")
+    path = posixpath.normpath(posixpath.join(shared_path, given))
+    root = f"{posixpath.normpath(shared_path)}/"
+    if not f"{path}/".startswith(root) or "\0" in path or len(path) > 2048:
+        raise _invalid(place, _NO_FOLDER, hint=f"the shared folder is {shared_path}")
+    return path.removeprefix(root.removesuffix("/")).strip("/")
+
+
+def _written(reach: Reach, text: str, index: int) -> str:
+    place = f"stage_out/{index}/destination"
+    # Any file of it stands for all: the right to write belongs to the area.
+    folder = _at(place, lambda: reach.folder(text))
+    reach.require_write(folder.path)
+    return folder.path.shown
+
+
+def _at(place: str, look: Callable[[], Place]) -> Place:
+    try:
+        return look()
+    except (InvalidRequest, NotFound) as error:
+        raise _invalid(place, error.detail, hint=error.hint) from None
+
+
+def _invalid(place: str, detail: str, *, hint: str = "") -> RequestError:
+    name = place.replace("/", ".")
+    return InvalidRequest(f"{name}: {detail}", hint=hint, errors=(FieldError("body", f"#/{place}", detail),))

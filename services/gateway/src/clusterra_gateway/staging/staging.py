@@ -1,0 +1,209 @@
+"""The staging of one job, as it is stored, and what may follow upon each phase. Pure.
+
+| phase | until |
+|---|---|
+| `submitting` | the job's id is known |
+| `staging_in` | its working directory is there, with its inputs; the job is held |
+| `waiting` | the job has ended |
+| `staging_out` | its outputs are in the bucket |
+| `done`, `failed` | |
+"""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from clusterra_contracts.identity import JobId, Moment, SlurmUser
+from pydantic import Field
+
+from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.jobs.staged_files import JobStaging, StagingPart, StagingState
+
+Phase = Literal["submitting", "staging_in", "waiting", "staging_out", "done", "failed"]
+OVER: frozenset[Phase] = frozenset({"done", "failed"})
+
+MAX_ERRORS = 20
+"""The most reasons that are kept in each direction."""
+MAX_ERROR_CHARACTERS = 400
+FILE_ATTEMPTS = 5
+"""So often files are tried whose problem may pass by itself, before they count as failed."""
+GIVE_UP: dict[Phase, timedelta] = {
+    "submitting": timedelta(minutes=15),
+    "staging_in": timedelta(hours=2),
+    "staging_out": timedelta(hours=24),
+}
+"""How long nothing may go on in a phase, such as while the edge does not answer."""
+_FIRST_PAUSE_SECONDS = 2.0
+_LONGEST_PAUSE_SECONDS = 300.0
+
+
+class Input(Record):
+    """A file to stage in."""
+
+    source: str
+    """Its path in the bucket, and its `key`."""
+    key: str
+    destination: str
+    size: int
+    etag: str
+
+
+class Output(Record):
+    """Files to stage out, and the folder of the bucket that they go to."""
+
+    source: str
+    destination: str
+
+
+class OpenUpload(Record):
+    """An upload in parts that has begun."""
+
+    id: str
+    path: str
+    key: str
+    size: int
+    modified_ns: int
+
+
+class Copied(Record):
+    """What was copied in one direction."""
+
+    files: int = 0
+    bytes: int = 0
+    failed_files: int = 0
+    errors: tuple[str, ...] = ()
+
+    def plus(self, files: int, size: int) -> "Copied":
+        """With further files."""
+        return self.model_copy(update={"files": self.files + files, "bytes": self.bytes + size})
+
+    def failing(self, *reasons: str) -> "Copied":
+        """With a failed file for each reason."""
+        kept = (*self.errors, *(reason[:MAX_ERROR_CHARACTERS] for reason in reasons))[:MAX_ERRORS]
+        return self.model_copy(update={"failed_files": self.failed_files + len(reasons), "errors": kept})
+
+
+class Staging(Record):
+    """The staging of one job."""
+
+    id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    member: str
+    """The id of the job's owner."""
+    user: SlurmUser
+    job_name: str
+    key: str
+    """The idempotency key of the submit, by which the job is found."""
+    digest: str
+    """The hash of the request, to tell a repeated request from another one."""
+    created_at: Moment
+    folder: str
+    """The job's working directory, relative to the shared folder."""
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    stays_held: bool = False
+    """Whether the submit asked for a held job, so that it is not released."""
+
+    phase: Phase = "submitting"
+    job_id: JobId | None = None
+    staged_in: Copied = Copied()
+    staged_out: Copied = Copied()
+    next_input: int = 0
+    cursor: str = ""
+    """The path of the last file that was staged out, in the order of the paths."""
+    upload: OpenUpload | None = None
+    attempts: int = 0
+    """Since something went on the last time; `file_attempts` are those at which a file was the problem."""
+    file_attempts: int = 0
+    progressed_at: Moment
+    not_before: Moment | None = None
+    pause: str = ""
+    """Why it does not go on at the moment."""
+    claimed_by: str = ""
+    claimed_until: Moment | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to be done any more."""
+        return self.phase in OVER
+
+    def may_claim(self, by: str, at: datetime) -> bool:
+        """Whether this gateway may go on with it now."""
+        free = self.claimed_by in ("", by) or self.claimed_until is None or self.claimed_until <= at
+        return free and not self.over and (self.not_before is None or self.not_before <= at)
+
+    def expired(self, at: datetime) -> bool:
+        """Whether nothing has gone on for so long that it is given up."""
+        limit = GIVE_UP.get(self.phase)
+        return limit is not None and at - self.progressed_at > limit
+
+    @property
+    def last_file_attempt(self) -> bool:
+        """Whether a file whose problem may pass by itself is not tried again."""
+        return self.file_attempts + 1 >= FILE_ATTEMPTS
+
+    def paused(self, reason: str, at: datetime, *, by_file: bool = False) -> "Staging":
+        """After an attempt that failed: the next one is later each time."""
+        seconds = min(_FIRST_PAUSE_SECONDS * 2**self.attempts, _LONGEST_PAUSE_SECONDS)
+        return self.model_copy(
+            update={
+                "attempts": min(self.attempts + 1, 30),
+                "file_attempts": self.file_attempts + by_file,
+                "not_before": at + timedelta(seconds=seconds),
+                "pause": reason[:MAX_ERROR_CHARACTERS],
+                "claimed_by": "",
+            }
+        )
+
+    def progressed(self, at: datetime, **changes: object) -> "Staging":
+        """After something went on."""
+        went_on = {"attempts": 0, "file_attempts": 0, "progressed_at": at, "not_before": None, "pause": ""}
+        return self.model_copy(update={**went_on, **changes})
+
+
+def view(staging: Staging) -> JobStaging:
+    """How far it is, as the job shows it."""
+    shown = staging.inputs or staging.staged_in.failed_files
+    into = _part(staging, staging.staged_in, _in_state(staging)) if shown else None
+    out = _part(staging, staging.staged_out, _out_state(staging)) if staging.outputs else None
+    parts = [part for part in (into, out) if part is not None]
+    return JobStaging(
+        state=_whole(staging, [part.state for part in parts]),
+        files=sum(part.files for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        failed_files=sum(part.failed_files for part in parts),
+        errors=tuple(error for part in parts for error in part.errors)[:MAX_ERRORS],
+        stage_in=into,
+        stage_out=out,
+    )
+
+
+def _in_state(staging: Staging) -> StagingState:
+    if staging.staged_in.failed_files:
+        return "failed"
+    if staging.phase == "submitting":
+        return "pending"
+    return "running" if staging.phase == "staging_in" else "done"
+
+
+def _out_state(staging: Staging) -> StagingState:
+    if staging.phase == "staging_out":
+        return "running"
+    if not staging.over:
+        return "pending"
+    return "failed" if staging.staged_out.failed_files or staging.staged_in.failed_files else "done"
+
+
+def _whole(staging: Staging, states: list[StagingState]) -> StagingState:
+    if "failed" in states and staging.over:
+        return "failed"
+    return next((state for state in ("running", "pending", "failed") if state in states), "done")
+
+
+def _part(staging: Staging, copied: Copied, state: StagingState) -> StagingPart:
+    paused = (staging.pause,) if staging.pause and state == "running" else ()
+    return StagingPart(
+        state=state,
+        files=copied.files,
+        bytes=copied.bytes,
+        failed_files=copied.failed_files,
+        errors=(*copied.errors, *paused)[:MAX_ERRORS],
+    )

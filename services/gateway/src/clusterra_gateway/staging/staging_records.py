@@ -1,0 +1,142 @@
+"""Stores the stagings of jobs, each changed by conditional writes only.
+
+| partition | sort key | item |
+|---|---|---|
+| `cluster#<tenant>.<cluster>` | `staging#<id>` | the staging |
+| | `job#<job id>` | the id of a job's staging |
+| `unfinished` | `<tenant>.<cluster>#<id>` | the mark of a staging that a gateway has to go on with |
+
+All items expire 90 days after the submit.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+
+from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.store import (
+    ConditionFailed,
+    Delete,
+    Put,
+    Store,
+    Table,
+    TransactionCancelled,
+    Update,
+    Write,
+)
+
+from clusterra_gateway.accounts.records import expiry
+from clusterra_gateway.staging.staging import Staging
+
+STAGING = Table("staging")
+KEPT = timedelta(days=90)
+UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A staging at a version of its item."""
+
+    staging: Staging
+    version: int
+
+
+class StagingRecords:
+    """The stagings of all clusters. Every method may raise StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create(self, ref: ClusterRef, staging: Staging) -> bool:
+        """Store a new staging, with its mark. Returns False where there is one with its id."""
+        ends = expiry(staging.created_at + KEPT)
+        writes: list[Write] = [
+            Put(STAGING, _key(ref, staging.id), _attributes(staging), Absent(), ends),
+            Update(STAGING, _mark(ref, staging.id), set={}, expires_at=ends),
+        ]
+        return await self._transacted(writes)
+
+    async def read(self, ref: ClusterRef, staging_id: str) -> Stored | None:
+        """A staging; None when there is none. Raises pydantic's ValidationError for one of a newer release."""
+        item = await self._store.get(STAGING, _key(ref, staging_id))
+        return None if item is None else _stored(item)
+
+    async def of_job(self, ref: ClusterRef, job_id: JobId) -> Staging | None:
+        """The staging of a job; None when there is none."""
+        item = await self._store.get(STAGING, Key(_cluster(ref), f"job#{job_id}"))
+        if item is None:
+            return None
+        stored = await self.read(ref, str(item.attributes["staging_id"]))
+        return None if stored is None else stored.staging
+
+    async def replace(self, ref: ClusterRef, stored: Stored, changed: Staging) -> Stored | None:
+        """Write a changed staging; None where somebody else has changed it. What is over loses its mark."""
+        update = Update(STAGING, _key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
+        writes: list[Write] = [update]
+        if changed.job_id is not None and stored.staging.job_id is None:
+            named = Key(_cluster(ref), f"job#{changed.job_id}")
+            ends = expiry(changed.created_at + KEPT)
+            writes.append(Update(STAGING, named, set={"staging_id": changed.id}, expires_at=ends))
+        if changed.over:
+            writes.append(Delete(STAGING, _mark(ref, changed.id)))
+        if len(writes) > 1:
+            return Stored(changed, stored.version + 1) if await self._transacted(writes) else None
+        try:
+            await self._store.write(update)
+        except ConditionFailed:
+            return None
+        return Stored(changed, stored.version + 1)
+
+    async def remove(self, ref: ClusterRef, staging_id: str) -> None:
+        """Remove a staging whose job was not submitted."""
+        await self._store.delete(Delete(STAGING, _key(ref, staging_id)))
+        await self.unmark(ref, staging_id)
+
+    async def unmark(self, ref: ClusterRef, staging_id: str) -> None:
+        """Remove the mark of a staging that is not there any more."""
+        await self._store.delete(Delete(STAGING, _mark(ref, staging_id)))
+
+    async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
+        """The clusters and ids of stagings that a gateway has to go on with."""
+        page = await self._store.query(STAGING, UNFINISHED, limit=limit, cursor=cursor)
+        places = (item.key.sk.rpartition("#") for item in page.items)
+        return tuple((ClusterRef.from_key(ref), staging_id) for ref, _, staging_id in places), page.cursor
+
+    async def forget(self, ref: ClusterRef, most: int) -> int:
+        """Remove at most `most` items of a cluster that is deleted, with their marks. Returns how many."""
+        page = await self._store.query(STAGING, _cluster(ref), limit=most)
+        for item in page.items:
+            kind, _, name = item.key.sk.partition("#")
+            if kind == "staging":
+                await self.unmark(ref, name)
+            await self._store.delete(Delete(STAGING, item.key))
+        return len(page.items)
+
+    async def _transacted(self, writes: list[Write]) -> bool:
+        try:
+            await self._store.transact(writes, token=f"staging-{secrets.token_hex(12)}")
+        except TransactionCancelled:
+            return False
+        return True
+
+
+def _attributes(staging: Staging) -> dict[str, str]:
+    return {"staging": staging.model_dump_json()}
+
+
+def _stored(item: Item) -> Stored:
+    return Stored(Staging.model_validate_json(str(item.attributes["staging"])), item.version)
+
+
+def _cluster(ref: ClusterRef) -> str:
+    return f"cluster#{ref.key}"
+
+
+def _key(ref: ClusterRef, staging_id: str) -> Key:
+    return Key(_cluster(ref), f"staging#{staging_id}")
+
+
+def _mark(ref: ClusterRef, staging_id: str) -> Key:
+    return Key(UNFINISHED, f"{ref.key}#{staging_id}")

@@ -1,0 +1,147 @@
+"""Goes on with the stagings of all clusters: soon after a submit and after the end of a job, and again after failures.
+
+Every gateway does so. A staging is claimed for a while by the one that goes on with it.
+"""
+
+import asyncio
+import random
+import time
+from collections import OrderedDict
+
+import structlog
+from clusterra_contracts.events import JOB_ENDS, Event, JobFact
+from clusterra_contracts.identity import ClusterRef, JobId, now
+from clusterra_runtime.store.store import StoreError
+from pydantic import ValidationError
+
+from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.staging_work import StagingSteps
+
+log = structlog.get_logger()
+
+WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
+INTERVAL_SECONDS = 5.0
+PACE_SECONDS = 0.5
+"""The shortest time between two looks, however many jobs are submitted."""
+WAITING_SECONDS = 300.0
+"""How often a job is looked at of whose end no event has told."""
+PAGE = 1000
+SOON_SECONDS = 0.5
+MAX_ENDED = 10_000
+AT_A_TIME = 16
+PER_CLUSTER = 4
+
+type _Place = tuple[ClusterRef, str]
+
+
+class StagingSweep:
+    """Looks for unfinished stagings every few seconds."""
+
+    def __init__(self, records: StagingRecords, steps: StagingSteps) -> None:
+        self._records = records
+        self._steps = steps
+        self._woken = asyncio.Event()
+        self._under_way: set[_Place] = set()
+        self._due: dict[_Place, float] = {}
+        """When a staging is looked at again, by the monotonic clock."""
+        self._waiting: dict[tuple[ClusterRef, JobId], _Place] = {}
+        self._ended: OrderedDict[tuple[ClusterRef, JobId], None] = OrderedDict()
+        """The jobs that have ended lately: one may end between the look at it and the wait for its end."""
+
+    def on_event(self, ref: ClusterRef, event: Event) -> None:
+        """Look soon: a job has ended, or one was submitted."""
+        if not isinstance(event.data, JobFact):
+            return
+        if event.kind in JOB_ENDS:
+            job = ref, event.data.job_id
+            self._ended[job] = None
+            while len(self._ended) > MAX_ENDED:
+                self._ended.popitem(last=False)
+            place = self._waiting.pop(job, None)
+            if place is None:
+                return
+            self._due.pop(place, None)
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        async with asyncio.TaskGroup() as running:
+            while True:
+                try:
+                    async with asyncio.timeout(INTERVAL_SECONDS * random.uniform(0.8, 1.2)):  # noqa: S311
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+                self._woken.clear()
+                await asyncio.sleep(PACE_SECONDS)
+                try:
+                    places = await self._unfinished()
+                except StoreError as error:
+                    log.warning("stagings_not_read", reason=str(error))
+                    continue
+                self._forget(places)
+                for place in self._chosen(places):
+                    self._under_way.add(place)
+                    running.create_task(self._advance(place))
+
+    def _chosen(self, places: list[_Place]) -> list[_Place]:
+        """Those that are due, in a random order, and few of each cluster."""
+        at = time.monotonic()
+        due = [place for place in places if self._due.get(place, 0.0) <= at and place not in self._under_way]
+        random.shuffle(due)
+        chosen: list[_Place] = []
+        for place in due:
+            if len(self._under_way) + len(chosen) >= AT_A_TIME:
+                break
+            if sum(ref == place[0] for ref, _ in (*self._under_way, *chosen)) < PER_CLUSTER:
+                chosen.append(place)
+        return chosen
+
+    def _forget(self, places: list[_Place]) -> None:
+        there = set(places)
+        self._due = {place: at for place, at in self._due.items() if place in there}
+        self._waiting = {job: place for job, place in self._waiting.items() if place in there}
+
+    async def _unfinished(self) -> list[_Place]:
+        places: list[_Place] = []
+        cursor = None
+        while True:
+            page, cursor = await self._records.unfinished(PAGE, cursor)
+            places += page
+            if cursor is None:
+                return places
+
+    async def _advance(self, place: _Place) -> None:
+        seconds = INTERVAL_SECONDS
+        try:
+            staging = await self._steps.advance(*place)
+            if staging is not None:
+                seconds = self._pause_seconds(place, staging)
+        except StoreError as error:
+            log.warning("staging_not_advanced", staging=place[1], reason=str(error))
+        except ValidationError as error:
+            # Not the error's text: it repeats the record. A newer release may read it.
+            log.error("staging_unreadable", staging=place[1], problems=error.error_count())  # noqa: TRY400
+            seconds = WAITING_SECONDS
+        except Exception:
+            # One staging that a fault of ours stops must not stop the others.
+            log.exception("staging_failed", staging=place[1])
+            seconds = WAITING_SECONDS
+        finally:
+            self._under_way.discard(place)
+        self._due[place] = time.monotonic() + seconds
+        if seconds <= SOON_SECONDS:
+            self._woken.set()
+
+    def _pause_seconds(self, place: _Place, staging: Staging) -> float:
+        if staging.phase == "waiting" and staging.job_id is not None:
+            job = place[0], staging.job_id
+            if job in self._ended:
+                del self._ended[job]
+                return SOON_SECONDS
+            self._waiting[job] = place
+            return WAITING_SECONDS
+        if staging.not_before is not None:
+            return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)
+        return INTERVAL_SECONDS

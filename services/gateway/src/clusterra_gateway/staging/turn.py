@@ -1,0 +1,118 @@
+"""One gateway's turn at a staging: it holds the staging for a while, writes what it did, and asks the edge."""
+
+import asyncio
+import hashlib
+from datetime import timedelta
+
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.edge_folders import LocalUser
+from clusterra_contracts.rpc.edge_staging import Stage, Staged, StagingWork
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import EdgeRequests
+from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.staging_records import StagingRecords, Stored
+
+CLAIM = timedelta(seconds=90)
+RENEWED = timedelta(seconds=30)
+WAIT_SECONDS = 10.0
+UNREACHABLE_ATTEMPTS = 3
+"""So often an edge that does not answer is asked again within a turn: its agent may be starting."""
+UNREACHABLE_SECONDS = 2.0
+
+
+class Lost(Exception):
+    """Another gateway goes on with the staging."""
+
+
+class Paused(Exception):
+    """It cannot go on now; the text says why, for the job's owner to read."""
+
+    by_file = False
+
+
+class FilePaused(Paused):
+    """It cannot go on now because of a file, which is tried a few times."""
+
+    by_file = True
+
+
+class Turn:
+    """A turn. Every method may raise StoreError."""
+
+    def __init__(
+        self, records: StagingRecords, edge: EdgeRequests, ref: ClusterRef, stored: Stored, instance: str
+    ) -> None:
+        self._records = records
+        self._edge = edge
+        self.ref = ref
+        self._stored = stored
+        self._instance = instance
+
+    @property
+    def staging(self) -> Staging:
+        """The staging as it is now."""
+        return self._stored.staging
+
+    async def claim(self) -> None:
+        """Take it for a while. Raises Lost."""
+        await self._write(
+            self.staging.model_copy(update={"claimed_by": self._instance, "claimed_until": now() + CLAIM})
+        )
+
+    async def went_on(self, **changes: object) -> None:
+        """Write what went on. Raises Lost."""
+        await self._write(self.staging.progressed(now(), claimed_until=now() + CLAIM, **changes))
+
+    async def note(self, **changes: object) -> None:
+        """Write something that is no step forward. Raises Lost."""
+        await self._write(self.staging.model_copy(update=changes))
+
+    async def pause(self, reason: str, *, by_file: bool = False) -> None:
+        """Write that it goes on later. Raises Lost."""
+        await self._write(self.staging.paused(reason, now(), by_file=by_file))
+
+    async def release(self) -> None:
+        """Let any gateway go on with it. Raises Lost."""
+        await self._write(self.staging.model_copy(update={"claimed_by": ""}))
+
+    async def staged(self, work: StagingWork, about: str) -> Staged:
+        """Have the edge do a work, and wait for its end. Raises Paused, Lost, and RpcFailed with what it refused.
+
+        `about` tells the work from others of this staging. The same work after the same number of attempts is the same
+        request: another gateway that goes on here, or an agent that was started again, does not begin a second one.
+        """
+        name = f"{self.staging.id}/{self.staging.attempts}/{work.work}/{about}"
+        request = Stage(
+            id=hashlib.sha256(name.encode()).hexdigest()[:32],
+            user=LocalUser.of(self.staging.user),
+            work=work,
+            wait_seconds=WAIT_SECONDS,
+        )
+        unreachable = moved = 0
+        while True:
+            try:
+                answer = await self._edge.stage(self.ref, request)
+            except RpcFailed as failed:
+                if failed.error.kind != "unavailable":
+                    raise
+                unreachable += 1
+                if unreachable >= UNREACHABLE_ATTEMPTS:
+                    raise Paused(f"the edge does not stage files now: {failed.error.detail}") from None
+                await asyncio.sleep(UNREACHABLE_SECONDS)
+                continue
+            if answer.state == "done":
+                return answer
+            unreachable = 0
+            until = self.staging.claimed_until
+            if until is None or until - now() < CLAIM - RENEWED:
+                # A file of many hours goes on as long as its bytes do.
+                went_on = {"progressed_at": now()} if answer.moved_bytes > moved else {}
+                moved = answer.moved_bytes
+                await self.note(claimed_by=self._instance, claimed_until=now() + CLAIM, **went_on)
+
+    async def _write(self, changed: Staging) -> None:
+        written = await self._records.replace(self.ref, self._stored, changed)
+        if written is None:
+            raise Lost
+        self._stored = written
