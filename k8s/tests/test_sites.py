@@ -266,3 +266,20 @@ async def test_only_workers_get_the_rights_of_the_edges_components(
         each["data"] for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("slurmd")
     )
     assert {name for name, value in variables_set.items() if value == "yes"} == variables
+
+
+async def test_only_the_agent_gets_the_rights_of_staging_and_no_more(tmp_path: Path) -> None:
+    edge = CENTRAL.parent / "edge"
+    site = overlay(tmp_path, resources=[edge], components=[edge / "staging"])
+
+    built = build(await kubectl_path(), site)
+
+    pod = pod_spec(named(built, "Deployment", "edge-agent"))
+    assert pod is not None
+    (agent,) = pod["containers"]
+    assert agent["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SETGID", "SETUID"]}
+    assert agent["securityContext"]["allowPrivilegeEscalation"] is False
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (0, 65532)
+    assert [mount.get("readOnly", False) for mount in agent["volumeMounts"]] == [False, False, True, True]
+    level = named(built, "Namespace", "slurm")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert level == "baseline"
