@@ -83,7 +83,7 @@ async def test_an_admin_sees_accounts_overhead_and_the_whole_bill_of_clusters_an
 
     accounts = await summary(boss, f"{SUMMARY}?by=account")
     (cluster,) = (await summary(boss, f"{SUMMARY}?by=cluster"))["rows"]
-    (tenant,) = (await summary(boss, "/v1/costs/summary?by=tenant"))["rows"]
+    (tenant,) = (await summary(boss, "/v1/cost-summary?by=tenant"))["rows"]
 
     assert [(row["purpose"], row["name"]) for row in accounts["rows"]] == [("job", "physics"), ("overhead", None)]
     assert (cluster["purpose"], cluster["name"], cluster["burn_rate_per_hour"]["amount"]) == (
@@ -102,6 +102,6 @@ async def test_another_tenants_costs_are_in_no_summary(world: World) -> None:
 
     async with chief.get(SUMMARY) as answer:
         assert answer.status == 404
-    rows = (await summary(chief, "/v1/costs/summary"))["rows"]
+    rows = (await summary(chief, "/v1/cost-summary"))["rows"]
 
     assert rows == []

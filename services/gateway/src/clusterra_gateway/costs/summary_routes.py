@@ -161,7 +161,7 @@ def routes(access: Access, registry: Registry, ledger: LedgerRequests, slurm: Sl
         CallerRoute(
             "costs_of_tenant",
             "GET",
-            "/v1/costs/summary",
+            "/v1/cost-summary",
             summaries.of_tenant,
             access=access,
             scope="jobs:read",
