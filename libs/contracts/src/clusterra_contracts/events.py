@@ -21,8 +21,9 @@ JobKind = Literal[
     "job.timeout",
 ]
 ActionKind = Literal[
-    "action.hold", "action.release", "action.requeue", "action.signal", "action.update", "action.cancel"
+    "action.hold", "action.release", "action.requeue", "action.signal", "action.update", "action.cancel", "action.warn"
 ]
+"""`action.warn`: the owner is warned that the job of an idle session will be cancelled."""
 NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.down", "node.removed"]
 MisclassifiedKind = Literal["node.misclassified"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]

@@ -46,7 +46,7 @@ from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.runs.sweep import RunSweep
-from clusterra_gateway.sessions.page_wiring import session_pages
+from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
@@ -143,12 +143,14 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("heartbeats", heartbeats.run)
 
         gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
+        session_services = SessionServices(settings, session_keys, directory, gateway_bus)
+        service.background("idle sessions", session_services.idle_cull().run)
         routes = gateway_routes(
             settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, buckets
         )
         await revocations.follow()
         async with (
-            session_pages(settings, session_keys, directory, gateway_bus) as sessions_port,
+            session_services.pages() as sessions_port,
             serving(
                 routes,
                 settings.http_host,

@@ -4,8 +4,10 @@ import secrets
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
-from clusterra_runtime.store.condition import Absent, Present
+from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.keyspace import (
@@ -100,11 +102,24 @@ class SessionRecords:
             pass  # it has expired
         await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
 
-    async def warn(self, ref: ClusterRef, job_id: JobId, *, warned: bool) -> None:
-        """Note that the owner was warned now, or that the session is in use again."""
-        at = now().isoformat() if warned else None
+    async def warn(self, outbox: Outbox, ref: ClusterRef, job_id: JobId, message: OutboxMessage) -> bool:
+        """Note that the owner is warned now, and tell it by this message: once, however many gateways do so."""
+        item = await self._store.get(ACCOUNTS, interactive_session_key(ref, job_id))
+        if item is None or SessionRecord.of(item).warned_at is not None:
+            return False
+        update = Update(ACCOUNTS, item.key, set={"warned_at": now().isoformat()}, condition=VersionIs(item.version))
         try:
-            update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"warned_at": at}, condition=Present())
+            await outbox.write(update, [message])
+        except ConditionFailed:
+            return False
+        return True
+
+    async def withdraw_warning(self, ref: ClusterRef, job_id: JobId) -> None:
+        """Note that a session is in use again."""
+        try:
+            update = Update(
+                ACCOUNTS, interactive_session_key(ref, job_id), set={"warned_at": None}, condition=Present()
+            )
             await self._store.write(update)
         except ConditionFailed:
             return

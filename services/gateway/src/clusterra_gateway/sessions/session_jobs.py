@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser
 from clusterra_contracts.job_states import ENDED
@@ -28,6 +29,8 @@ class SessionView:
     detail: str = ""
     job: SessionJob | None = None
     ready: SessionReady | None = None
+    started_at: datetime | None = None
+    """When its job began to run, in the state `ready`."""
 
     def shown(self) -> SessionDetail:
         """What the API shows of it."""
@@ -85,7 +88,7 @@ class SessionJobs:
             if failed.error.kind not in ("not_found", "unavailable"):
                 raise
             return SessionView(record, "starting", failed.error.detail)
-        return SessionView(record, "ready", "", session, ready)
+        return SessionView(record, "ready", "", session, ready, job.started_at)
 
     async def _job(self, ref: ClusterRef, user: SlurmUser, job_id: JobId) -> Job | None:
         try:

@@ -1,0 +1,152 @@
+"""Cancels the jobs of sessions that nobody uses, after a warning to their owner.
+
+A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every gateway looks; the
+mark of a warning and its event are one conditional write, and cancelling twice is harmless.
+"""
+
+import asyncio
+import random
+from datetime import datetime
+
+import structlog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.events import JobActionFact, event_of
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.kept_events import SERVICE
+from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
+from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.idleness import decide, warning_seconds
+from clusterra_gateway.sessions.kernels import SessionSilent, last_activity
+from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
+
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 20.0
+AT_ONCE = 16
+"""How many sessions are looked at at the same time."""
+LOOK_SECONDS = 30.0
+ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
+"""Who cancels: the name stands in the job's history."""
+
+
+class IdleCull:
+    """Looks at all sessions, again and again."""
+
+    def __init__(
+        self,
+        client: Client,
+        directory: Directory,
+        registry: Registry,
+        unix_users: UnixUsers,
+        jobs: SessionJobs,
+        entrance: Entrance,
+    ) -> None:
+        self._client = client
+        self._directory = directory
+        self._records = SessionRecords(directory.store)
+        self._registry = registry
+        self._unix_users = unix_users
+        self._jobs = jobs
+        self._entrance = entrance
+        self._slurm = SlurmRequests(client)
+        self.minute_seconds = 60.0
+        """How long a minute of a template is; tests have less time."""
+
+    async def run(self) -> None:
+        """Look every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+            try:
+                await self.sweep()
+            except StoreError as error:
+                log.warning("sessions_not_read", reason=str(error))
+
+    async def sweep(self) -> None:
+        """Look at each session once. One that cannot be looked at is left as it is. Raises StoreError."""
+        turns, cursor = asyncio.Semaphore(AT_ONCE), None
+
+        async def one(ref: ClusterRef, job_id: JobId) -> None:
+            async with turns:
+                try:
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._look_at(ref, job_id)
+                except (StoreError, RequestError, RpcFailed, SessionSilent, TimeoutError) as error:
+                    log.info("session_not_looked_at", job=job_id, reason=str(error) or type(error).__name__)
+
+        while True:
+            found, cursor = await self._records.running(cursor)
+            await asyncio.gather(*(one(*each) for each in found))
+            if cursor is None:
+                return
+
+    async def _look_at(self, ref: ClusterRef, job_id: JobId) -> None:
+        record, binding = await self._records.read(ref, job_id), self._registry.get(ref)
+        if record is None or record.ended:
+            await self._records.end(ref, job_id)
+            return
+        member = await self._directory.member(record.member)
+        if binding is None or member is None:
+            return
+        there = await self._unix_users.of(member, binding)
+        if there.user is None:
+            return
+        view = await self._jobs.view(ref, there.user, record)
+        if view.state == "ready" and record.idle_cull_min:
+            await self._deal_with(ref, there.user, view, record.idle_cull_min * self.minute_seconds)
+
+    async def _deal_with(self, ref: ClusterRef, owner: SlurmUser, view: SessionView, cull_seconds: float) -> None:
+        at, record = now(), view.record
+        idle_seconds = await self._idle_seconds(ref, view, cull_seconds, at)
+        warned_ago = None if record.warned_at is None else (at - record.warned_at).total_seconds()
+        match decide(idle_seconds, cull_seconds, warned_ago):
+            case "warn":
+                await self._warn(ref, owner, record, idle_seconds, at)
+            case "withdraw":
+                await self._records.withdraw_warning(ref, record.job_id)
+            case "cancel":
+                log.info("idle_session_cancelled", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
+                await self._slurm.cancel(ref, ACTOR, record.job_id)
+
+    async def _idle_seconds(self, ref: ClusterRef, view: SessionView, cull_seconds: float, at: datetime) -> float:
+        """For how long a session was not used. Raises SessionSilent, Unauthenticated."""
+        assert view.ready is not None  # noqa: S101 - the session is ready
+        assert view.job is not None  # noqa: S101 - likewise
+        age = 0.0 if view.started_at is None else (at - view.started_at).total_seconds()
+        # An agent of another release may not tell: then nothing is known, and nothing is done.
+        idle = min(age, view.ready.idle_seconds or 0.0)
+        if idle < cull_seconds - warning_seconds(cull_seconds):
+            return idle
+        token = self._entrance.token(ref, view.record)
+        active_at = await last_activity(
+            self._client, ref, view.job, token, strip_prefix=view.ready.strip_prefix, now=at
+        )
+        return idle if active_at is None else min(idle, max((at - active_at).total_seconds(), 0.0))
+
+    async def _warn(
+        self, ref: ClusterRef, owner: SlurmUser, record: SessionRecord, idle_seconds: float, at: datetime
+    ) -> None:
+        minutes = record.idle_cull_min
+        fact = JobActionFact(
+            kind="action.warn",
+            job_id=record.job_id,
+            name=record.name,
+            user=owner.name,
+            uid=owner.uid,
+            actor=ACTOR.user.name,
+            detail=f"nobody uses this session; its job is cancelled after {minutes} minutes without use",
+        )
+        event = event_of(SERVICE, ref, fact, version=f"idle-{int(at.timestamp())}", time=at)
+        message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
+        if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
+            log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
