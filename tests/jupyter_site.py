@@ -1,46 +1,69 @@
 """JupyterLab in the shared folder of a lab, and a client of its kernels."""
 
 import shutil
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, ClientWebSocketResponse
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.bus.connection import GatewayBus
+from clusterra_gateway.bus.edge_connections import EdgeConnections
+from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.sessions.idle_cull import IdleCull
+from clusterra_gateway.sessions.wiring import SessionServices
+from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.file_lock import exclusive_lock
 from clusterra_lab.machine.process import run
 from clusterra_lab.stack.stack import Stack
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
 from uv import find_uv_bin
 
 PACKAGES = ("jupyterlab==4.5.*", "ipykernel==7.*")
+PLAYWRIGHT = "playwright==1.65.*"
 FOLDER = "jupyter"
 """Its place in the shared folder."""
 _COMMAND = """\
 #!/bin/sh
 # `jupyter lab` of the packages beside this folder, with the Python of the workers.
-export PYTHONPATH="$(dirname "$0")/../packages"
-export PYTHONDONTWRITEBYTECODE=1
+packages="$(cd "$(dirname "$0")/../packages" && pwd)"
+export PYTHONPATH="$packages" PYTHONDONTWRITEBYTECODE=1
+export JUPYTER_PATH="$packages/share/jupyter" JUPYTERLAB_DIR="$packages/share/jupyter/lab"
 shift
 exec /usr/bin/python3 -m jupyterlab "$@"
 """
 
 
+async def installed(name: str, *packages: str, options: tuple[str, ...] = ()) -> Path:
+    """A folder of the cache with these packages of PyPI, which is made once."""
+    folder = cache_dir() / name
+    async with exclusive_lock(folder.with_suffix(".lock"), seconds=600, what=f"the installation of {packages[0]}"):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            command = [find_uv_bin(), "pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(folder)]
+            log = folder.with_suffix(".log")
+            made = await run(name, [*command, *options, *packages], log=log)
+            assert made.exit_code == 0, log.read_text()
+            (folder / "complete").touch()
+    return folder
+
+
 async def installed_jupyter(lab: Stack) -> str:
-    """Put JupyterLab into the shared folder. Returns its path in jobs; its packages are downloaded once."""
+    """Put JupyterLab into the shared folder. Returns its path in jobs."""
     asked = await lab.slurm.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     version = asked.stdout.strip()
-    packages = cache_dir() / f"jupyter-{version}"
-    async with exclusive_lock(packages.with_suffix(".lock"), seconds=600, what="the installation of Jupyter"):
-        if not (packages / "complete").exists():
-            shutil.rmtree(packages, ignore_errors=True)
-            options = ("--python-version", version, "--only-binary", ":all:", "--target", str(packages))
-            log = packages.with_suffix(".log")
-            made = await run("jupyter", [find_uv_bin(), "pip", "install", "--quiet", *options, *PACKAGES], log=log)
-            assert made.exit_code == 0, log.read_text()
-            (packages / "complete").touch()
+    packages = await installed(f"jupyter-{version}", *PACKAGES, options=("--python-version", version))
     site = Path(lab.slurm.shared_dir) / FOLDER
     if not site.exists():
         shutil.copytree(packages, site / "packages", copy_function=_linked)
@@ -48,6 +71,20 @@ async def installed_jupyter(lab: Stack) -> str:
         (site / "bin" / "jupyter").write_text(_COMMAND)
         (site / "bin" / "jupyter").chmod(0o755)
     return f"{lab.slurm.shared_path}/{FOLDER}"
+
+
+async def in_chromium(address: str, directory: Path) -> str:
+    """What `browser_page` prints of a session's page in a real browser. The machine must have Chromium."""
+    chromium = shutil.which("chromium")
+    assert chromium is not None
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = await installed(f"playwright-{version}", PLAYWRIGHT, options=("--python", sys.executable))
+    script, log = Path(__file__).with_name("browser_page.py"), directory / "browser.log"
+    arguments = (address, chromium, str(directory / "page.png"))
+    # Not `-E`: the packages are found by PYTHONPATH.
+    ran = await run("browser", [sys.executable, str(script), *arguments], log=log, env={"PYTHONPATH": str(packages)})
+    assert ran.exit_code == 0, log.read_text()
+    return log.read_text().strip().splitlines()[-1]
 
 
 def _linked(source: str, target: str) -> str:
@@ -64,14 +101,18 @@ class Kernel:
 
     socket: ClientWebSocketResponse
 
-    async def run(self, code: str) -> str:
-        """Run code and return the text of its result."""
+    async def begin(self, code: str) -> str:
+        """Have code run. Returns the id of the request."""
         message_id = uuid.uuid4().hex
         header = {"msg_id": message_id, "msg_type": "execute_request", "username": "", "session": "s", "version": "5.3"}
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         parts: dict[str, Any] = {"parent_header": {}, "metadata": {}, "buffers": []}
         await self.socket.send_json({"header": header, "content": content, "channel": "shell", **parts})
-        result = ""
+        return message_id
+
+    async def run(self, code: str) -> str:
+        """Run code and return the text of its result."""
+        message_id, result = await self.begin(code), ""
         while True:
             answer = await self.socket.receive_json(timeout=60)
             if answer["parent_header"].get("msg_id") != message_id:
@@ -92,3 +133,27 @@ async def kernel(browser: ClientSession, page: str, kernel_id: str) -> AsyncIter
     address = f"{page}api/kernels/{kernel_id}/channels"
     async with browser.ws_connect(address, headers={"Origin": origin}) as socket:
         yield Kernel(socket)
+
+
+@asynccontextmanager
+async def idle_cull(lab: Stack, *, minute_seconds: float) -> AsyncIterator[IdleCull]:
+    """A cull of the lab's idle sessions with short minutes, over the lab's own record, bus and Slurm.
+
+    The environment must lead to the lab's DynamoDB.
+    """
+    settings = Settings(
+        oidc_issuer="https://issuer.example", oidc_client_id="clusterra", sessions_url=lab.parts.sessions_url
+    )
+    client, registry = lab.bus, Registry()
+    await registry.start(client)
+    try:
+        async with (
+            DynamoDBStore(table_prefix=settings.table_prefix) as store,
+            Outbox(store, partial(bus.store, client)) as outbox,
+        ):
+            gateway_bus = GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client))
+            keys = SessionKeys.load(lab.parts.directory / "session-key")
+            services = SessionServices(settings, keys, Directory(store, outbox), gateway_bus)
+            yield services.idle_cull(minute_seconds=minute_seconds)
+    finally:
+        await registry.stop()

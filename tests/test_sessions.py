@@ -1,9 +1,12 @@
 """Interactive sessions through everything: Jupyter as a job of real Slurm, its page and its kernels for its owner."""
 
 import json
+import shutil
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from aiohttp import ClientSession, WSServerHandshakeError
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from jupyter_site import installed_jupyter, kernel
+from jupyter_site import idle_cull, in_chromium, installed_jupyter, kernel
 
 READY_SECONDS = 150
 
@@ -84,7 +87,7 @@ async def test_its_owner_sees_the_page(page: Page) -> None:
         text = await answer.text()
 
     assert answer.status == 200, text
-    assert "JupyterLab" in text
+    assert "jupyter-config-data" in text
 
 
 async def test_a_kernel_runs_what_is_sent_over_the_web_socket(page: Page) -> None:
@@ -114,6 +117,13 @@ async def test_large_files_go_both_ways(page: Page) -> None:
         read = await answer.text()
 
     assert read == content
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="this machine has no chromium")
+async def test_a_real_browser_works_in_the_notebook(owner: User, page: Page, tmp_path: Path) -> None:
+    ticket = await asked(owner, "POST", place(owner, page.job_id, "ticket"), status=201)
+
+    assert await in_chromium(ticket["url"], tmp_path) == "42"
 
 
 async def test_another_user_gets_404(lab: Stack, page: Page) -> None:
@@ -168,3 +178,34 @@ async def test_a_template_that_is_no_session_is_refused(owner: User) -> None:
     refused = await asked(owner, "POST", place(owner), body, status=400)
 
     assert "no interactive template" in refused["detail"]
+
+
+async def test_an_idle_session_is_warned_and_cancelled_and_a_busy_one_is_not(
+    lab: Stack, owner: User, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test of this file: the session ends. Its 60 minutes are 3 seconds here."""
+    for name, value in lab.aws.environment().items():
+        monkeypatch.setenv(name, value)
+    async with kernel(page.browser, page.url, await started_kernel(page)) as running:
+        await running.begin("import time; time.sleep(8)")
+        await running.socket.receive_json()
+    began = time.monotonic()
+
+    async with idle_cull(lab, minute_seconds=0.05) as culling:
+        while time.monotonic() - began < 6:
+            await culling.sweep()
+            assert (await state(owner, page.job_id))["state"] == "ready"
+
+        async def has_ended() -> bool:
+            await culling.sweep()
+            return bool((await state(owner, page.job_id))["state"] == "ended")
+
+        await until(has_ended, seconds=60, what="the end of the idle session", every=0.2)
+    ends = [each.data for each in await owner.history("action.*") if each.subject == page.job_id]
+
+    assert [(each.kind, getattr(each, "actor", "")) for each in ends] == [
+        ("action.warn", "idle-cull"),
+        ("action.cancel", "idle-cull"),
+    ]
+    async with page.browser.get(page.url) as answer:
+        assert answer.status == 404
