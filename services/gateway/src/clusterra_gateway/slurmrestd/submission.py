@@ -1,10 +1,10 @@
 """A job in a client's own form of slurmrestd's submit: which fields count, which are ours, which are refused."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from aiohttp import web
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from clusterra_gateway.http.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
@@ -34,9 +34,10 @@ class RestJob(JobToSubmit):
     model_config = ConfigDict(json_schema_extra=as_taken)
 
 
-class DescribedSubmission(Submission):
+class DescribedSubmission(Body):
     """A job as slurmrestd takes it. The script may be in the job as well, and the job alone in a list, `jobs`."""
 
+    script: Annotated[str, Field(min_length=1)]
     job: RestJob
 
 
