@@ -106,6 +106,38 @@ async def test_inputs_are_there_when_the_job_starts_and_outputs_are_in_the_bucke
     assert b"slurm_script" in (await downloaded(lab, ada, "outputs/logs/deep.log") or b"")
     assert (lab.slurm.shared_dir / "staged-whole/in/x.csv").stat().st_uid == ada.profile.uid
 
+    async def told() -> bool:
+        query = {"kind": "job.staged", "subject": answer["job_id"]}
+        async with ada.session.get(cluster_path(lab, "events"), params=query) as events:
+            facts = [event["data"] for event in (await events.json())["events"]]
+        shown = [(fact["direction"], fact["state"], fact["files"]) for fact in facts]
+        return shown == [("in", "done", 1), ("out", "done", 3)]
+
+    await until(told, seconds=30, every=0.3, what="the events of both directions")
+    for service in lab.services.values():
+        assert "X-Amz-Signature" not in service.log.read_text()
+
+
+async def test_a_submit_with_files_that_is_sent_again_makes_no_second_job(lab: Stack, ada: User) -> None:
+    body = {
+        "script": "#!/bin/sh\necho once >once.txt\n",
+        "job": JOB | {"current_working_directory": "staged-once"},
+        "stage_out": [{"source": "once.txt", "destination": "outputs/once"}],
+    }
+    headers = {"Idempotency-Key": secrets.token_hex(8)}
+
+    answers: list[tuple[int, dict[str, Any]]] = []
+    for sent in (body, body, body | {"stage_out": [{"source": "*", "destination": "outputs/once"}]}):
+        async with ada.session.post(cluster_path(lab, "jobs/submit"), json=sent, headers=headers) as answer:
+            answers.append((answer.status, await answer.json()))
+
+    (first_status, first), (again_status, again), (other_status, other) = answers
+    assert (first_status, again_status, other_status) == (201, 201, 422), answers
+    assert (first["job_id"], again["repeated"]) == (again["job_id"], True)
+    assert other["type"].endswith("key-reused")
+    assert (await staging_over(lab, ada, first["job_id"]))["state"] == "done"
+    assert await downloaded(lab, ada, "outputs/once/once.txt") == b"once\n"
+
 
 async def test_a_job_without_its_input_or_with_a_wrong_path_is_refused_by_the_field(lab: Stack, ada: User) -> None:
     missing = [{"source": "data/none.csv", "destination": "x"}]
