@@ -113,19 +113,18 @@ async def test_what_a_state_does_not_allow_is_a_conflict(proxy: ProxyWorld, alic
 
 
 async def test_a_running_job_is_signalled_and_requeued(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
-    script = "#!/bin/sh\ntrap 'echo caught' USR1\n" + WAIT.partition("\n")[2]
+    script = "#!/bin/sh\ntrap 'echo caught' USR1\necho trapping\n" + WAIT.partition("\n")[2]
     job_id = (await proxy.submit(alice, script)).job_id
     await until_job(proxy, alice, job_id, state="RUNNING")
     output = slurm.shared / f"job_{job_id}.out"
 
-    async def caught() -> bool:
-        # A signal that arrives before the shell sets its trap ends the job.
-        if (await proxy.job(alice, job_id)).state == "RUNNING":
-            await change(proxy, alice, job_id, SendSignal(signal="USR1", batch_only=True))
-        return output.exists() and "caught" in output.read_text()
+    def said(word: str) -> bool:
+        return output.exists() and word in output.read_text()
 
-    await until(output.exists, seconds=30, what="the output", every=0.1)
-    await until(caught, seconds=30, what="the trap", every=0.5)
+    # A signal that arrives before the shell sets its trap would end the job.
+    await until(lambda: said("trapping"), seconds=30, what="the trap", every=0.1)
+    await change(proxy, alice, job_id, SendSignal(signal="USR1", batch_only=True))
+    await until(lambda: said("caught"), seconds=30, what="the signal", every=0.1)
 
     await change(proxy, alice, job_id, Requeue(hold=True))
     held = await until_job(proxy, alice, job_id, state="PENDING", reason="JobHeldUser")
