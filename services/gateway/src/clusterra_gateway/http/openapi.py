@@ -56,7 +56,8 @@ def _any_of(schema: Any) -> Any:
     """
     match schema:
         case dict():
-            return {"anyOf" if name == "oneOf" else name: _any_of(part) for name, part in schema.items()}
+            # A name may be of a kind of its own, such as a URN, which JSON does not know.
+            return {"anyOf" if name == "oneOf" else str(name): _any_of(part) for name, part in schema.items()}
         case list():
             return [_any_of(part) for part in schema]
     return schema
@@ -70,7 +71,7 @@ def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
         "description": route.description,
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": {
-            str(route.status): _response(route.result, schemas),
+            str(route.status): _response(route.result, schemas, route.result_type),
             "default": _error(route, schemas),
         },
         "security": [{scheme.name: []} for scheme in route.security],
@@ -101,12 +102,14 @@ def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
     shaped: dict[str, Any] = (
         {route.error: {"schema": {"type": "string"}}}
         if isinstance(route.error, str)
-        else {"application/json": {"schema": schemas[route.error, "serialization"]}}
+        else {route.error_type: {"schema": schemas[route.error, "serialization"]}}
     )
     return {"description": "An error; a problem (RFC 9457) where no route is reached.", "content": shaped | problem}
 
 
-def _response(result: type[BaseModel] | str | None, schemas: _Schemas) -> dict[str, Any]:
+def _response(
+    result: type[BaseModel] | str | None, schemas: _Schemas, result_type: str = "application/json"
+) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": "Done.",
         "headers": {REQUEST_ID: {"schema": {"type": "string"}, "required": True}},
@@ -115,7 +118,7 @@ def _response(result: type[BaseModel] | str | None, schemas: _Schemas) -> dict[s
         schema = {} if result == "application/json" else {"type": "string"}
         response["content"] = {result: {"schema": schema}}
     elif result is not None:
-        response["content"] = {"application/json": {"schema": schemas[result, "serialization"]}}
+        response["content"] = {result_type: {"schema": schemas[result, "serialization"]}}
     return response
 
 

@@ -20,8 +20,8 @@ async def representation(
 ) -> web.StreamResponse:
     """Gives each JSON answer to a GET an ETag, answers 304 where the client has it already, and compresses.
 
-    The ETag is weak, because the same answer may be sent with and without compression. An answer that is not changed
-    is read again all the same: what a client saves is the transfer.
+    An ETag that the handler gave stays. The ETag is weak, because the same answer may be sent with and without
+    compression. An answer that is not changed is read again all the same: what a client saves is the transfer.
     """
     response = await handler(request)
     if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
@@ -29,9 +29,9 @@ async def representation(
     if response.content_type != "application/json" and not response.content_type.endswith("+json"):
         return response
     if request.method in ("GET", "HEAD") and response.status == HTTPStatus.OK:
-        digest = blake2b(response.body, digest_size=16).hexdigest()
-        response.etag = ETag(digest, is_weak=True)
-        if any(known.value in (digest, "*") for known in request.if_none_match or ()):
+        if response.etag is None:
+            response.etag = ETag(blake2b(response.body, digest_size=16).hexdigest(), is_weak=True)
+        if any(known.value in (response.etag.value, "*") for known in request.if_none_match or ()):
             headers = {name: response.headers[name] for name in KEPT if name in response.headers}
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
     if len(response.body) >= COMPRESSED_FROM_BYTES:

@@ -48,6 +48,10 @@ class Route(ABC):
     """The schemes that callers choose from; empty for a route that is open to everyone."""
     error: ClassVar[type[BaseModel] | str | None] = None
     """The model or the media type of an error, for routes whose errors have another shape than that of a problem."""
+    error_type: ClassVar[str] = "application/json"
+    """The media type of an error that has a model."""
+    result_type: ClassVar[str] = "application/json"
+    """The media type of a response that has a model."""
 
     name: str
     method: Method
