@@ -1,11 +1,17 @@
 """Keys of the accounts table. Installations have items under these keys: a change of one would lose them."""
 
+from hashlib import sha256
+
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts import keyspace
 from clusterra_runtime.store.item import Key
 
 REF = ClusterRef(tenant="acme", cluster="main")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,12 @@ REF = ClusterRef(tenant="acme", cluster="main")
         (keyspace.mapped_user_key("acme", "campus", "ada"), "identity-map#acme.campus", "user#ada"),
         (keyspace.mapped_uid_key("acme", "campus", 5001), "identity-map#acme.campus", "uid#5001"),
         (keyspace.mapped_email_key("acme", "campus", "Ada@X.org"), "identity-map#acme.campus", "email#ada@x.org"),
+        (keyspace.scim_state_key("acme"), "scim#acme", "state"),
+        (keyspace.scim_resource_key("acme", "user", "u1"), "scim#acme", "user#u1"),
+        (keyspace.scim_resource_key("acme", "group", "g1"), "scim#acme", "group#g1"),
+        (keyspace.scim_index_key("acme", "user", "name", "Ada"), "scim#acme", f"user-name#{_hash('ada')}"),
+        (keyspace.scim_index_key("acme", "group", "external", "Ada"), "scim#acme", f"group-external#{_hash('Ada')}"),
+        (keyspace.scim_address_key("acme", "Ada@X.org"), "scim#acme", "address#ada@x.org"),
     ],
 )
 def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:

@@ -39,10 +39,17 @@
 | | `user#<name>` | a user of its map, for good |
 | | `uid#<uid>` | the name of the user with this uid, for good |
 | | `email#<address>` | the name of the user who is the person with this address |
+| `scim#<tenant>` | `state` | how many users and groups were provisioned; its version counts their changes |
+| | `user#<id>`, `group#<id>` | a user or a group that the tenant's directory has provisioned by SCIM |
+| | `user-name#<hash>`, `user-external#<hash>` | the id of the user with this userName, or externalId |
+| | `group-name#<hash>`, `group-external#<hash>` | the id of the group with this displayName, or externalId |
+| | `address#<address>` | whether the person with this address may sign in |
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
 from datetime import datetime
+from hashlib import sha256
+from typing import Literal
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.item import Key
@@ -51,6 +58,9 @@ from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Table
 
 ACCOUNTS = Table("accounts", indexes=(OUTBOX,))
+
+type ScimKind = Literal["user", "group"]
+type ScimIndex = Literal["name", "external"]
 
 CLUSTERS = "clusters"
 """The partition of all clusters. There is only one, so that they can be listed."""
@@ -97,6 +107,11 @@ MAPPED_USERS = Prefix("user#")
 
 SERVICE_ACCOUNTS = Prefix("service-account#")
 """The sort keys of the marks of a tenant's service accounts."""
+
+
+SCIM_USERS = Prefix("user#")
+SCIM_GROUPS = Prefix("group#")
+"""The sort keys of what a directory has provisioned."""
 
 
 def tenant_key(tenant: str) -> Key:
@@ -327,6 +342,32 @@ def mapped_uid_key(tenant: str, source: str, uid: int) -> Key:
 def mapped_email_key(tenant: str, source: str, email: str) -> Key:
     """Key of the user name that the person with an address has in the map."""
     return Key(_identity_map(tenant, source), f"email#{email.lower()}")
+
+
+def scim_state_key(tenant: str) -> Key:
+    """Key of the counters of what a directory has provisioned in a tenant."""
+    return Key(f"scim#{tenant}", "state")
+
+
+def scim_resource_key(tenant: str, kind: ScimKind, resource_id: str) -> Key:
+    """Key of a provisioned user or group."""
+    return Key(f"scim#{tenant}", f"{kind}#{resource_id}")
+
+
+def scim_index_key(tenant: str, kind: ScimKind, index: ScimIndex, value: str) -> Key:
+    """Key of the id of the user or group with this name or externalId. Names are the same in upper and lower case."""
+    exact = value if index == "external" else value.lower()
+    return Key(f"scim#{tenant}", f"{kind}-{index}#{sha256(exact.encode()).hexdigest()}")
+
+
+def scim_names(kind: ScimKind) -> Prefix:
+    """The sort keys of the names of all users, or of all groups."""
+    return Prefix(f"{kind}-name#")
+
+
+def scim_address_key(tenant: str, address: str) -> Key:
+    """Key of the mark of an address that a directory has provisioned."""
+    return Key(f"scim#{tenant}", f"address#{address.lower()}")
 
 
 def _identity_map(tenant: str, source: str) -> str:

@@ -10,7 +10,7 @@ from clusterra_contracts.identity import TenantRef, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import MAX_FURTHER, Directory
@@ -28,6 +28,7 @@ from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.invitation_token import InvitationId, no_longer_open, presented
 from clusterra_gateway.identity.slurm_names import names_for
 from clusterra_gateway.issuers.oidc import Identity
+from clusterra_gateway.provisioned.directory import ProvisionedDirectory
 
 log = structlog.get_logger()
 
@@ -56,11 +57,14 @@ class Enrolment:
     assert it: one that the address's domain is bound to, otherwise the platform's default issuer. Entra ID says
     nothing of the verification: it counts in the domains that are bound to it.
 
+    Nobody joins whom the tenant's directory has deactivated (`provisioned`).
+
     An atomic counter gives each uid once. The transaction that writes the member also reserves their user name.
     """
 
     def __init__(self, directory: Directory, registry: Registry, *, default_issuer: str) -> None:
         self._directory = directory
+        self._provisioned = ProvisionedDirectory(directory.store)
         self._registry = registry
         self._default_issuer = default_issuer
 
@@ -102,9 +106,17 @@ class Enrolment:
         if known is None:
             return await self._enrol(identity, await self._joining(identity, invitation))
         updated = await self._update(known, identity, invitation)
-        if not updated.disabled:
+        if not await self._shut_out(updated):
             return updated
-        return next((each for each in await self._directory.memberships(updated) if not each.disabled), updated)
+        for each in await self._directory.memberships(updated):
+            if not await self._shut_out(each):
+                return each
+        if updated.disabled:
+            return updated
+        raise _deactivated()
+
+    async def _shut_out(self, member: Member) -> bool:
+        return member.disabled or await self._provisioned.deactivated(member.tenant, member.email)
 
     async def _may_assert(self, identity: Identity) -> bool:
         """Whether the issuer asserts this address, and may assert addresses in its domain.
@@ -189,6 +201,9 @@ class Enrolment:
         tenant = await self._directory.tenant(TenantRef(tenant=joining.tenant))
         if tenant is not None and tenant.deletion is not None:
             raise Forbidden("this workspace is being deleted", hint="contact the operators")
+        admission = await self._provisioned.admission(joining.tenant, identity.email)
+        if admission is None:
+            raise _deactivated()
         uid = await next_uid(self._directory.store, joining.tenant)
         for name in islice(names_for(identity.email), MAX_NAMES):
             member = Member(
@@ -202,21 +217,23 @@ class Enrolment:
                 joined_at=now(),
             ).with_role(joining.role, given_at=now() if joining.writes else None)
             try:
-                await self._write(member, joining)
+                await self._write(member, joining, admission)
             except TransactionCancelled as cancelled:
-                if joining.writes and cancelled.reasons[2] is not None:
+                if joining.writes and cancelled.reasons[3] is not None:
                     raise no_longer_open() from None
-                if cancelled.reasons[0] is None:
-                    continue  # the member is new, so it is the name that is taken
                 if (other := await self._directory.member(member.id)) is not None:
                     return other  # a parallel sign-in enrolled the same person
+                if cancelled.reasons[2] is not None:
+                    raise Conflict("your directory is just changing your account", hint="sign in again") from None
+                if cancelled.reasons[0] is None:
+                    continue  # the member is new, so it is the name that is taken
                 raise
             await self._directory.outbox.send(ACCOUNTS, member_key(member.id))
             log.info("member_joined", tenant=member.tenant, user=name, uid=uid)
             return member
         raise Conflict("every user name for this address is taken", hint="contact the operators")
 
-    async def _write(self, member: Member, joining: _Joining) -> None:
+    async def _write(self, member: Member, joining: _Joining, admission: Write) -> None:
         created = AdminFact(kind="user.created", actor=member.user, subject=member.user)
         events = tenant_events(self._registry, member.tenant, created, version=str(member.uid))
         put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
@@ -226,11 +243,18 @@ class Enrolment:
             [
                 with_messages(put_member, events.messages, now=time.time()),
                 Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
+                admission,
                 *joining.writes,
                 *events.kept,
             ],
             token=f"join-{member.id}-{member.user}-{member.uid}",
         )
+
+
+def _deactivated() -> Forbidden:
+    return Forbidden(
+        "the directory of your organization has deactivated this account", hint="ask an admin of your workspace"
+    )
 
 
 def _invited_as(invitation: Invitation) -> Role:

@@ -109,10 +109,13 @@ class MapRecords:
         """The users who may have jobs, by name."""
         return tuple(entry for entry, _ in (await self.users(ref)).values() if entry.active)
 
-    async def replace_all(self, ref: MapRef, read: ReadMap, *, note_time: bool = True) -> SourceState:
+    async def replace_all(
+        self, ref: MapRef, read: ReadMap, *, note_time: bool = True, revision: int = 0
+    ) -> SourceState:
         """Makes the map what a source says, and notes it in the state. Users that the source lacks become inactive.
 
         Without `note_time`, a state that differs by its time alone stays: applying a file again changes nothing.
+        `revision` is that of what was provisioned.
         """
         known = await self.users(ref)
         wanted, refused = _unambiguous(read.entries)
@@ -133,6 +136,7 @@ class MapRecords:
             users=sum(each.active and each.name not in not_taken for each in wanted.values()),
             read_at=now(),
             tried_at=now(),
+            revision=revision,
             refused=len(refused),
             reasons=tuple(f"{each.name}: {each.reason}"[:500] for each in refused[:MAX_REASONS]),
         )

@@ -1,4 +1,4 @@
-"""Reads the LDAP directories of tenants again and again. Of all gateways, one reads each."""
+"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all gateways, one reads each."""
 
 import asyncio
 import random
@@ -16,7 +16,9 @@ from pydantic import ValidationError
 from clusterra_gateway.identity_maps.entries import MapRef
 from clusterra_gateway.identity_maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
 from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.sources import LdapSource
+from clusterra_gateway.identity_maps.provisioned_users import read_provisioned
+from clusterra_gateway.identity_maps.sources import LdapSource, ScimSource
+from clusterra_gateway.provisioned.directory import ProvisionedDirectory
 
 log = structlog.get_logger()
 
@@ -25,17 +27,24 @@ LOOK_SECONDS = 5.0
 RETRY = timedelta(seconds=30)
 """How long after a failure a directory is read again."""
 READS_AT_ONCE = 4
+PROVISIONED_SECONDS = 10.0
+"""The least time between two reads of what was provisioned: a directory's first synchronisation changes it all the
+time."""
+ABANDONED = timedelta(minutes=1)
+"""After this time a gateway that reads what was provisioned counts as gone."""
 
 
 class DirectoryRefresh:
-    """Keeps the maps of LDAP sources that a cluster uses.
+    """Keeps the maps of the LDAP and SCIM sources that a cluster uses.
 
-    A gateway claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
+    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a gateway
+    claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
     While a directory cannot be read, its map stays what was read last, and the state says why and since when.
     """
 
     def __init__(self, records: MapRecords, registry: Registry, secrets: reader.Secrets) -> None:
         self._records = records
+        self._provisioned = ProvisionedDirectory(records.store)
         self._registry = registry
         self._secrets = secrets
         self._turns = asyncio.Semaphore(READS_AT_ONCE)
@@ -68,9 +77,29 @@ class DirectoryRefresh:
                 log.error("identity_source_unreadable", tenant=ref.tenant, problems=error.error_count())  # noqa: TRY400
 
     async def _refresh(self, ref: MapRef) -> None:
-        source = await self._records.source(ref)
-        if not isinstance(source, LdapSource):
+        match await self._records.source(ref):
+            case LdapSource() as source:
+                await self._refresh_ldap(ref, source)
+            case ScimSource():
+                await self._refresh_provisioned(ref)
+
+    async def _refresh_provisioned(self, ref: MapRef) -> None:
+        revision = await self._provisioned.revision(ref.tenant)
+        state, version = await self._records.state(ref)
+        if state.read_at is not None and state.revision == revision:
             return
+        if state.read_at is not None and now() < state.read_at + timedelta(seconds=PROVISIONED_SECONDS):
+            return
+        if state.reading_since is not None and now() < state.reading_since + ABANDONED:
+            return
+        claimed = state.model_copy(update={"tried_at": now(), "reading_since": now()})
+        if not await self._records.put_state(ref, claimed, version):
+            return
+        users, groups = await self._provisioned.everything(ref.tenant)
+        read = await asyncio.to_thread(read_provisioned, users, groups)
+        await self._records.replace_all(ref, read, revision=revision)
+
+    async def _refresh_ldap(self, ref: MapRef, source: LdapSource) -> None:
         state, version = await self._records.state(ref)
         wait = RETRY if state.problem else timedelta(seconds=source.refresh_seconds)
         if state.tried_at is not None and now() < state.tried_at + wait:

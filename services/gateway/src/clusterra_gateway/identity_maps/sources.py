@@ -87,7 +87,13 @@ class LdapSource(_Source):
         return self
 
 
-type IdentitySource = Annotated[FileSource | LdapSource, Field(discriminator="kind")]
+class ScimSource(_Source):
+    """The users are those whom the tenant's directory provisions by SCIM with a uid number."""
+
+    kind: Literal["scim"] = "scim"
+
+
+type IdentitySource = Annotated[FileSource | LdapSource | ScimSource, Field(discriminator="kind")]
 
 
 class StoredSource(Record):
@@ -111,6 +117,10 @@ class SourceState(Record):
     read_at: Moment | None = None
     """When the source was last read as a whole; None: never."""
     tried_at: Moment | None = None
+    reading_since: Moment | None = None
+    """Since when a gateway reads what was provisioned; None while none does."""
+    revision: int = 0
+    """Which state of what was provisioned was read last."""
     problem: str = ""
     """Why it could not be read since; the map is what was read last."""
     refused: int = 0

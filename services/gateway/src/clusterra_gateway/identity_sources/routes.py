@@ -42,7 +42,7 @@ class IdentitySourceView(ResponseBody):
     """An identity source of the tenant, and how its map stands."""
 
     name: str
-    kind: Literal["file", "ldap"]
+    kind: Literal["file", "ldap", "scim"]
     users: int
     """How many users may have jobs."""
     read_at: Moment | None

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +27,7 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
 from clusterra_gateway.accounts.roles import Role, manages
 from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.provisioned.directory import ProvisionedDirectory
 
 log = structlog.get_logger()
 
@@ -40,6 +42,8 @@ class MemberChange:
 
     role: Role | None = None
     disabled: bool | None = None
+    by_directory: bool = False
+    """Whether the tenant's directory wants it. It decides about owners, too, but never about the last one."""
 
 
 class Membership:
@@ -47,6 +51,7 @@ class Membership:
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
         self._directory = directory
+        self._provisioned = ProvisionedDirectory(directory.store)
         self._registry = registry
 
     async def page(self, tenant: str, *, limit: int, cursor: str | None) -> tuple[tuple[Member, ...], str | None]:
@@ -66,6 +71,16 @@ class Membership:
         found = await asyncio.gather(*(member(owner) for owner in owners if owner != OPERATOR))
         return tuple(each for each in found if each is not None and _listed(each, tenant)), page.cursor
 
+    async def everybody(self, tenant: str) -> AsyncIterator[Member]:
+        """All members of a tenant, in the order of their user names."""
+        cursor = None
+        while True:
+            members, cursor = await self.page(tenant, limit=100, cursor=cursor)
+            for each in members:
+                yield each
+            if cursor is None:
+                return
+
     async def member(self, tenant: str, member_id: str) -> Member:
         """A member of this tenant. Raises NotFound, also for another tenant's."""
         return Member.of(await self._item(tenant, member_id))
@@ -84,11 +99,13 @@ class Membership:
             changed = _changed(member, change)
             if changed == member:
                 return member
-            if "owner" in (member.role, changed.role) and actor.role != "owner":
-                raise Forbidden("only an owner may do this to an owner", hint="ask an owner of your workspace")
+            if not change.by_directory:
+                await self._refuse(actor, member, changed)
             writes = self._update(item, changed, actor)
-            if _in_charge(member) and not _in_charge(changed):
-                writes.append(await self._while_another_is_in_charge(member))
+            if change.by_directory and _owns(member) and not _owns(changed):
+                writes.append(await self._while_another(member, _owns, "owner"))
+            elif _in_charge(member) and not _in_charge(changed):
+                writes.append(await self._while_another(member, _in_charge, "admin"))
             try:
                 await self._directory.store.transact(writes, token=f"member-{secrets.token_hex(8)}")
             except TransactionCancelled:
@@ -104,6 +121,16 @@ class Membership:
             raise NotFound("there is no such member", hint="GET /v1/members lists those of your workspace")
         return item
 
+    async def _refuse(self, actor: Member, member: Member, changed: Member) -> None:
+        """Raises Forbidden for what only an owner may do, Conflict for what the tenant's directory has decided."""
+        if "owner" in (member.role, changed.role) and actor.role != "owner":
+            raise Forbidden("only an owner may do this to an owner", hint="ask an owner of your workspace")
+        enabled = member.disabled and not changed.disabled
+        if enabled and await self._provisioned.deactivated(member.tenant, member.email):
+            raise Conflict(
+                f"the directory of your workspace has deactivated {member.user}", hint="activate the person there"
+            )
+
     def _update(self, item: Item, changed: Member, actor: Member) -> list[Write]:
         events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
         update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
@@ -113,21 +140,17 @@ class Membership:
         fact = AdminFact(kind=kind, actor=actor.user, subject=subject)
         return tenant_events(self._registry, actor.tenant, fact, version=version)
 
-    async def _while_another_is_in_charge(self, member: Member) -> Write:
+    async def _while_another(self, member: Member, in_charge: Callable[[Member], bool], role: Role) -> Write:
         """A write that fails if another one of these happens first, so that the last two do not remove each other."""
         key = tenant_key(member.tenant)
         tenant = await self._directory.store.get(ACCOUNTS, key)
         if tenant is None:
             raise Conflict("this workspace has no record", hint="contact the operators")
-        cursor = None
-        while True:
-            members, cursor = await self.page(member.tenant, limit=100, cursor=cursor)
-            if any(_in_charge(each) for each in members if each.id != member.id):
+        async for each in self.everybody(member.tenant):
+            if each.id != member.id and in_charge(each):
                 return Update(ACCOUNTS, key, condition=VersionIs(tenant.version))
-            if cursor is None:
-                raise Conflict(
-                    f"{member.user} is the last who manages this workspace", hint="make another member an admin first"
-                )
+        what = "the last owner of" if role == "owner" else "the last who manages"
+        raise Conflict(f"{member.user} is {what} this workspace", hint=f"make another member an {role} first")
 
 
 def _changed(member: Member, change: MemberChange) -> Member:
@@ -146,3 +169,7 @@ def _listed(member: Member, tenant: str) -> bool:
 def _in_charge(member: Member) -> bool:
     """Whether this is a person who manages the tenant: a service account cannot sign in when its keys are lost."""
     return member.kind == "person" and manages(member.role) and not member.disabled
+
+
+def _owns(member: Member) -> bool:
+    return member.kind == "person" and member.role == "owner" and not member.disabled

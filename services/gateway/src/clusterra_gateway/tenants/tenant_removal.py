@@ -31,6 +31,7 @@ from clusterra_gateway.accounts.keyspace import (
     member_key,
     quota_uses_partition,
     quotas_partition,
+    scim_state_key,
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
@@ -102,7 +103,8 @@ class TenantRemoval:
         )
         count += await forget_templates(store, tenant_id)
         limits = (quotas_partition, quota_uses_partition, budgets_partition, budget_alerts_partition)
-        for partition in (*(each(tenant_id) for each in limits), limit_event_key(tenant_id, "any").pk):
+        others = (limit_event_key(tenant_id, "any").pk, scim_state_key(tenant_id).pk)
+        for partition in (*(each(tenant_id) for each in limits), *others):
             count += await remove_partition(store, ACCOUNTS, partition)
         claims = (f"{tenant_id}#", f"{tenant_id}.")
         count += await remove_where(store, IDEMPOTENCY, lambda item: item.key.pk.startswith(claims))

@@ -1,0 +1,108 @@
+"""The users and groups of SCIM as far as Clusterra keeps them. What else a directory sends is read and left out.
+
+The extensions have the attributes of RFC 2307 (`posixAccount`, `posixGroup`): an identity source of the kind `scim`
+makes the users of clusters of them.
+"""
+
+from typing import Annotated
+
+from clusterra_contracts.identity import GroupName, HomePath, UserName
+from pydantic import Field, StringConstraints
+from scim2_models import (
+    URN,
+    AnyExtension,
+    CaseExact,
+    ComplexAttribute,
+    Extension,
+    Mutability,
+    Required,
+    Resource,
+    Uniqueness,
+)
+
+MAX_EMAILS = 8
+MAX_MEMBERS = 2_000
+"""The most members of a group."""
+
+Text = Annotated[str, StringConstraints(max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Number = Annotated[int | None, Field(ge=1000, le=2_000_000_000)]
+"""A uid or a gid, as `PosixId`. Its type must be plain for the library to describe it."""
+ResourceId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+
+
+class PersonName(ComplexAttribute):
+    """The parts of a person's name."""
+
+    formatted: Text | None = None
+    family_name: Text | None = None
+    given_name: Text | None = None
+
+
+class Email(ComplexAttribute):
+    """An e-mail address of a person."""
+
+    value: Annotated[str, StringConstraints(max_length=320, pattern=r"^[^@\s]+@[^@\s]+$")] | None = None
+    display: Text | None = None
+    type: Text | None = None
+    primary: bool | None = None
+
+
+class PosixUser(Extension):
+    """The user whom a person is on clusters whose identity source is SCIM: `posixAccount` of RFC 2307."""
+
+    __schema__ = URN("urn:ietf:params:scim:schemas:extension:clusterra:2.0:User")
+
+    uid: Annotated[UserName | None, CaseExact.true] = None
+    """The user name; without one, the part of `userName` before the @."""
+    uid_number: Number = None
+    """The uid. Without one, the person is nobody on these clusters."""
+    gid_number: Number = None
+    """The gid of the primary group."""
+    home_directory: Annotated[HomePath | None, CaseExact.true] = None
+
+
+class PosixGroup(Extension):
+    """The Unix group that a group is: `posixGroup` of RFC 2307."""
+
+    __schema__ = URN("urn:ietf:params:scim:schemas:extension:clusterra:2.0:Group")
+
+    cn: Annotated[GroupName | None, CaseExact.true] = None
+    """The name; without one, `displayName`."""
+    gid_number: Number = None
+    """The gid. Without one, the group has no meaning on clusters."""
+
+
+class CoreUser(Resource[AnyExtension]):
+    """A person, as their directory describes them."""
+
+    __schema__ = URN("urn:ietf:params:scim:schemas:core:2.0:User")
+
+    external_id: Annotated[Text | None, CaseExact.true] = None
+    user_name: Annotated[Name | None, Uniqueness.server, Required.true] = None
+    name: PersonName | None = None
+    display_name: Text | None = None
+    active: bool | None = None
+    emails: Annotated[list[Email] | None, Field(max_length=MAX_EMAILS)] = None
+
+
+class GroupMember(ComplexAttribute):
+    """A user in a group."""
+
+    value: Annotated[ResourceId | None, Mutability.immutable, CaseExact.true] = None
+    display: Text | None = None
+    type: Text | None = None
+
+
+class CoreGroup(Resource[AnyExtension]):
+    """A group of users."""
+
+    __schema__ = URN("urn:ietf:params:scim:schemas:core:2.0:Group")
+
+    external_id: Annotated[Text | None, CaseExact.true] = None
+    display_name: Annotated[Name | None, Uniqueness.server, Required.true] = None
+    members: Annotated[list[GroupMember] | None, Field(max_length=MAX_MEMBERS)] = None
+
+
+User = CoreUser[PosixUser]
+Group = CoreGroup[PosixGroup]
