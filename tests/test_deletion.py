@@ -26,6 +26,7 @@ from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
 from clusterra_scaler.fleets import TABLES as OF_SCALER
+from scim_directory import ADA, directory_of, made
 
 TOKEN = f"clusterra-operator_{secrets.token_urlsafe(32)}"
 TENANT = "/v1/tenants/acme"
@@ -61,6 +62,9 @@ async def test_nothing_of_a_deleted_tenant_is_left(
 ) -> None:
     async with lab.user("ada@acme.example") as ada, observe(lab.bus, lab.cluster) as observer:
         await leave_traces(ada)
+        async with directory_of(lab, ada, monkeypatch) as directory:
+            user = await made(directory, "Users", {"userName": ADA, "externalId": "e1"})
+            await made(directory, "Groups", {"displayName": "acme", "members": [{"value": user}]})
         running = await ada.submit("#!/bin/bash\nsleep 30\n", {"name": "long"}, key=secrets.token_hex(8))
         await until(lambda: (running.job_id, "job.running") in observer.job_events, seconds=120, what="a running job")
         assert observer.workers

@@ -41,6 +41,9 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "schedule_id": "0" * 16,
         "scope": "user",
         "scope_name": "ada",
+        "type_name": "User",
+        "schema_id": "urn:ietf:params:scim:schemas:core:2.0:User",
+        "resource_id": "0" * 32,
     }
     return route.path.format(
         cluster_id=cluster,

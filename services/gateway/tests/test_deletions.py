@@ -39,7 +39,9 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Update
 from clusterra_runtime.store.table_use import tables_of
 from gateway_world import CATALOGUE, World, provisioned
+from scim_world import directory_of, person
 from test_invitations import accept
+from test_members import owner
 from test_tenants import BINDING, TENANTS, made
 
 TENANT = "doomed"
@@ -205,6 +207,9 @@ async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: De
         assert answer.status == 201
     async with guest.get("/v1/users/me") as answer:
         guest_id = (await answer.json())["id"]
+    async with directory_of(world, await owner(world, f"ada@{TENANT}.example"), TENANT) as directory:
+        user = await directory.made("/Users", person(f"ada@{TENANT}.example", externalId="e1"))
+        await directory.made("/Groups", {"displayName": "all", "members": [{"value": user["id"]}]})
 
     await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
 

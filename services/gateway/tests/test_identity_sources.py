@@ -12,6 +12,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.identity_maps import refresh, unix_users
 from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.process import until
@@ -21,6 +22,8 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned
+from scim_world import POSIX_GROUP, POSIX_USER, directory_of, person
+from test_members import owner
 from test_schedules import Replica
 
 JOBS = "/v1/clusters/main/jobs"
@@ -271,6 +274,47 @@ async def test_a_service_account_is_a_user_only_where_the_map_says_so(site: Site
 
     assert statuses == {"runner": 201, "carol": 403}
     assert site.world.acme.submits[-1].user.uid == 5010
+
+
+async def test_jobs_run_as_the_user_whom_a_directory_provisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "PROVISIONED_SECONDS", 0.0)
+    monkeypatch.setattr(unix_users, "CACHE_SECONDS", 0.0)
+    await site.provision({"kind": "scim"})
+    ada = await site.world.login("ada@acme.example")
+    posix = {"uid": "alovelace", "uidNumber": "5001", "gidNumber": 5000, "homeDirectory": "/home/alovelace"}
+
+    async def named(name: str | None) -> bool:
+        return bool((await get(ada, IDENTITY))["name"] == name)
+
+    async with directory_of(site.world, await owner(site.world)) as directory:
+        user = await directory.made("/Users", person("ada@acme.example") | {POSIX_USER: posix})
+        await directory.made("/Groups", {"displayName": "people", POSIX_GROUP: {"gidNumber": 5000}})
+        chem = {"displayName": "Chem users", POSIX_GROUP: {"cn": "chem", "gidNumber": 7001}}
+        await directory.made("/Groups", chem | {"members": [{"value": user["id"]}]})
+        bob = person("bob@acme.example") | {POSIX_USER: {"uidNumber": 5002}}
+        await directory.made("/Users", bob)
+
+        async def with_groups() -> bool:
+            return {each["gid"] for each in (await get(ada, IDENTITY))["groups"]} == {5000, 7001}
+
+        await until(with_groups, seconds=30, what="the map of what was provisioned")
+        status, text = await submit(ada)
+        shown = await get(await site.world.login("boss@acme.example"), "/v1/identity-sources")
+        await directory.patched(f"/Users/{user['id']}", {"op": "Remove", "path": f"{POSIX_USER}:uidNumber"})
+        await until(lambda: named(None), seconds=30, what="a user without a uid")
+
+    assert status == 201, text
+    assert site.world.acme.submits[-1].user == SlurmUser(
+        name="alovelace",
+        uid=5001,
+        gid=5000,
+        group="people",
+        groups=(7001,),
+        group_names=("chem",),
+        home="/home/alovelace",
+    )
+    (state,) = shown["identity_sources"]
+    assert (state["kind"], state["users"], state["reasons"]) == ("scim", 1, ["bob: has a uidNumber and no gidNumber"])
 
 
 async def test_a_source_keeps_its_kind(site: Site) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, authorization_code_key
-from clusterra_gateway.accounts.roles import SCOPES
+from clusterra_gateway.accounts.roles import PROGRAM_SCOPES
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_runtime.store.store import Update
 from gateway_world import World
@@ -114,10 +114,10 @@ async def test_an_approved_program_gets_a_token_with_what_it_asked_for(world: Wo
 async def test_the_page_says_what_each_scope_allows(world: World) -> None:
     ada = await world.login("ada@acme.example")
 
-    status, text, _ = await asked(ada, request_of(pkce()[1], scope=" ".join(SCOPES)))
+    status, text, _ = await asked(ada, request_of(pkce()[1], scope=" ".join(PROGRAM_SCOPES)))
 
     assert status == 200, text
-    assert [scope for scope in SCOPES if f"( {scope} )" not in text] == []
+    assert [scope for scope in PROGRAM_SCOPES if f"( {scope} )" not in text] == []
 
 
 async def test_a_denied_program_is_told_so(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, member_key, tenant_key
-from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant
+from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant, member_id
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.private_route import PrivateRoute
@@ -18,7 +18,6 @@ from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Put, Update
 from gateway_world import World, _Service
 from route_table import example_path, route_table
@@ -70,11 +69,11 @@ def test_every_private_route_names_its_scope() -> None:
     assert all(includes(route.role, "member") for route in private if route.scope == "jobs:write")
 
 
-async def owner(world: World) -> aiohttp.ClientSession:
-    """The browser of an owner of `acme`."""
-    browser = await world.login("boss@acme.example")
-    (key,) = [key for key in world.store._tables["accounts"] if key.startswith("member#")]
-    await world.store.write(Update(ACCOUNTS, Key(key, "member"), set={"role": "owner", "admin": True}))
+async def owner(world: World, email: str = "boss@acme.example") -> aiohttp.ClientSession:
+    """The browser of an owner of the tenant with this address."""
+    browser = await world.login(email)
+    key = member_key(member_id(world.issuer.address, f"sub-of-{email}"))
+    await world.store.write(Update(ACCOUNTS, key, set={"role": "owner", "admin": True}))
     assert (await me(browser))["role"] == "owner"
     return browser
 

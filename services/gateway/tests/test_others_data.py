@@ -16,6 +16,7 @@ JOB = {"environment": ["PATH=/bin"]}
 FILE = "data/theirs.txt"
 MOVED = {"source": "data/mine.txt", "destination": "data/moved.txt"}
 SCHEDULE = {"template_id": "shell", "cron": "0 3 * * *", "params": {"commands": "true"}}
+RENAMED = {"Operations": [{"op": "replace", "path": "displayName", "value": "mine"}]}
 BODIES: Mapping[str, dict[str, Any]] = {
     "budgets_set": {"limit": "10.00"},
     "clusters_agent_key": {},
@@ -34,6 +35,12 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "members_change": {"disabled": True},
     "quotas_set": {"limit": "10.00"},
     "runs_start": {"run_name": "mine", "steps": [{"step_id": "a", "script": "#!/bin/sh\n", "job": JOB}]},
+    "scim_groups_change": RENAMED,
+    "scim_groups_create": {"displayName": "mine"},
+    "scim_groups_replace": {"displayName": "mine"},
+    "scim_users_change": RENAMED,
+    "scim_users_create": {"userName": "mine@acme.example"},
+    "scim_users_replace": {"userName": "mine@acme.example"},
     "schedules_create": SCHEDULE | {"name": "mine"},
     "service_accounts_create": {"name": "mine"},
     "service_accounts_keys_make": {"name": "mine"},
@@ -68,6 +75,8 @@ OF_NOBODY = {
     "operation": "reconfigure",
     "scope": "user",
     "scope_name": "ada",
+    "type_name": "User",
+    "schema_id": "urn:ietf:params:scim:schemas:core:2.0:User",
 }
 """Path parameters that name nothing of a person. Any other one names what belongs to somebody."""
 SHARED = frozenset({*OF_NOBODY, "cluster_id"})
@@ -113,6 +122,8 @@ async def all_that_is_theirs(
         "template_id": template["id"],
         "launchable_id": template["id"],
         "number": "1",
+        # Of a directory, whose key alone reaches it: `test_scim.py` asks with the key of another one.
+        "resource_id": "0" * 32,
     }
 
 

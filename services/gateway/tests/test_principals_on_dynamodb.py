@@ -1,25 +1,33 @@
-"""What two replicas make at the same moment, on an emulator of DynamoDB: tokens, programs, accounts, invitations."""
+"""What two replicas make at the same moment, on an emulator of DynamoDB: tokens, accounts, invitations, users."""
 
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key, tenant_key
-from clusterra_gateway.accounts.records import Member, Tenant
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, member_key, tenant_key
+from clusterra_gateway.accounts.records import Domain, Member, Tenant
 from clusterra_gateway.device_flow.flows import DeviceFlows
 from clusterra_gateway.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
 from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import presented
+from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
 from clusterra_gateway.invitations.invitations import Invitations, Inviter
 from clusterra_gateway.issuers.oidc import Identity
+from clusterra_gateway.members.membership import MemberChange, Membership
 from clusterra_gateway.oauth.program import ProgramRequest
 from clusterra_gateway.oauth.route import OAuthFailure
+from clusterra_gateway.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.provisioned.resources import User
+from clusterra_gateway.scim.changes import Changes
+from clusterra_gateway.scim.groups import Groups
+from clusterra_gateway.scim.users import Users
 from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.parts.aws import aws_emulator
@@ -27,8 +35,9 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Put
+from clusterra_runtime.store.store import Put, Update
 from clusterra_runtime.store.table_use import tables_of
+from scim2_models import UniquenessException
 
 BOSS = Member(issuer="https://i", subject="boss", tenant="acme", user="boss", uid=20001, email="b@a.b", joined_at=now())
 GUEST = Identity("https://i", "guest", "guest@elsewhere.example", True, "Guest")
@@ -49,6 +58,7 @@ async def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             await one.create_tables(*tables_of(TABLES))
             await one.write(Put(ACCOUNTS, tenant_key("acme"), Tenant(name="Acme").attributes(), Absent()))
             await one.write(Put(ACCOUNTS, member_key(BOSS.id), BOSS.attributes(), Absent()))
+            await one.write(Put(ACCOUNTS, domain_key("acme.example"), Domain(tenant="acme").attributes(), Absent()))
             yield [Directory(store, Outbox(store, publish)) for store in (one, other)]
 
 
@@ -160,3 +170,88 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
     assert [type(each) for each in answers if not isinstance(each, Member)] == [Forbidden]
     with pytest.raises(Forbidden):
         await presented(replicas[0], token)
+
+
+class Nobody:
+    """In place of the gateways that are told of a change: here the record alone decides."""
+
+    async def member_changed(self, tenant: str, user: str) -> None:
+        assert (tenant, bool(user)) == ("acme", True)
+
+
+def users_of(directory: Directory) -> Users:
+    changes = Changes(directory, Registry())
+    groups = Groups(ProvisionedDirectory(directory.store), changes)
+    membership = Membership(directory, Registry())
+    return Users(directory, membership, cast(Revocations, Nobody()), changes, groups)
+
+
+def inactive(user: User) -> User:
+    return user.model_copy(update={"active": False})
+
+
+async def test_two_replicas_provision_an_address_once(replicas: list[Directory]) -> None:
+    users = [users_of(directory) for directory in replicas]
+    ada = User(user_name="ada@acme.example", external_id="1", active=True)
+
+    answers = await asyncio.gather(*(each.create(BOSS, ada) for each in users * 3), return_exceptions=True)
+
+    assert [type(each) for each in answers if isinstance(each, BaseException)] == [UniquenessException] * 5
+    provisioned = ProvisionedDirectory(replicas[0].store)
+    assert len(await provisioned.ids("acme", "user")) == 1
+    assert len((await provisioned.everything("acme"))[0]) == 1
+
+
+@pytest.mark.parametrize("how", ["change", "delete", "rename"])
+async def test_who_signs_in_while_they_are_deactivated_is_disabled_or_does_not_join(
+    replicas: list[Directory], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    users = users_of(replicas[0])
+    found = await users.create(BOSS, User(user_name="ada@acme.example", active=True))
+    person = Identity("https://i", "ada", "ada@acme.example", True, "Ada")
+    enrolment = Enrolment(replicas[1], Registry(), default_issuer=person.issuer)
+    everybody, joined = users._membership.everybody, list[Member]()
+
+    async def everybody_then_ada(tenant: str) -> AsyncIterator[Member]:
+        """The members as they are read, after which the person signs in for the first time."""
+        async for each in everybody(tenant):
+            yield each
+        if not joined:
+            joined.append(await enrolment.member(person))
+
+    monkeypatch.setattr(users._membership, "everybody", everybody_then_ada)
+
+    if how == "delete":
+        await users.delete(BOSS, found.id, None)
+    else:
+        name = "king@acme.example" if how == "rename" else "ada@acme.example"
+        wanted = User(user_name=name, active=how != "change")
+        await users.change(BOSS, found.id, lambda _: wanted, None)
+        await users.change(BOSS, found.id, inactive, None)
+
+    member = await replicas[0].member(joined[0].id)
+    assert member is not None
+    assert member.disabled
+
+
+async def test_the_last_two_owners_are_not_both_disabled_by_a_directory(replicas: list[Directory]) -> None:
+    store, users = replicas[0].store, [users_of(directory) for directory in replicas]
+    ids = []
+    for name in ("one", "two"):
+        enrolment = Enrolment(replicas[0], Registry(), default_issuer="https://i")
+        owner = await enrolment.member(Identity("https://i", name, f"{name}@acme.example", True, name))
+        role = owner.with_role("owner", given_at=now())
+        await store.write(Update(ACCOUNTS, member_key(owner.id), set=role.attributes()))
+        ids.append((await users[0].create(BOSS, User(user_name=f"{name}@acme.example", active=True))).id)
+
+    answers = await asyncio.gather(
+        *(each.delete(BOSS, user_id, None) for each, user_id in zip(users, ids, strict=True)), return_exceptions=True
+    )
+
+    assert [type(each) for each in answers if each is not None] == [Conflict]
+    members = [each async for each in Membership(replicas[0], Registry()).everybody("acme")]
+    assert [each.disabled for each in members if each.role == "owner"].count(False) == 1
+    change = MemberChange(disabled=True, by_directory=True)
+    (left,) = [each for each in members if each.role == "owner" and not each.disabled]
+    with pytest.raises(Conflict, match="the last owner"):
+        await Membership(replicas[1], Registry()).change(BOSS, left.id, change)

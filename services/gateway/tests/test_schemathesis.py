@@ -27,7 +27,8 @@ REFUSES_MORE = frozenset(
         *("runs_start", "runs_list", "device_token", "auth_token", "auth_login", "costs_read"),
         *("tenants_create", "tenants_list", "tenants_change", "tenants_invite", "tenants_bind_cluster"),
         *("jobs_submit", "templates_create", "templates_add_version", "launchables_render", "launchables_submit"),
-        *("schedules_create",),
+        *("schedules_create", "scim_users_create", "scim_users_replace", "scim_users_list", "scim_groups_list"),
+        *("scim_users_change", "scim_groups_change", "scim_groups_create", "scim_groups_replace"),
     }
 )
 """Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code, a

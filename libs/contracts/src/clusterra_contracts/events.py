@@ -62,6 +62,12 @@ AdminKind = Literal[
     "quota.deleted",
     "budget.changed",
     "budget.deleted",
+    "scim.user_created",
+    "scim.user_changed",
+    "scim.user_deleted",
+    "scim.group_created",
+    "scim.group_changed",
+    "scim.group_deleted",
 ]
 BudgetKind = Literal["budget.threshold"]
 BudgetMeasure = Literal["actual", "forecast"]
@@ -224,7 +230,8 @@ class AdminFact(Wire):
     kind: AdminKind
     actor: str
     subject: str
-    """The object of the action: a cluster id, a user name, the id of a token or an invitation, the scope of a limit."""
+    """The object of the action: a cluster id, a user name, the id of a token or an invitation, the scope of a limit,
+    the id of what was provisioned."""
     detail: str = ""
     """The new limit, where there is one."""
 

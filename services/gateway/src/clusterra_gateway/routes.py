@@ -90,6 +90,7 @@ from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
+from clusterra_gateway.scim import routes as scim
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.sessions import routes as sessions
@@ -178,6 +179,7 @@ def gateway_routes(
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
     run_work = RunWork(run_records, directory, unix_users, slurm, keys, admission)
+    membership = Membership(directory, bus.registry)
     template_records = TemplateRecords(directory, bus.registry)
     launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), access, bus.registry)
     session_records = SessionRecords(directory.store)
@@ -190,7 +192,8 @@ def gateway_routes(
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),
         *device_flow.routes(access, flows, program_tokens, device),
         *loopback.routes(access, codes, program_tokens, settings.own_issuer),
-        *members.routes(access, Membership(directory, bus.registry), token_records, revocations),
+        *members.routes(access, membership, token_records, revocations),
+        *scim.routes(access, directory, bus.registry, membership, revocations, settings.own_issuer),
         *memberships.routes(access, directory, cookies, authentication, revocations),
         *invitations.routes(access, Invitations(directory, bus.registry), once),
         *service_accounts.routes(access, ServiceAccounts(directory, bus.registry), token_records, revocations, once),

@@ -19,8 +19,12 @@ type Scope = Literal[
     "files:write",
     "members:read",
     "members:write",
+    "scim",
 ]
-"""What a token may be used for. A token without scopes may do all that its owner may."""
+"""What a token may be used for. A token without scopes may do all that its owner may.
+
+`scim` is for the keys of service accounts that have no other scope: a directory provisions with one.
+"""
 type OperatorScope = Literal["tenants:read", "tenants:write"]
 """What an operator of the platform may do: look at tenants and their clusters, and make, change and delete them.
 
@@ -32,8 +36,10 @@ OPERATOR_ROLE = "operator"
 ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
 SCOPES: tuple[Scope, ...] = (
     *("profile", "clusters:read", "clusters:write", "jobs:read", "jobs:write", "events:read"),
-    *("files:read", "files:write", "members:read", "members:write"),
+    *("files:read", "files:write", "members:read", "members:write", "scim"),
 )
+PROGRAM_SCOPES: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope != "scim")
+"""What a person may let a program do for them."""
 
 OPERATOR_SCOPES: tuple[OperatorScope, ...] = ("tenants:read", "tenants:write")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from clusterra_gateway.accounts.roles import SCOPES, Scope
+from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.identity.token_records import FreshToken
 from clusterra_gateway.identity.tokens import DAY
@@ -13,7 +13,7 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("profile", "clusters:read", "jobs:read", "j
 """Of a program that asks for none: all but the management of members."""
 UNNAMED = "unnamed machine"
 """The machine of a program that names none, or has an empty name: an empty parameter is none (RFC 6749, 3.1)."""
-_ONE_SCOPE = "|".join(SCOPES)
+_ONE_SCOPE = "|".join(PROGRAM_SCOPES)
 
 ClientId = Literal["clusterra-cli"]
 """The client id of every program: none can keep a secret, so that another id would prove nothing."""
@@ -40,7 +40,7 @@ class ProgramRequest(BaseModel):
     def scopes(self) -> tuple[Scope, ...]:
         """The scopes that the token gets, in our own order."""
         named = self.scope.split()
-        return tuple(each for each in SCOPES if each in named) or DEFAULT_SCOPES
+        return tuple(each for each in PROGRAM_SCOPES if each in named) or DEFAULT_SCOPES
 
 
 class TokenAnswer(ResponseBody):
@@ -56,5 +56,5 @@ class TokenAnswer(ResponseBody):
     def of(cls, made: FreshToken) -> "TokenAnswer":
         """The answer with a token that was just made."""
         valid = made.record.valid_until - made.record.created_at
-        scope = " ".join(made.record.scopes or SCOPES)
+        scope = " ".join(made.record.scopes or PROGRAM_SCOPES)
         return cls(access_token=made.text, expires_in=int(valid.total_seconds()), scope=scope)

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from clusterra_gateway.accounts.roles import SCOPES, Scope
+from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
 from clusterra_gateway.http.api_page import PAGE
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.oauth.token_endpoint import AUTHORIZATION_CODE, DEVICE_CODE, TOKEN
@@ -20,7 +20,7 @@ class ServerMetadata(ResponseBody):
     device_authorization_endpoint: str
     token_endpoint: str
     service_documentation: str
-    scopes_supported: tuple[Scope, ...] = SCOPES
+    scopes_supported: tuple[Scope, ...] = PROGRAM_SCOPES
     response_types_supported: tuple[str, ...] = ("code",)
     grant_types_supported: tuple[str, ...] = (AUTHORIZATION_CODE, DEVICE_CODE)
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("none",)

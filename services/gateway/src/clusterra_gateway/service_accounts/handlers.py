@@ -82,11 +82,13 @@ class KeyHandlers:
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens.
 
+        A key with the scope `scim` has no other one, and only an owner makes it: a directory decides about all members.
         With an Idempotency-Key that has made a key already, 409 names that key: its secret is not shown again.
         """
         account, wanted = await self._account(request, caller), await body(request, NewKey)
         _require_session(caller)
         scopes = _limited(account, wanted.scopes)
+        _allow_provisioning(caller, scopes)
 
         async def make() -> MadeToken:
             made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
@@ -119,6 +121,9 @@ class KeyHandlers:
         account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
         wanted = await body(request, RotateKey)
         _require_session(caller)
+        for known_id, known in await self._records.valid(account.id):
+            if known_id == key_id:
+                _allow_provisioning(caller, known.scopes)
         rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
 
         async def rotate() -> MadeToken:
@@ -136,6 +141,16 @@ class KeyHandlers:
 def _require_session(caller: Caller) -> None:
     if caller.credential != "session":
         raise Forbidden("a token cannot make keys that may outlive it", hint="sign in and make the key from there")
+
+
+def _allow_provisioning(caller: Caller, scopes: tuple[Scope, ...] | None) -> None:
+    """Raises Forbidden, InvalidRequest for a key by which a directory provisions people."""
+    if "scim" not in (scopes or ()):
+        return
+    if scopes != ("scim",):
+        raise InvalidRequest("a key with the scope scim has no other scope", hint="make two keys")
+    if caller.member.role != "owner":
+        raise Forbidden("only an owner lets a directory provision people", hint="ask an owner of your workspace")
 
 
 def _limited(account: Member, wanted: tuple[Scope, ...] | None) -> tuple[Scope, ...] | None:
