@@ -78,8 +78,14 @@ JOB = slurm_rpc.Job(
     qos="normal",
     submitted_at=MOMENT,
     standard_output="/mnt/efs/job_42.out",
+    het_job_id="42",
+    het_components=("42", "43"),
 )
 VIEWER = slurm_rpc.Viewer(user=ADA)
+COMPONENT = slurm_rpc.Component(
+    job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",), tres_per_node="gres/gpu:1"),
+    further=job_fields.FurtherFields(prefer="gpu-a100"),
+)
 ESTIMATED = PendingJobs(
     job_ids=(estimate_rpc.ESTIMATED_JOB_ID,),
     count=10,
@@ -307,6 +313,7 @@ EXAMPLES: dict[str, Wire] = {
         claim=slurm_rpc.Claim(claimed_at=MOMENT, sent_at=MOMENT, first=True, begin_by=MOMENT),
         kill_on_invalid_dependency=True,
         further=job_fields.FurtherFields(prefer="general-large", flags=("SPREAD_JOB",), container="/mnt/efs/bundle"),
+        components=(COMPONENT,),
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
@@ -322,7 +329,7 @@ EXAMPLES: dict[str, Wire] = {
         jobs="42_[1-5,9]",
         change=slurm_jobs_rpc.Update(
             changes=slurm_jobs_rpc.JobChanges(name="align", time_limit=30, nice=100),
-            further=slurm_jobs_rpc.FurtherChanges(qos="high"),
+            further=slurm_jobs_rpc.FurtherChanges(qos="high", tasks=4),
         ),
     ),
     "slurm.rest.v3": slurm_rest_rpc.ReadRest(
@@ -496,9 +503,12 @@ EXAMPLES: dict[str, Wire] = {
         script="#!/bin/bash\n#SBATCH --time=60\ntrue\n",
         job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",)),
         further=job_fields.FurtherFields(contiguous=True),
+        components=(COMPONENT,),
     ),
-    "slurm.prepared.v1": estimate_rpc.Prepared(job=ESTIMATED, tasks=10, warnings=("line 2 of the script: no effect",)),
-    "estimate.job.v1": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10),
+    "slurm.prepared.v1": estimate_rpc.Prepared(
+        job=ESTIMATED, tasks=10, warnings=("line 2 of the script: no effect",), components=(ESTIMATED,)
+    ),
+    "estimate.job.v1": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10, components=(ESTIMATED,)),
     "estimate.v1": estimate_rpc.Estimate(
         wait="boot",
         text="It would wait for workers of the shape general-small, which would be bought.",

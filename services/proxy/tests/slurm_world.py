@@ -76,7 +76,8 @@ class SlurmWorld:
             async with self.slurmctld() as slurmctld:
 
                 async def purged() -> bool:
-                    known = {row.job_id for row in (await slurmctld.states(self.token(self.operator))).jobs}
+                    rows = (await slurmctld.states(self.token(self.operator))).jobs
+                    known = {row.job_id.partition("+")[0] for row in rows}
                     return not known & set(job_ids)
 
                 await until(purged, seconds=90, what="slurmctld to purge its finished jobs", every=0.2)

@@ -11,6 +11,7 @@ from clusterra_contracts.rpc.slurm_jobs import (
     Action,
     CancelTasks,
     ChangeJob,
+    FurtherChanges,
     Hold,
     JobChanges,
     Release,
@@ -204,3 +205,56 @@ def test_no_other_text_selects_jobs(
     viewer = Viewer(user=SlurmUser(name="alice", uid=5001, gid=5001))
     with pytest.raises(ValueError, match="jobs"):
         ChangeJob(viewer=viewer, jobs=jobs, change=Hold())
+
+
+async def test_a_job_gets_more_tasks_with_their_cpus_and_other_memory(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, hold=True, tasks=2, cpus_per_task=2, memory_per_node=500)).job_id
+
+    sizes = []
+    for further in (
+        FurtherChanges(tasks=3),
+        FurtherChanges(memory_per_cpu=300),
+        FurtherChanges(tasks=1, memory_per_node=900),
+    ):
+        await change(proxy, alice, job_id, Update(changes=JobChanges(), further=further))
+        job = await proxy.job(alice, job_id)
+        sizes.append((job.tasks, job.cpus, job.memory_per_node_mib, job.memory_per_cpu_mib))
+
+    await proxy.cancel(alice, job_id)
+    assert sizes == [(3, 6, 500, None), (3, 6, None, 300), (1, 2, 900, None)]
+
+
+@pytest.mark.parametrize(
+    ("further", "kind", "text"),
+    [
+        (FurtherChanges(memory_per_node=1_000_000), "rejected", "the job needs 1000000 MiB of memory on each node"),
+        (FurtherChanges(tasks=100_000), "rejected", "on each node, but the largest worker"),
+        (FurtherChanges(memory_per_node=1, memory_per_cpu=1), "invalid", "exclude each other"),
+        (FurtherChanges(tasks=200), "rejected", ""),
+    ],
+)
+async def test_a_size_that_no_worker_has_leaves_the_job_as_it_was(
+    proxy: ProxyWorld, alice: SlurmUser, further: FurtherChanges, kind: str, text: str
+) -> None:
+    job_id = (await proxy.submit(alice, hold=True, tasks=2, nodes="1")).job_id
+    before = await proxy.job(alice, job_id)
+
+    error = await error_of(proxy, alice, job_id, Update(changes=JobChanges(), further=further))
+    after = await proxy.job(alice, job_id)
+
+    await proxy.cancel(alice, job_id)
+    assert (error.kind, text in error.detail) == (kind, True), error
+    assert after == before
+
+
+async def test_the_sizes_of_a_running_job_stay(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    job_id = (await proxy.submit(alice, WAIT)).job_id
+    await until_job(proxy, alice, job_id, state="RUNNING")
+
+    errors = [
+        await error_of(proxy, alice, job_id, Update(changes=JobChanges(), further=further))
+        for further in (FurtherChanges(memory_per_node=300), FurtherChanges(tasks=2))
+    ]
+
+    await proxy.cancel(alice, job_id)
+    assert {error.kind for error in errors} == {"conflict"}, errors

@@ -11,7 +11,7 @@ from pydantic import Field
 from clusterra_contracts.identity import JobId, Moment, ShapeName, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Components, JobDescription
 from clusterra_contracts.rpc.why import Cause, PlaceKind
 
 ESTIMATED_JOB_ID: JobId = "9999999999"
@@ -27,6 +27,11 @@ class Prepare(Wire):
     script: Annotated[str, Field(min_length=1)]
     job: JobDescription
     further: FurtherFields = FurtherFields()
+    components: Components = ()
+
+
+WaitingComponents = Annotated[tuple[PendingJobs, ...], Field(max_length=MAX_COMPONENTS - 1)]
+"""The components of a heterogeneous job after the first, as a queue snapshot would show them."""
 
 
 class Prepared(Wire):
@@ -38,6 +43,7 @@ class Prepared(Wire):
     tasks: Annotated[int, Field(ge=1)] = 1
     """The number of tasks of an array; 1 for any other job."""
     warnings: tuple[str, ...] = ()
+    components: WaitingComponents = ()
 
 
 class EstimateJob(Wire):
@@ -47,6 +53,7 @@ class EstimateJob(Wire):
 
     job: PendingJobs
     tasks: Annotated[int, Field(ge=1)] = 1
+    components: WaitingComponents = ()
 
 
 Wait = Literal["nothing", "boot", "jobs", "quota", "shape", "paused", "cause", "unknown"]
@@ -81,15 +88,16 @@ class Estimate(Wire):
     """The workers of the tasks that may run at once, 20 kinds at most. While the job would get none, those that one
     task would get without the quota."""
     nodes: Annotated[int, Field(ge=1)] = 1
-    """The number of nodes of the job, or of one task."""
+    """The number of nodes of the job with all its components, or of one task."""
     expected_start: Moment | None = None
     """When the job, or the first of its tasks, should start; None when that is unknown."""
     expected_last_start: Moment | None = None
     """When the last of its tasks should start; None also where tasks would wait for others."""
     usd_per_hour: float | None = None
-    """The cost of the job, or of one task, while it runs; None where no worker would do, or has no known price."""
+    """The cost of the job with all its components, or of one task, while it runs; None where no worker would do, or
+    has no known price."""
     limit_seconds: float | None = None
-    """The time limit; None without one."""
+    """The time limit, of several components the longest; None without one."""
     tasks: Annotated[int, Field(ge=1)] = 1
     shadow: bool = False
     """Whether the scaler is in shadow mode: it would decide so and buy nothing."""

@@ -90,6 +90,21 @@ class JobDescription(Wire):
     standard_error: str | None = None
 
 
+MAX_COMPONENTS = 16
+"""The most components of a heterogeneous job. Slurm itself takes 128."""
+
+
+class Component(Wire):
+    """A further component of a heterogeneous job: what it asks for besides the first. All start together."""
+
+    job: JobDescription
+    further: FurtherFields = FurtherFields()
+
+
+Components = Annotated[tuple[Component, ...], Field(max_length=MAX_COMPONENTS - 1)]
+"""The components of a heterogeneous job after the first, in order; empty for any other job."""
+
+
 class Claim(Wire):
     """The gateway's claim of an idempotency key, as the proxy has to respect it.
 
@@ -127,6 +142,7 @@ class Submit(Wire):
     """Whether Slurm cancels the job when what it depends on has failed. It stands here and not in `job`, because the
     proxy of the release before ignores it here."""
     further: FurtherFields = FurtherFields()
+    components: Components = ()
 
 
 class Submitted(Wire):
@@ -135,6 +151,7 @@ class Submitted(Wire):
     schema_name: ClassVar[str] = "slurm.submitted.v1"
 
     job_id: JobId
+    """Of a heterogeneous job, that of its first component."""
     accepted_at: Moment
     repeated: bool = False
     """Whether the job already existed, from an earlier request with the same key."""
@@ -223,6 +240,7 @@ class Job(Wire):
     nodes: tuple[str, ...] = ()
     node_count: int = 1
     cpus: int = 1
+    tasks: Annotated[int, Field(ge=1)] = 1
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
     constraints: str = ""
@@ -244,6 +262,12 @@ class Job(Wire):
     """The most memory that one task had. Only in the answer for one job, once slurmctld has forgotten it."""
     cpu_efficiency: float | None = None
     """The part of its CPUs' time that the job used, where `peak_memory_mib` is known: 1.0 is all of it."""
+    het_job_id: JobId | None = None
+    """For a component of a heterogeneous job, the id of the first component."""
+    het_offset: Annotated[int, Field(ge=0)] = 0
+    """The place of a component in its heterogeneous job; 0 is the first."""
+    het_components: tuple[JobId, ...] = ()
+    """The ids of all components, in order. Of a job that slurmctld has forgotten, only in the answer for the first."""
 
 
 class ListJobs(Wire):

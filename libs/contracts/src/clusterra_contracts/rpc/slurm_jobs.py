@@ -79,6 +79,7 @@ class JobChanges(Wire):
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+Size = Annotated[Annotated[int, Field(ge=1, le=2**32 - 3)] | None, NO_BOOLEAN]
 
 
 class FurtherChanges(Wire):
@@ -96,6 +97,12 @@ class FurtherChanges(Wire):
     """Minutes."""
     requeue: StrictBool | None = None
     """Whether the job is queued again when its node fails."""
+    memory_per_node: Size = None
+    """MiB. It takes the place of what the job asked for per CPU."""
+    memory_per_cpu: Size = None
+    """MiB. It takes the place of what the job asked for per node."""
+    tasks: Size = None
+    """The job has the CPUs of so many tasks then."""
     standard_input: Text | None = None
     standard_output: Text | None = None
     standard_error: Text | None = None

@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
     """Cancel a job, a task or an array. Succeeds for a job that has already ended.
 
+    The first component of a heterogeneous job stands for all. So does any other that waits: without it the others would
+    wait for ever.
+
     An owner's cancel uses the owner's token; an admin's cancel of another user's job uses the proxy's. Raises
     NotFound, also for a job that the viewer does not see, and Forbidden for one that they only see.
     """
@@ -36,13 +39,15 @@ async def cancel(actions: Actions, cluster: Cluster, request: Cancel) -> Done:
     check_may_change(viewer, records[0], job_id)
     is_owner = viewer.owns(records[0].user_id)
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
+    leader = records[0].het_job_id
+    killed = str(leader) if leader and records[0].state == "PENDING" else job_id
     try:
-        await cluster.slurmctld.kill(token, job_id)
+        await cluster.slurmctld.kill(token, killed)
     except Conflict as error:
         if error.error.code != ALREADY_DONE:
             raise
         return Done()
-    cluster.follow_own_change(refresh_job(cluster, job_id))
+    cluster.follow_own_change(refresh_job(cluster, killed))
     await actions.note("action.cancel", viewer, job_id, records[0])
     return Done()
 

@@ -21,6 +21,8 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.cancel import check_may_change, refresh_job
 from clusterra_proxy.requests.query import select_records
+from clusterra_proxy.requests.sizes import checked_sizes, sizes_of
+from clusterra_proxy.requests.view import component_ids
 from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.errors import Conflict, NotFound, Rejected
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -50,7 +52,7 @@ async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> 
     is_owner = viewer.owns(records[0].user_id)
     token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
     await _apply(cluster, token, jobs, records, change)
-    cluster.follow_own_change(refresh_job(cluster, _whole(jobs)))
+    cluster.follow_own_change(refresh_job(cluster, str(records[0].het_job_id or _whole(jobs))))
     await actions.note(KINDS[change.action], viewer, jobs, records[0], _detail(change))
     return Done()
 
@@ -59,9 +61,18 @@ async def _apply(cluster: Cluster, token: str, jobs: str, records: tuple[JobReco
     match change:
         case Hold() | Release():
             _require_pending(jobs, records, change.action)
-            await _update(cluster, token, jobs, records, {"hold": isinstance(change, Hold)})
+            # A hold of one component would keep all of them waiting, and Slurm would say why of that one alone.
+            for each in component_ids(records[0]) or (jobs,):
+                await _update(cluster, token, each, records, {"hold": isinstance(change, Hold)})
         case Update():
-            await _update(cluster, token, jobs, records, _described(change))
+            sizes = await checked_sizes(cluster, records, change.further)
+            try:
+                await _update(cluster, token, jobs, records, _described(change) | sizes)
+            except Rejected:
+                # Slurm refuses too many tasks only when it has counted their CPUs, and leaves those of the job so.
+                if sizes:
+                    await _update(cluster, token, jobs, records, sizes_of(records[0]))
+                raise
             await _check_qos(cluster, jobs, change.further.qos)
         case Requeue(hold=hold):
             await cluster.slurmctld.requeue(token, _startable_again(jobs, records), hold=hold)
@@ -115,7 +126,12 @@ def _selected(jobs: str, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...
 
 
 def _startable_again(jobs: str, records: tuple[JobRecord, ...]) -> tuple[str, ...]:
-    """Return what to requeue: of several tasks those that have started. Raises Conflict when none has."""
+    """Return what to requeue: of several tasks those that have started. Raises Conflict when none has.
+
+    Slurm requeues all components of a heterogeneous job, and by the first one alone.
+    """
+    if leader := records[0].het_job_id:
+        return (str(leader),)
     if "[" not in jobs:
         return (jobs,)
     started = tuple(record.id for record in records if record.state != "PENDING")
@@ -169,7 +185,7 @@ async def _check_qos(cluster: Cluster, jobs: str, wanted: str | None) -> None:
 def _described(change: Update) -> dict[str, Any]:
     """Return the changes as slurmrestd takes them."""
     fields = _given(change)
-    for name in ("time_limit", "begin_time", "time_minimum"):
+    for name in ("time_limit", "begin_time", "time_minimum", "memory_per_node", "memory_per_cpu"):
         if name in fields:
             fields[name] = {"set": True, "number": fields[name]}
     return fields

@@ -31,14 +31,20 @@ def tres_per_task(job: ScriptJob) -> str:
     return ",".join(filter(None, (cpus, given)))
 
 
-def add_job_variables(environment: Iterable[str], applied: Applied, *, directory: str, host: str) -> list[str]:
+def add_job_variables(
+    environment: Iterable[str], applied: Applied, *, directory: str, host: str, component: bool = False
+) -> list[str]:
     """Return the environment, as `NAME=value` items, with sbatch's variables in place of given ones of these names.
 
-    `directory` is the one in which sbatch would have been called, and `host` the machine.
+    `directory` is the one in which sbatch would have been called, and `host` the machine. A component of a
+    heterogeneous job has its options in `component_variables` instead.
     """
     items = list(environment)
     given = {item.partition("=")[0] for item in items}
     own = dict(_own_variables(applied, directory, host))
+    options = _option_variables(applied)
+    # Slurm itself sets this one of a component.
+    own |= {name: value for name, value in options.items() if not component or name == "SLURM_TRES_PER_TASK"}
     own = {
         name: value
         for name, value in own.items()
@@ -52,6 +58,29 @@ def _own_variables(applied: Applied, directory: str, host: str) -> Iterator[tupl
     yield "SLURM_SUBMIT_HOST", host
     yield "SLURM_PRIO_PROCESS", "0"
     yield "SLURM_UMASK", UMASK
+    if applied.export and applied.export.upper() != "ALL":
+        yield "SLURM_EXPORT_ENV", applied.export
+    for name in ("OMPI_MCA_plm_slurm_args", "PRTE_MCA_plm_slurm_args"):
+        yield name, LAUNCHER
+    for bootstrap, arguments in (
+        ("HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS"),
+        ("I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"),
+    ):
+        yield bootstrap, "slurm"
+        yield arguments, LAUNCHER
+
+
+def component_variables(components: Iterable[Applied]) -> list[str]:
+    """Return, as `NAME=value` items, the options of each component: `SLURM_NTASKS_HET_GROUP_1`, and so on."""
+    return [
+        f"{name}_{group}_GROUP_{offset}={value}"
+        for offset, applied in enumerate(components)
+        for name, value in _option_variables(applied).items()
+        for group in ("HET", "PACK")
+    ]
+
+
+def _option_variables(applied: Applied) -> dict[str, str]:
     job = applied.job
     options = {
         "SLURM_CPUS_PER_TASK": job.cpus_per_task,
@@ -64,7 +93,6 @@ def _own_variables(applied: Applied, directory: str, host: str) -> Iterator[tupl
         "SLURM_NTASKS_PER_GPU": job.ntasks_per_tres,
         "SLURM_JOB_DEPENDENCY": job.dependency,
         "SLURM_HINT": applied.hint,
-        "SLURM_EXPORT_ENV": None if (applied.export or "").upper() == "ALL" else applied.export,
         "SLURM_TRES_PER_TASK": tres_per_task(job),
         "SLURM_TRES_BIND": _tres_bind(job.tres_per_task),
         "SLURM_GPUS": _gpus(job.tres_per_job),
@@ -73,15 +101,7 @@ def _own_variables(applied: Applied, directory: str, host: str) -> Iterator[tupl
         "SLURM_CPUS_PER_GPU": _gpus(job.cpus_per_tres),
         "SLURM_MEM_PER_GPU": _gpus(job.memory_per_tres),
     }
-    yield from ((name, str(value)) for name, value in options.items() if value)
-    for name in ("OMPI_MCA_plm_slurm_args", "PRTE_MCA_plm_slurm_args"):
-        yield name, LAUNCHER
-    for bootstrap, arguments in (
-        ("HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS"),
-        ("I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"),
-    ):
-        yield bootstrap, "slurm"
-        yield arguments, LAUNCHER
+    return {name: str(value) for name, value in options.items() if value}
 
 
 def _gpus(tres: str | None) -> str:

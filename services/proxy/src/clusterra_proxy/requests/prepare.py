@@ -10,7 +10,7 @@ from clusterra_sbatch.script_job import ScriptJob
 
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.translation import translate
+from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
@@ -27,17 +27,31 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     Slurm itself is asked only for its partitions: it has no request that says whether it would accept a job.
     """
     await cluster.user_token(request.user)
-    applied = await translate(cluster, request.script, request.job, request.further)
-    job = applied.job
-    if job.partition:
+    applied = await translate_all(cluster, request.script, request.job, request.further, request.components)
+    jobs = [each.job for each in applied]
+    named = {name for job in jobs if job.partition for name in job.partition.split(",")}
+    if named:
         known = await cluster.slurmctld.partitions(cluster.mint.operator_token())
-        if unknown := [name for name in job.partition.split(",") if name not in known]:
+        if unknown := sorted(named - known):
             raise Rejected(f"there is no partition {unknown[0]}", hint=f"use one of {', '.join(sorted(known))}")
+    at = now()
+    first, *further = (pending_of(job, request.user, cluster.binding.partition, at) for job in jobs)
+    if further:
+        first, *further = _components(first, *further)
     return Prepared(
-        job=pending_of(job, request.user, cluster.binding.partition, now()),
-        tasks=_tasks_of_array(job),
-        warnings=applied.warnings,
+        job=first,
+        tasks=_tasks_of_array(jobs[0]),
+        warnings=tuple(warning for each in applied for warning in each.warnings),
+        components=tuple(further),
     )
+
+
+def _components(*jobs: PendingJobs) -> list[PendingJobs]:
+    """The components of one heterogeneous job. They have no class: `job_submit.lua` says why."""
+    return [
+        job.model_copy(update={"het_job_id": ESTIMATED_JOB_ID, "het_offset": offset, "extra": ""})
+        for offset, job in enumerate(jobs)
+    ]
 
 
 def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) -> PendingJobs:

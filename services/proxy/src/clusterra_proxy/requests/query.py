@@ -32,10 +32,14 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
         records = ()
     in_accounting = not records
     if in_accounting:
-        records = await _read_accounting(cluster, request.job_id, request.viewer.only_uid)
+        found = await _read_accounting(cluster, request.job_id, request.viewer.only_uid)
+        records = select_records(request.job_id, found)
     job = _as_job(cluster, request.job_id, records) if records else None
     if job is None:
         raise NotFound(f"job {request.job_id} does not exist")
+    if in_accounting and job.het_job_id == request.job_id:
+        by_offset = sorted(found, key=lambda run: run.het_job_offset or 0)
+        job = job.model_copy(update={"het_components": tuple(run.id for run in by_offset)})
     if in_accounting and len(records) == 1:
         job = await _with_usage(cluster, job, records[0])
     if "_" in request.job_id and job.job_id != request.job_id:
@@ -133,7 +137,10 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
 
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
-    """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job."""
+    """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job.
+
+    For the first component of a heterogeneous job that has started, those of all components.
+    """
     runs = await cluster.accounting.job(cluster.mint.operator_token(), job_id, uid=uid)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
     if not latest:
@@ -143,9 +150,12 @@ async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> 
 
 
 def select_records(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRecord, ...]:
-    """Return the records of a job, a task or an array from an answer to `GET job/{id}`."""
+    """Return the records of a job, a task or an array from an answer to `GET job/{id}`.
+
+    Slurm answers with all components when the first one of a heterogeneous job is asked for.
+    """
     if "_" not in job_id:
-        return records
+        return tuple(record for record in records if not record.het_job_id or record.id == job_id)
     task = int(job_id.partition("_")[2])
     exact = tuple(record for record in records if record.id == job_id)
     return exact or tuple(

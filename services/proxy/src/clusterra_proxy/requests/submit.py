@@ -2,13 +2,14 @@
 
 import itertools
 import posixpath
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.slurm import Submit, Submitted
+from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_runtime import trace
 from clusterra_sbatch.applying import Applied
 from clusterra_sbatch.checking import with_flags
@@ -27,8 +28,8 @@ from clusterra_proxy.requests.claim import (
     settle,
     unclaimed,
 )
-from clusterra_proxy.requests.job_variables import add_job_variables, tres_per_task
-from clusterra_proxy.requests.translation import translate
+from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
+from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
@@ -93,22 +94,22 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         raise Conflict("this cluster is being deleted and takes no jobs", hint="submit to another cluster")
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
-        applied = await translate(cluster, request.script, request.job, request.further)
-    description = describe_job(cluster, request, applied)
+        applied = await translate_all(cluster, request.script, request.job, request.further, request.components)
+    descriptions = describe_jobs(cluster, request, applied)
     try:
-        answer = await _send(cluster, token, request, description, begin_by)
+        answer = await _send(cluster, token, request, descriptions, begin_by)
     except Rejected as error:
         if error.error.code not in ADMISSION_ERRORS:
             raise
         async with preparing(begin_by):
             await _await_placeholders(cluster, error)
-        answer = await _send(cluster, token, request, description, begin_by)
+        answer = await _send(cluster, token, request, descriptions, begin_by)
     accepted_at = now()
     job_id = str(answer.job_id)
     cluster.follow_own_change(refresh_job(cluster, job_id))
     # slurmrestd ignores what it does not know, and says so in an error beside the job.
     warnings = itertools.chain(
-        applied.warnings,
+        *(each.warnings for each in applied),
         (error.description for error in answer.errors),
         (warning.description for warning in answer.warnings),
     )
@@ -121,7 +122,7 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
 
 
 async def _send(
-    cluster: Cluster, token: str, request: Submit, description: dict[str, Any], begin_by: datetime
+    cluster: Cluster, token: str, request: Submit, descriptions: list[dict[str, Any]], begin_by: datetime
 ) -> SubmitAnswer:
     """Submit to slurmrestd. Raises OutcomeUnknown when there may be a job nevertheless."""
     async with AsyncExitStack() as turn:
@@ -130,7 +131,7 @@ async def _send(
             await turn.enter_async_context(cluster.submitting.turn(request.user.uid))
         check_begin(begin_by, now())
         try:
-            answer = await cluster.slurmctld.submit(token, request.script, description)
+            answer = await cluster.slurmctld.submit(token, request.script, *descriptions)
         except Unavailable as error:
             if isinstance(error, NotSent | NotUnderstood) or error.error.code == CONNECTION_ERROR:
                 raise
@@ -142,14 +143,28 @@ async def _send(
         return answer
 
 
-def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[str, Any]:
-    """Return the job description that is sent to slurmrestd.
+def describe_jobs(cluster: Cluster, request: Submit, applied: Sequence[Applied]) -> list[dict[str, Any]]:
+    """Return the descriptions that are sent to slurmrestd: of the job, or of each component of a heterogeneous one.
+
+    The key stands in the first one's comment alone: the first one is the job of the key.
+    """
+    asked = (request.job, *(each.job for each in request.components))
+    described = [_describe_job(cluster, request, job, each) for job, each in zip(asked, applied, strict=True)]
+    if len(described) > 1:
+        # The script runs in the first component, and srun starts commands in the others by these variables.
+        described[0]["environment"] += component_variables(applied)
+    described[0]["comment"] = _comment(request, request.idempotency_key or "")
+    return described
+
+
+def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, applied: Applied) -> dict[str, Any]:
+    """Describe a job, or a component.
 
     The request's directory is where sbatch would have been called. A relative `--chdir` counts from there.
     """
     shared, job = cluster.binding.shared_path, applied.job
-    called_in = posixpath.join(shared, request.job.current_working_directory or "")
-    chdir = None if request.job.current_working_directory else job.current_working_directory
+    called_in = posixpath.join(shared, asked.current_working_directory or "")
+    chdir = None if asked.current_working_directory else job.current_working_directory
     directory = posixpath.normpath(posixpath.join(called_in, chdir or ""))
     description = job.model_dump(mode="json", exclude_none=True)
     description["current_working_directory"] = directory
@@ -160,18 +175,28 @@ def describe_job(cluster: Cluster, request: Submit, applied: Applied) -> dict[st
         # Slurm takes the variable SLURM_TRES_PER_TASK from this field.
         description["tres_per_task"] = tres_per_task(job)
     host = urlsplit(cluster.binding.slurmrestd_url).hostname or ""
-    environment = add_job_variables(job.environment, applied, directory=posixpath.normpath(called_in), host=host)
+    environment = add_job_variables(
+        job.environment,
+        applied,
+        directory=posixpath.normpath(called_in),
+        host=host,
+        component=bool(request.components),
+    )
     description["environment"] = [*environment, *_default_environment(job.environment, request.user, shared)]
-    description["comment"] = str(
+    description["comment"] = _comment(request)
+    return description
+
+
+def _comment(request: Submit, key: str = "") -> str:
+    return str(
         Comment(
             user=request.user.name,
             uid=str(request.user.uid),
             user_email=request.email,
-            key=request.idempotency_key or "",
+            key=key,
             trace=trace.current() or "",
         )
     )
-    return description
 
 
 def _default_environment(environment: tuple[str, ...], user: SlurmUser, shared: str) -> list[str]:

@@ -1,8 +1,10 @@
 """What every submission goes through before Slurm is asked: checks, the script's directives, the limits of workers."""
 
+from collections.abc import Sequence
+
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_contracts.rpc.slurm import Component, JobDescription
 from clusterra_sbatch.applying import Applied, apply
 from clusterra_sbatch.problems import InvalidScript
 from clusterra_sbatch.script_job import ScriptJob
@@ -11,6 +13,62 @@ from clusterra_proxy.admission import job_limits
 from clusterra_proxy.admission.bounds import check_bounds
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
+
+NO_SCRIPT = "#!/bin/sh\n"
+"""Stands for the script where a component is translated that has none: directives are of the first component."""
+
+
+async def translate_all(
+    cluster: Cluster, script: str, job: JobDescription, further: FurtherFields, components: Sequence[Component]
+) -> tuple[Applied, ...]:
+    """Return a job, and after it its further components if it is a heterogeneous one. Directives are of the first.
+
+    As with sbatch, components without a name, an account or a time limit get those of the first. Raises as
+    `translate`, and Invalid for what Slurm does not let components have.
+    """
+    first = await translate(cluster, script, job, further)
+    translated = [first]
+    for number, each in enumerate(components, start=1):
+        try:
+            one = await translate(cluster, NO_SCRIPT, _inheriting(each.job, first.job), each.further)
+        except (Invalid, Rejected) as error:
+            error.error = error.error.model_copy(update={"detail": f"component {number}: {error.error.detail}"})
+            raise
+        translated.append(one)
+    if components:
+        _check_components([each.job for each in translated], cluster.binding.policy.max_workers)
+    return tuple(translated)
+
+
+def _inheriting(job: JobDescription, first: ScriptJob) -> JobDescription:
+    default = JobDescription.model_fields["name"].default
+    name = first.name if job.name == default else job.name
+    inherited = {
+        "name": name,
+        "account": job.account or first.account,
+        "time_limit": job.time_limit or first.time_limit,
+    }
+    return job.model_copy(update=inherited)
+
+
+def _check_components(jobs: Sequence[ScriptJob], max_workers: int) -> None:
+    for number, job in enumerate(jobs):
+        if job.array:
+            raise Invalid(
+                f"component {number}: a heterogeneous job cannot be an array", hint="submit several heterogeneous jobs"
+            )
+        if job.account != jobs[0].account:
+            raise Invalid(
+                f"component {number}: its account is not that of the first component",
+                hint="name one account for all components: quotas count a job in one",
+            )
+    # Components never share a node.
+    nodes = sum(max(job_limits.node_range(job)[0], 1) for job in jobs)
+    if nodes > max_workers:
+        raise Rejected(
+            f"the components request {nodes} nodes together, but the cluster may have {max_workers} workers",
+            hint=f"request at most {max_workers} nodes in all components",
+        )
 
 
 async def translate(cluster: Cluster, script: str, job: JobDescription, further: FurtherFields) -> Applied:
@@ -26,7 +84,7 @@ async def translate(cluster: Cluster, script: str, job: JobDescription, further:
         raise Invalid(str(error), hint=error.hint) from None
     check_bounds(applied.job)
     _check_container(cluster, applied.job)
-    await _check_limits(cluster, applied.job)
+    await check_limits(cluster, applied.job)
     return applied
 
 
@@ -42,7 +100,7 @@ def _check_container(cluster: Cluster, job: ScriptJob) -> None:
         raise Invalid("container: it is no absolute path", hint=f"name a bundle below {cluster.binding.shared_path}")
 
 
-async def _check_limits(cluster: Cluster, job: ScriptJob) -> None:
+async def check_limits(cluster: Cluster, job: ScriptJob) -> None:
     """Reject jobs that no worker could run. When the cluster has nodes other than workers, only Slurm decides."""
     try:
         job_limits.check(cluster.binding, job, job_limits.PerGpu.parse(job.cpus_per_tres, job.memory_per_tres))

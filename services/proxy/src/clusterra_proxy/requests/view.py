@@ -1,5 +1,6 @@
 """Converts job records to `Job`, as replies show it."""
 
+import re
 from collections.abc import Sequence
 
 from clusterra_contracts.identity import JobId
@@ -28,6 +29,11 @@ _STATE_PRECEDENCE = (
     "COMPLETED",
 )
 """An array's state is the first of these that any of its tasks has."""
+
+
+MOST_COMPONENTS = 128
+"""The most components that Slurm gives a heterogeneous job."""
+_IDS = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
 
 
 def is_shown(record: JobRecord) -> bool:
@@ -61,6 +67,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         nodes=record.hosts if record.started_at else (),
         node_count=record.node_count or 1,
         cpus=record.cpus or 1,
+        tasks=record.tasks or 1,
         memory_per_node_mib=record.memory_per_node or None,
         memory_per_cpu_mib=record.memory_per_cpu or None,
         constraints=record.features,
@@ -75,7 +82,20 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
         standard_output=record.standard_output if record.is_waiting_array else stdout,
         standard_error="" if record.is_waiting_array else stderr,
+        het_job_id=str(record.het_job_id) if record.het_job_id else None,
+        het_offset=record.het_job_offset or 0,
+        het_components=component_ids(record),
     )
+
+
+def component_ids(record: JobRecord) -> tuple[JobId, ...]:
+    """Return the ids of all components of a heterogeneous job by the record of any; empty for any other job."""
+    if not record.het_job_id or not record.het_job_id_set:
+        return ()
+    found: list[JobId] = []
+    for first, last in _IDS.findall(record.het_job_id_set):
+        found += map(str, range(int(first), min(int(last or first), int(first) + MOST_COMPONENTS) + 1))
+    return tuple(found[:MOST_COMPONENTS])
 
 
 def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> Job | None:

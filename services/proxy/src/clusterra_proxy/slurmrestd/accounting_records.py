@@ -52,6 +52,11 @@ class _Array(Record):
     limits: _Limits = _Limits()
 
 
+class _Heterogeneous(Record):
+    job_id: OtherJob = None
+    job_offset: Number = None
+
+
 class _State(Record):
     current: States = (UNKNOWN_STATE,)
     reason: Text = ""
@@ -82,6 +87,7 @@ class AccountingJob(Readable):
 
     job_id: JobNumber
     array: _Array = _Array()
+    het: _Heterogeneous = _Heterogeneous()
     name: Text = ""
     user: Text = ""
     comment: _Comments = _Comments()
@@ -109,6 +115,8 @@ class AccountingJob(Readable):
             "array_task_id": self.array.task_id,
             "array_task_string": from_bitmap(self.array.task),
             "array_max_tasks": self.array.limits.max.running.tasks,
+            "het_job_id": self.het.job_id,
+            "het_job_offset": self.het.job_offset,
             "user_id": uid,
             "user_name": self.user,
             "comment": self.comment.job,

@@ -117,6 +117,8 @@ class JobRecord(Readable):
     dependency: Text = ""
     het_job_id: OtherJob = None
     het_job_offset: Number = None
+    het_job_id_set: Text = ""
+    """The ids of all components, such as `42-43`."""
     time_limit: TimeLimit = None
     """Minutes."""
     submit_time: Time = None

@@ -188,10 +188,14 @@ class Slurmctld:
         answer = await self.rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
         return frozenset(partition.name for partition in answer.partitions)
 
-    async def submit(self, token: str, script: str, job: Mapping[str, Any]) -> SubmitAnswer:
-        """Submit a batch script with a `job_desc_msg`. Raises Rejected, also when the job names a missing object."""
+    async def submit(self, token: str, script: str, *jobs: Mapping[str, Any]) -> SubmitAnswer:
+        """Submit a batch script with a `job_desc_msg`, or with one for each component of a heterogeneous job.
+
+        Of a heterogeneous job, the answer has the id of the first component. slurmctld makes all components or none.
+        Raises Rejected, also when a job names a missing object.
+        """
         version = await self.version(token)
-        body = {"script": script, "job": job}
+        body = {"script": script} | ({"job": jobs[0]} if len(jobs) == 1 else {"jobs": list(jobs)})
         try:
             return await self.rest.write(
                 "POST", version.slurm("job/submit"), token, SubmitAnswer, entity="job", body=body
