@@ -276,3 +276,33 @@ def test_the_estimate_is_what_the_planner_does_after_the_submit(job: PendingJobs
         place.shape or "" for place in submitted.places
     )
     assert all(each.kind == "new" and each.count for each in answer.workers)
+
+
+def test_the_components_of_a_job_are_estimated_together() -> None:
+    first = group(cpus=2, time_limit_seconds=3600)
+    second = group(cpus=4, features="memory", time_limit_seconds=7200)
+    components = [
+        each.model_copy(update={"het_job_id": "1", "het_offset": n}) for n, each in enumerate((first, second))
+    ]
+    given_inputs = inputs_of(EMPTY)
+
+    answer = estimate(EstimateJob(job=components[0], components=(components[1],)), given_inputs, EMPTY.now)
+
+    alone = [estimate(EstimateJob(job=each), given_inputs, EMPTY.now) for each in (first, second)]
+    costs = [each.usd_per_hour for each in alone]
+    assert (answer.wait, answer.nodes, answer.limit_seconds) == ("boot", 2, 7200)
+    assert {(each.shape, each.count) for each in answer.workers} == {
+        (each.shape, each.count) for one in alone for each in one.workers
+    }
+    assert costs[0] is not None
+    assert costs[1] is not None
+    assert answer.usd_per_hour == pytest.approx(costs[0] + costs[1])
+
+
+def test_a_component_that_waits_for_something_else_keeps_the_others_waiting() -> None:
+    first = group(cpus=2, het_job_id="1")
+    held = group(cpus=2, het_job_id="1", het_offset=1, held=True, reason="JobHeldUser")
+
+    answer = estimate(EstimateJob(job=first, components=(held,)), inputs_of(EMPTY), EMPTY.now)
+
+    assert (answer.wait, answer.cause, answer.expected_start) == ("cause", "hold", None)

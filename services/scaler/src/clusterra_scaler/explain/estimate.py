@@ -54,9 +54,10 @@ class _Trial:
 def estimate(request: EstimateJob, inputs: EstimateInputs, at: datetime) -> Estimate:
     """Estimate a job. Its tasks beyond `PLANNED_TASKS` count as waiting for those before them."""
     observation, job = inputs.observation, request.job
-    planned = _planned(job, observation)
-    cause = _cause(job, observation, at)
-    queued = priced = _trial(planned, (*(observation.snapshot.pending or ()), planned), inputs)
+    groups = (job, *request.components)
+    planned = tuple(_planned(group, observation) for group in groups)
+    blocked, cause = _cause(groups, observation, at)
+    queued = priced = _trial(planned, (*(observation.snapshot.pending or ()), *planned), inputs)
     forecast = queued.forecast
     ready = _ready(queued, inputs, at)
     wait = _wait(forecast, ready, at)
@@ -64,25 +65,31 @@ def estimate(request: EstimateJob, inputs: EstimateInputs, at: datetime) -> Esti
         wait = "paused"
     if not forecast.places:
         priced = _without_quota(planned, inputs)
-    first, last = _starts(forecast, ready, complete=planned.count == job.count == request.tasks)
+    first, last = _starts(forecast, ready, complete=planned[0].count == job.count == request.tasks)
     if cause is not None:
         wait = "cause"
-        first, last = _not_before(job.begins_at, first, last) if cause == "time" else (None, None)
+        first, last = _not_before(blocked.begins_at, first, last) if cause == "time" else (None, None)
     return Estimate(
         wait=wait,
         cause=cause,
-        text=_text(wait, job, forecast, inputs, at),
+        text=_text(wait, blocked, forecast, inputs, at),
         workers=_workers(priced),
         nodes=forecast.demand.nodes,
         expected_start=first,
         expected_last_start=last,
         usd_per_hour=_usd_per_hour(priced.forecast, observation),
-        limit_seconds=job.time_limit_seconds,
+        limit_seconds=_longest(groups),
         tasks=request.tasks,
         shadow=inputs.shadow,
         snapshot_generation=observation.snapshot.generation,
         as_of=observation.snapshot.taken_at,
     )
+
+
+def _longest(groups: Sequence[PendingJobs]) -> float | None:
+    """The longest time limit; None where one has none."""
+    limits = [group.time_limit_seconds for group in groups if group.time_limit_seconds is not None]
+    return max(limits) if len(limits) == len(groups) else None
 
 
 def _planned(job: PendingJobs, observation: Observation) -> PendingJobs:
@@ -122,17 +129,17 @@ def _ready(trial: _Trial, inputs: EstimateInputs, at: datetime) -> tuple[datetim
     )
 
 
-def _trial(planned: PendingJobs, pending: Sequence[PendingJobs], inputs: EstimateInputs) -> _Trial:
+def _trial(planned: Sequence[PendingJobs], pending: Sequence[PendingJobs], inputs: EstimateInputs) -> _Trial:
     observation = inputs.observation
     snapshot = observation.snapshot.model_copy(update={"pending": tuple(pending)})
     with_job = replace(observation, snapshot=snapshot)
     plan = decide(with_job, inputs.state, inputs.observation_history, inputs.run_history).plan
-    demand = demand_of([planned], new_workers(observation.binding.catalogue))
+    demand = demand_of(planned, new_workers(observation.binding.catalogue))
     if plan is None:
-        return _Trial(Forecast([planned], demand, ()), {})
+        return _Trial(Forecast(planned, demand, ()), {})
     unmet = tuple(each for each in plan.unmet if each.demand.job_ids[0] == ESTIMATED_JOB_ID)
     return _Trial(
-        Forecast([planned], demand, plan.places.get(ESTIMATED_JOB_ID, ()), unmet),
+        Forecast(planned, demand, plan.places.get(ESTIMATED_JOB_ID, ()), unmet),
         {shape: count - _coming(inputs.plan)[shape] for shape, count in _coming(plan).items()},
     )
 
@@ -142,27 +149,30 @@ def _coming(plan: Plan) -> Counter[ShapeName]:
     return Counter(plan.ordered) + Counter(plan.new)
 
 
-def _without_quota(planned: PendingJobs, inputs: EstimateInputs) -> _Trial:
+def _without_quota(planned: Sequence[PendingJobs], inputs: EstimateInputs) -> _Trial:
     """The trial of one task that waits alone, in an active cluster that may buy its nodes."""
     observation = inputs.observation
     policy = observation.binding.policy
-    nodes = demand_of([planned], new_workers(observation.binding.catalogue)).nodes
+    nodes = demand_of(planned, new_workers(observation.binding.catalogue)).nodes
     most = {shape: count + nodes for shape, count in policy.most.items() if count}
     generous = policy.model_copy(
         update={"max_workers": policy.max_workers + nodes, "usd_per_hour": None, "most": policy.most | most}
     )
     binding = observation.binding.model_copy(update={"policy": generous, "state": "active"})
-    alone = planned.model_copy(update={"count": 1})
+    alone = tuple(group.model_copy(update={"count": 1}) for group in planned)
     nothing = replace(inputs.plan, ordered={}, new={})
-    return _trial(alone, (alone,), replace(inputs, observation=replace(observation, binding=binding), plan=nothing))
+    return _trial(alone, alone, replace(inputs, observation=replace(observation, binding=binding), plan=nothing))
 
 
-def _cause(job: PendingJobs, observation: Observation, at: datetime) -> Cause | None:
-    """What the job would wait for besides workers."""
-    cause = cause_of(job, at)
-    if cause not in ("nodes", "fitting node"):
-        return cause
-    return None if observation.binding.partition in job.partition.split(",") else "partition"
+def _cause(groups: Sequence[PendingJobs], observation: Observation, at: datetime) -> tuple[PendingJobs, Cause | None]:
+    """What the job would wait for besides workers, and the first component that would; the first one for no cause."""
+    for group in groups:
+        cause = cause_of(group, at)
+        if cause not in ("nodes", "fitting node"):
+            return group, cause
+        if observation.binding.partition not in group.partition.split(","):
+            return group, "partition"
+    return groups[0], None
 
 
 def _wait(forecast: Forecast, ready: Sequence[datetime | None], at: datetime) -> Wait:
