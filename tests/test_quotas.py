@@ -133,3 +133,29 @@ async def test_a_quota_that_kills_ends_running_jobs_by_name(lab: Stack, ada: Use
 
     assert (jobs[0], "job.completed") in observer.job_events
     assert (jobs[1], "job.cancelled") in observer.job_events
+
+
+async def test_no_change_of_a_job_gets_around_a_quota(lab: Stack, ada: User, observer: Observer) -> None:
+    async with member(lab, ada, "quirin") as quirin:
+        await set_quota(ada, quirin, 2 * MICRO_USD, "block")
+        path = f"/v1/clusters/{quirin.cluster}/jobs"
+        body = {"script": SCRIPT, "job": JOB | {"hold": True}}
+        async with quirin.session.post(f"{path}/submit", json=body) as answer:
+            job = (await answer.json())["job_id"]
+
+        statuses = []
+        for change in ({"time_limit": 3 * MINUTES}, {"tasks": 3}, {"time_limit": 2 * MINUTES}, {"tasks": 2}):
+            async with quirin.session.patch(f"{path}/{job}", json=change) as answer:
+                statuses.append(answer.status)
+        full = await quota_of(quirin)
+        await lab.slurm.run("scontrol", "update", f"jobid={job}", f"timelimit={5 * MINUTES}")
+        await ended(observer, [job])
+
+    assert statuses == [403, 403, 204, 403]
+    assert float(full["left"]["amount"]) < MICRO_USD / 1_000_000
+    actors = [
+        event.data.actor
+        for event in await ada.history("action.cancel")
+        if isinstance(event.data, JobActionFact) and event.data.job_id == job
+    ]
+    assert actors == ["clusterra-quota"]

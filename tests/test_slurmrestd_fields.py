@@ -283,6 +283,8 @@ CHANGES: dict[str, tuple[Any, Fields]] = {
     "constraints": ("general", {"features": "general"}),
     "dependency": (f"afterok:{OTHER}", {"dependency": f"afterok:{OTHER}(unfulfilled)"}),
     "hold": (True, {"hold": True}),
+    "memory_per_cpu": (number(300), {"memory_per_cpu": number(300)}),
+    "memory_per_node": (number(700), {"memory_per_node": number(700)}),
     "name": ("renamed", {"name": "renamed"}),
     "nice": (9, {"nice": 9}),
     "partition": ("main", {"partition": "main"}),
@@ -292,6 +294,7 @@ CHANGES: dict[str, tuple[Any, Fields]] = {
     "standard_error": ("/mnt/efs/e2", {"standard_error": "/mnt/efs/e2"}),
     "standard_input": ("/mnt/efs/i2", {"standard_input": "/mnt/efs/i2"}),
     "standard_output": ("/mnt/efs/o2", {"standard_output": "/mnt/efs/o2"}),
+    "tasks": (3, {"tasks": number(3), "cpus": number(3)}),
     "time_limit": (number(9), {"time_limit": number(9)}),
     "time_minimum": (number(2), {"time_minimum": number(2)}),
     "wckey": ("w2", {"wckey": "w2"}),
@@ -301,8 +304,11 @@ CHANGES: dict[str, tuple[Any, Fields]] = {
 CHANGES_REFUSED = {
     "excluded_nodes": (["elsewhere"], "node name"),
     "licenses": ("matlab:1", "license"),
+    "memory_per_cpu": (number(900_000), "the largest worker"),
+    "memory_per_node": (number(900_000), "the largest worker"),
+    "tasks": (900_000, "on each node"),
 }
-"""Fields that can be changed, and a value that this cluster's Slurm does not take."""
+"""Fields that can be changed, and a value that this cluster does not take."""
 
 
 @pytest.fixture

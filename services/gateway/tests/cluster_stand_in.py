@@ -32,7 +32,7 @@ from clusterra_contracts.rpc.estimate import (
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done, ErrorKind, RpcError
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
-from clusterra_contracts.rpc.slurm_jobs import ChangeJob
+from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
@@ -162,6 +162,13 @@ class ClusterStandIn:
             raise rpc_failure("not_found", "no job has this key yet")
         job_id = str(len(self.jobs) + 1)
         self.add_job(job_id, state="PENDING", user=submit.user.name, uid=submit.user.uid)
+        for number, _ in enumerate(submit.components, start=1):
+            self.add_job(str(int(job_id) + number), state="PENDING", user=submit.user.name, uid=submit.user.uid)
+        if submit.components:
+            ids = tuple(str(int(job_id) + number) for number in range(len(submit.components) + 1))
+            for offset, each in enumerate(ids):
+                of_one = {"het_job_id": job_id, "het_offset": offset, "het_components": ids}
+                self.jobs[each] = self.jobs[each].model_copy(update=of_one)
         self.keys[key] = Submitted(job_id=job_id, accepted_at=now())
         if self.lose_replies:
             self.lose_replies -= 1
@@ -183,7 +190,12 @@ class ClusterStandIn:
             first_submitted_at=now(),
             time_limit_seconds=self.time_limit_seconds,
         )
-        return Prepared(job=job, tasks=10, warnings=("line 2 of the script: no effect",))
+        return Prepared(
+            job=job,
+            tasks=10,
+            warnings=("line 2 of the script: no effect",),
+            components=tuple(job.model_copy(update={"cpus": 2}) for _ in request.components),
+        )
 
     async def _estimate(self, _subject: Subject, request: EstimateJob) -> Estimate:
         return Estimate(
@@ -226,6 +238,9 @@ class ClusterStandIn:
         if self.change_error is not None:
             raise rpc_failure(self.change_error, "refused as the test wants it")
         self.changes.append(request)
+        if isinstance(request.change, Update) and (minutes := request.change.changes.time_limit):
+            job_id = request.jobs.partition("_")[0]
+            self.jobs[job_id] = self.jobs[job_id].model_copy(update={"time_limit_seconds": minutes * 60.0})
         return Done()
 
     async def _rest(self, _subject: Subject, request: ReadRest) -> RestPart:

@@ -9,6 +9,7 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.costs import JobCost
+from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
@@ -224,6 +225,71 @@ async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(
     await sweep.sweep(ref, enforced)
 
     assert world.acme.blocks == [BlockSubmits(), BlockSubmits(users=("ada",)), BlockSubmits()]
+
+
+async def test_the_components_of_a_job_are_reserved_and_settled_in_sum(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "0.60")
+    body = {"script": "#!/bin/sh\n", "jobs": [BODY["job"], BODY["job"]]}
+
+    async with ada.post(SUBMIT, json=body) as answer:
+        submitted = await answer.json()
+    async with ada.post(SUBMIT, json=body) as answer:
+        refused = answer.status
+    reserved = (await quotas(ada))[0]["used"]["amount"]
+    for job_id in ("1", "2"):
+        ended = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
+        world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=ended)
+        world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+
+    async def settled() -> bool:
+        return str((await quotas(ada))[0]["used"]["amount"]) == "0.140000"
+
+    await until(settled, seconds=30, what="the real costs of both components")
+    # Ten tasks with one CPU, and one component with both CPUs of a worker.
+    assert (submitted["job_id"], reserved, refused) == ("1", "0.600000", 403)
+    assert world.acme.cancelled == []
+
+
+async def test_a_change_that_makes_a_job_dearer_needs_room_in_the_quota(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    job_id = (await submit(ada))[1]["job_id"]
+    world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(
+        update={"time_limit_seconds": HOUR, "array_tasks": "0-9"}
+    )
+    path = f"/v1/clusters/main/jobs/{job_id}"
+
+    async with ada.patch(path, json={"time_limit": 121}) as answer:
+        refused = answer.status, await answer.json()
+    async with ada.patch(path, json={"time_limit": 90}) as answer:
+        accepted = answer.status
+    used = (await quotas(ada))[0]["used"]["amount"]
+    world.acme.change_error = "rejected"
+    async with ada.patch(path, json={"time_limit": 120}) as answer:
+        failed = answer.status
+
+    assert (refused[0], refused[1]["type"]) == (403, "/v1/problems/quota-exceeded")
+    assert "0.508334 USD more" in refused[1]["detail"]
+    assert [each.change.changes.time_limit for each in world.acme.changes if isinstance(each.change, Update)] == [90]
+    assert (accepted, used, failed) == (204, "0.750000", 422)
+    assert (await quotas(ada))[0]["used"]["amount"] == "0.750000"
+
+
+async def test_a_job_that_became_too_dear_past_the_gateway_is_cancelled(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    kept, dear = [(await submit(ada))[1]["job_id"] for _ in range(2)]
+    for job_id, hours in ((kept, 1), (dear, 4)):
+        changed = {"time_limit_seconds": hours * HOUR, "array_tasks": "0-9"}
+        world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=changed)
+
+    await until(lambda: bool(world.acme.cancelled), seconds=30, what="the cancel of the dear job")
+
+    assert set(world.acme.cancelled) == {dear}
 
 
 async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:

@@ -158,8 +158,45 @@ async def test_fields_that_are_not_accepted_are_named(world: World, client: aioh
     status, refused = await told(client, "POST", f"{API}/job/submit", json={"script": "#!/bin/sh\n", "job": job})
 
     assert (status, [each["source"] for each in refused["errors"]]) == (400, ["#/job/reboot", "#/job/x11"])
-    het = {"script": "#!/bin/sh\n", "jobs": [JOB, JOB]}
-    assert (await told(client, "POST", f"{API}/job/submit", json=het))[0] == 400
+    assert world.acme.submits == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"script": "#!/bin/sh\n", "jobs": [JOB, JOB | {"tasks": 2, "delay_boot": 3}]},
+        {"jobs": [JOB | {"script": "#!/bin/sh\n"}, JOB | {"tasks": 2, "delay_boot": 3, "script": ""}]},
+    ],
+)
+async def test_several_jobs_are_the_components_of_one(
+    world: World, client: aiohttp.ClientSession, body: dict[str, Any]
+) -> None:
+    status, submitted = await told(client, "POST", f"{API}/job/submit", json=body)
+
+    assert (status, submitted["job_id"]) == (200, 1)
+    assert [each["description"].split()[0] for each in submitted["warnings"]] == ["delay_boot"]
+    (sent,) = world.acme.submits
+    assert [each.job.tasks for each in sent.components] == [2]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "text"),
+    [
+        ([JOB, JOB | {"reboot": True}], "reboot is not accepted"),
+        ([JOB] * 17, "at most 16 items"),
+        ([JOB, JOB | {"script": "#!/bin/sh\n"}], "component 1 has a script of its own"),
+        ([JOB, {}], "environment"),
+    ],
+)
+async def test_components_that_cannot_be_are_named(
+    world: World, client: aiohttp.ClientSession, jobs: list[dict[str, Any]], text: str
+) -> None:
+    body = {"script": "#!/bin/sh\n", "jobs": jobs}
+
+    status, refused = await told(client, "POST", f"{API}/job/submit", json=body)
+
+    assert status == 400, refused
+    assert text in str(refused["errors"])
     assert world.acme.submits == []
 
 

@@ -85,6 +85,7 @@ from clusterra_gateway.oauth.token_endpoint import TokenEndpoint
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.quotas import routes as quotas
 from clusterra_gateway.quotas.admission import Admission
+from clusterra_gateway.quotas.dearer import PricedUpdates
 from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
@@ -163,6 +164,8 @@ def gateway_routes(
     reservations = Reservations(directory.store)
     admission = Admission(reservations, slurm, bus.registry)
     submits = Submits(slurm, keys, admission)
+    submits = Submits(slurm, keys, Admission(reservations, slurm, bus.registry))
+    updates = PricedUpdates(reservations, slurm, bus.registry)
     run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
@@ -207,13 +210,13 @@ def gateway_routes(
         *jobs.routes(access, Jobs(slurm, submits, planned, ledger, bus.feed, launches, staged)),
         *explanations.routes(access, Explanations(slurm, scaler, archive, staged)),
         *estimates.routes(access, planned),
-        *changes.routes(access, slurm, directory.store),
+        *changes.routes(access, slurm, updates, directory.store),
         *cancel_many.routes(access, slurm, once),
         *runs.routes(access, run_records, run_work, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
         *sessions.routes(access, Sessions(launches, submits, session_records, session_jobs, entrance, slurm)),
-        *slurmrestd.routes(access, slurm, submits),
+        *slurmrestd.routes(access, slurm, updates, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),
         *folders.routes(access, edge),

@@ -194,7 +194,7 @@ class ScalerRequests:
 
     async def estimate(self, ref: ClusterRef, prepared: Prepared) -> Estimate:
         """What a job would cost, and when it would start."""
-        request = EstimateJob(job=prepared.job, tasks=prepared.tasks)
+        request = EstimateJob(job=prepared.job, tasks=prepared.tasks, components=prepared.components)
         subject = subjects.scaler(ref, "estimate")
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 

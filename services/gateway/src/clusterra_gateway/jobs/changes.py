@@ -32,6 +32,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.act_once import ActOnce
 from clusterra_gateway.jobs.idempotency import ScopedKey
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
+from clusterra_gateway.quotas.dearer import PricedUpdates
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}
@@ -69,8 +70,9 @@ class SignalToSend(Body):
 class JobChangeHandlers:
     """The handlers of changes."""
 
-    def __init__(self, slurm: SlurmRequests, act_once: ActOnce) -> None:
+    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, act_once: ActOnce) -> None:
         self._slurm = slurm
+        self._updates = updates
         self._act_once = act_once
 
     async def hold(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -102,7 +104,8 @@ class JobChangeHandlers:
         """Changes a job's description. Fields that are not given, or null, stay as they are.
 
         `time_limit` is in minutes, `begin_time` in seconds since 1970. What Slurm refuses is 422, and 409 where only
-        the job's state does not allow it. 422 also for a QOS that the user may not use.
+        the job's state does not allow it. 422 also for a QOS that the user may not use, and for more than any
+        worker has. 403 where a quota has no room for what the job may then cost.
         """
         changes = await body(request, RequestedChanges, _HINTS)
         return await self._change(request, caller, ref, changes.update)
@@ -111,7 +114,11 @@ class JobChangeHandlers:
         self, request: web.Request, caller: Caller, ref: ClusterRef, change: Action
     ) -> web.StreamResponse:
         jobs, key = selected_jobs(request), idempotency_key(request)
-        act = partial(self._slurm.change, ref, caller.viewer, jobs, change)
+        act = (
+            partial(self._updates.update, ref, caller.viewer, jobs, change)
+            if isinstance(change, Update)
+            else partial(self._slurm.change, ref, caller.viewer, jobs, change)
+        )
         answer = no_content()
         if key is None:
             await act()
@@ -130,9 +137,9 @@ def _canonical(change: Action) -> str:
     return change.model_dump_json(exclude={"further"} if as_before else None)
 
 
-def routes(access: Access, slurm: SlurmRequests, store: Store) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, store: Store) -> tuple[Route, ...]:
     """All routes of this module."""
-    handlers = JobChangeHandlers(slurm, ActOnce(store))
+    handlers = JobChangeHandlers(slurm, updates, ActOnce(store))
 
     def route(
         name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | RequestedChanges] | None = None

@@ -15,7 +15,7 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.jobs.submission import Submission, read_submission
+from clusterra_gateway.jobs.submission import AnyScript, ScriptSubmission, components_of, read_submission
 
 ESTIMATE = f"{CLUSTER}/jobs/estimate"
 
@@ -26,8 +26,8 @@ _HOUR_SECONDS = 3600
 class EstimatedCost(ResponseBody):
     """What a job would cost at the prices of the cluster's catalogue: its share of its workers.
 
-    `per_hour` and `at_most` are of the job, or of one task of an array; `total_at_most` is of all tasks. Both maxima
-    are for the whole time limit, and null without one.
+    `per_hour` and `at_most` are of the job with all its components, or of one task of an array; `total_at_most` is of
+    all tasks. Both maxima are for the whole time limit, and null without one.
     """
 
     currency: Literal["USD"] = "USD"
@@ -100,13 +100,14 @@ class Estimates:
         self._slurm = slurm
         self._scaler = scaler
 
-    async def estimate(self, caller: Caller, ref: ClusterRef, submission: Submission) -> JobEstimate:
+    async def estimate(self, caller: Caller, ref: ClusterRef, submission: AnyScript) -> JobEstimate:
         """Estimate a job of the caller. Raises RpcFailed, as a submit would for what it refuses."""
         request = Prepare(
             user=caller.slurm_user,
             script=submission.script,
-            job=submission.description,
-            further=submission.further,
+            job=submission.jobs[0].description,
+            further=submission.jobs[0].further,
+            components=components_of(submission),
         )
         prepared = await self._slurm.prepare(ref, request)
         return JobEstimate.of(prepared, await self._scaler.estimate(ref, prepared))
@@ -115,7 +116,8 @@ class Estimates:
         """Estimates a job without submitting it: what it would cost, on which workers, and when it would start.
 
         The body is that of a submit. It is checked as a submit checks it, apart from what Slurm alone knows, such as
-        the limits of an account. The job counts as the last of the queue.
+        the limits of an account. The job counts as the last of the queue. The components of a heterogeneous job are
+        estimated together: they start together.
         """
         return json_response(await self.estimate(caller, ref, await read_submission(request)))
 
@@ -132,7 +134,7 @@ def routes(access: Access, estimates: Estimates) -> tuple[Route, ...]:
             scope="jobs:write",
             role="member",
             parameters=(CLUSTER_ID,),
-            body=Submission,
+            body=ScriptSubmission,
             result=JobEstimate,
         ),
     )

@@ -61,7 +61,9 @@ REFUSED: dict[str, str] = {
 """Fields that change the job, and cannot be allowed."""
 
 _SLURM_KEEPS = "slurmrestd answers with success and changes nothing: submit the job again"
-_PLANNED = "the workers for the job are planned by what it asked for: submit it again"
+_CLASS = "whether workers are closed to the job follows from what it asked for at its submit: submit it again"
+_TASKS = "Slurm would change the number and not the job's CPUs: change `tasks`, or submit the job again"
+_UNCHECKED = "Slurm does not check after the submit whether any worker has it: submit the job again"
 _OPERATORS_CHANGE = "Slurm lets only its operators change it: submit the job again"
 
 UNCHANGEABLE: dict[str, str] = {
@@ -76,16 +78,20 @@ UNCHANGEABLE: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("cpus_per_task", "cpus_per_tres", "maximum_cpus", "maximum_nodes", "memory_per_cpu", "memory_per_node"),
-            *("memory_per_tres", "minimum_cpus"),
-            *("minimum_cpus_per_node", "minimum_nodes", "nodes", "ntasks_per_tres", "required_nodes", "reservation"),
-            *("required_switches", "sockets_per_node", "tasks", "tasks_per_core", "tasks_per_socket"),
-            *("threads_per_core", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task"),
+            *("maximum_nodes", "minimum_nodes", "nodes", "cpus_per_tres", "memory_per_tres", "ntasks_per_tres"),
+            *("reservation", "required_nodes", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task"),
+        ),
+        _CLASS,
+    ),
+    **dict.fromkeys(("cpus_per_task", "maximum_cpus", "minimum_cpus", "minimum_cpus_per_node"), _TASKS),
+    **dict.fromkeys(
+        (
+            *("required_switches", "sockets_per_node", "tasks_per_core", "tasks_per_socket", "threads_per_core"),
             *("temporary_disk_per_node", "wait_for_switch"),
         ),
-        _PLANNED,
+        _UNCHECKED,
     ),
-    "account": "Slurm answers an unknown account as if it were overloaded: submit the job again",
+    "account": "slurmrestd answers with success and changes nothing, or as if it were overloaded: submit the job again",
     **dict.fromkeys(("contiguous", "deadline", "shared", "tasks_per_node"), _OPERATORS_CHANGE),
 }
 """Fields that cannot be changed after the submit."""

@@ -22,7 +22,14 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.jobs.staged_jobs import StagedJobs
-from clusterra_gateway.jobs.submission import AnySubmission, TemplateJobs, TemplateSubmission, read_any_submission
+from clusterra_gateway.jobs.submission import (
+    AnyScript,
+    AnySubmission,
+    Submission,
+    TemplateJobs,
+    TemplateSubmission,
+    read_any_submission,
+)
 from clusterra_gateway.jobs.submits import Submits, SubmittedJob
 
 ALL_JOBS = f"{CLUSTER}/jobs"
@@ -95,11 +102,15 @@ class Jobs:
         With `stage_in` or `stage_out` the job is held until its working directory exists, with the files that are
         copied from the bucket. Those of `stage_out` are copied to the bucket when the job has ended.
 
+        With `jobs` in place of `job`, its 2 to 16 entries are the components of one heterogeneous job: they start
+        together, and the script runs in the first, whose id is the answer.
+
         With `dry_run=true` nothing is submitted, and no key is used: the answer is 200 with the estimate of
         `jobs/estimate`.
         """
         dry_run = query(request, SubmitQuery).dry_run
         wanted = await read_any_submission(request)
+        submission: AnyScript
         if isinstance(wanted, TemplateSubmission):
             rendered = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
             submission = rendered.model_copy(update={"stage_in": wanted.stage_in, "stage_out": wanted.stage_out})
@@ -107,8 +118,10 @@ class Jobs:
             submission = wanted
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
-        submit = self._staged.submit if submission.staged else self._submits.submit
-        submitted = await submit(request, caller, ref, submission, digest=wanted.digest())
+        if isinstance(submission, Submission) and submission.staged:
+            submitted = await self._staged.submit(request, caller, ref, submission, digest=wanted.digest())
+        else:
+            submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
         return json_response(
             submitted,
             status=201,

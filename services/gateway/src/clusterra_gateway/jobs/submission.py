@@ -6,14 +6,14 @@ from typing import Annotated, Any, Protocol
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription
 from clusterra_templates.parts import TemplateId
 from pydantic import ConfigDict, Field, RootModel
 from pydantic_core import from_json
 
 from clusterra_gateway.http.errors import TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_json
-from clusterra_gateway.http.parameters import Body, Hints, body, checked, parsed
+from clusterra_gateway.http.parameters import Body, Hints, checked, parsed
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, REFUSED
 from clusterra_gateway.jobs.staged_files import StageIns, StageOuts
@@ -38,6 +38,18 @@ HINTS: Hints = {
     ("job", "user_id"): _SET_BY_CLUSTERRA,
     ("job", "group_id"): _SET_BY_CLUSTERRA,
     ("job", "comment"): "leave it out: Clusterra keeps its own note in the comment",
+    ("jobs",): "send one job in `job`, or the components of a heterogeneous job in `jobs`",
+}
+COMPONENT_HINTS: Hints = {
+    ("script",): HINTS["script",],
+    ("jobs",): f"`jobs` must have 2 to {MAX_COMPONENTS} components; send a single job in `job`",
+    **dict.fromkeys([("stage_in",), ("stage_out",)], "files are staged for a single job, in `job`"),
+    **{
+        ("jobs", number, *path[1:]): hint
+        for path, hint in HINTS.items()
+        if path[0] == "job"
+        for number in range(MAX_COMPONENTS)
+    },
 }
 
 
@@ -45,6 +57,16 @@ class JobToSubmit(JobDescription, FurtherFields):
     """A job to submit, in slurmrestd's shape. Memory is in MiB, `time_limit` in minutes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def description(self) -> JobDescription:
+        """The part of the job that every release of the proxy knows."""
+        return JobDescription.model_validate(self.model_dump(include=_DESCRIBED))
+
+    @property
+    def further(self) -> FurtherFields:
+        """The rest of the job."""
+        return FurtherFields.model_validate(self.model_dump(include=_FURTHER))
 
 
 _STAGED = frozenset({"stage_in", "stage_out"})
@@ -66,14 +88,9 @@ class Submission(Body):
         return bool(self.stage_in or self.stage_out)
 
     @property
-    def description(self) -> JobDescription:
-        """The part of the job that every release of the proxy knows."""
-        return JobDescription.model_validate(self.job.model_dump(include=_DESCRIBED))
-
-    @property
-    def further(self) -> FurtherFields:
-        """The rest of the job."""
-        return FurtherFields.model_validate(self.job.model_dump(include=_FURTHER))
+    def jobs(self) -> tuple[JobToSubmit, ...]:
+        """The job alone."""
+        return (self.job,)
 
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission, and as earlier releases write them if they can."""
@@ -82,12 +99,51 @@ class Submission(Body):
         if not self.staged:
             left_out |= dict.fromkeys(_STAGED, True)
         described = self.model_dump_json(exclude=left_out).encode()
-        further = self.further
+        further = self.job.further
         return described if further == FurtherFields() else described + further.model_dump_json().encode()
 
     def digest(self) -> str:
         """Identifies the submission among the requests with one Idempotency-Key."""
         return hashlib.sha256(self.canonical()).hexdigest()
+
+
+_TWO_COMPONENTS: dict[str, Any] = {
+    "script": "#!/bin/sh\n#SBATCH --time=30\nsrun --het-group=0,1 ./solve\n",
+    "jobs": [
+        {"environment": ["PATH=/usr/bin:/bin"], "name": "solve", "memory_per_cpu": 1024},
+        {"environment": ["PATH=/usr/bin:/bin"], "tasks": 2, "cpus_per_task": 2, "memory_per_cpu": 4096},
+    ],
+}
+
+
+class HeterogeneousSubmission(Body):
+    """A heterogeneous job: its components have different needs and start together. The script runs in the first.
+
+    The script's `#SBATCH` lines are those of the first component. The others get its name, its account and its time
+    limit unless they have their own; all have one account.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_TWO_COMPONENTS]})
+
+    script: Annotated[str, Field(min_length=1)]
+    jobs: Annotated[tuple[JobToSubmit, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
+
+    def canonical(self) -> bytes:
+        """The same bytes for every spelling of the same submission."""
+        return self.model_dump_json().encode()
+
+    def digest(self) -> str:
+        """Identifies the submission among the requests with one Idempotency-Key."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+
+type AnyScript = Submission | HeterogeneousSubmission
+"""A job with a script of its own."""
+
+
+def components_of(submission: AnyScript) -> tuple[Component, ...]:
+    """The components of a heterogeneous job after the first, as a message has them; empty for any other job."""
+    return tuple(Component(job=each.description, further=each.further) for each in submission.jobs[1:])
 
 
 class TemplateValues(Body):
@@ -114,7 +170,11 @@ class TemplateSubmission(TemplateValues):
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
-class AnySubmission(RootModel[Submission | TemplateSubmission]):
+class ScriptSubmission(RootModel[Submission | HeterogeneousSubmission]):
+    """A job with a script of its own: one job, or the components of a heterogeneous job."""
+
+
+class AnySubmission(RootModel[Submission | HeterogeneousSubmission | TemplateSubmission]):
     """A job with a script of its own, or from a template."""
 
 
@@ -128,28 +188,40 @@ class TemplateJobs(Protocol):
         ...
 
 
-async def read_any_submission(request: web.Request) -> Submission | TemplateSubmission:
-    """Reads either body; it has a `template_id` or a `script`. Raises as `read_submission` does."""
+async def read_any_submission(request: web.Request) -> AnyScript | TemplateSubmission:
+    """Reads any of the bodies. That of a template has a `template_id` and no script. Raises as `read_submission`."""
     content = await read_json(request, BOUNDS)
+    found = _object_in(content)
+    if "template_id" in found and "script" not in found:
+        return checked(TemplateSubmission, found)
+    return _with_script(content, found)
+
+
+async def read_submission(request: web.Request) -> AnyScript:
+    """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
+    content = await read_json(request, BOUNDS)
+    return _with_script(content, _object_in(content))
+
+
+def _object_in(content: bytes) -> dict[str, Any]:
+    """The object that a body is; empty for any other body, which its model then refuses."""
     try:
         found = from_json(content)
     except ValueError:
-        found = None
-    if isinstance(found, dict) and "template_id" in found and "script" not in found:
-        return checked(TemplateSubmission, found)
-    submission = parsed(content, Submission, HINTS)
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _with_script(content: bytes, found: dict[str, Any]) -> AnyScript:
+    several = "jobs" in found and "job" not in found
+    submission: AnyScript = (
+        parsed(content, HeterogeneousSubmission, COMPONENT_HINTS) if several else parsed(content, Submission, HINTS)
+    )
     check_size(submission)
     return submission
 
 
-async def read_submission(request: web.Request) -> Submission:
-    """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
-    submission = await body(request, Submission, HINTS, BOUNDS)
-    check_size(submission)
-    return submission
-
-
-def check_size(submission: Submission) -> None:
+def check_size(submission: AnyScript) -> None:
     """Raises TooLarge for a submission that does not fit into a message."""
     if len(submission.script.encode()) > MAX_SCRIPT_BYTES or len(submission.canonical()) > MAX_SUBMISSION_BYTES:
         raise TooLarge(

@@ -11,7 +11,7 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submission import Submission
+from clusterra_gateway.jobs.submission import AnyScript, components_of
 from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
 from clusterra_gateway.quotas.admission import Admission, QuotaLeft, over_limit
 from clusterra_gateway.quotas.reservations import Hold
@@ -38,7 +38,7 @@ class Submits:
         request: web.Request,
         caller: Caller,
         ref: ClusterRef,
-        submission: Submission,
+        submission: AnyScript,
         *,
         digest: str = "",
         own_key: str | None = None,
@@ -54,11 +54,18 @@ class Submits:
             user=caller.slurm_user,
             email=caller.member.email,
             script=submission.script,
-            job=submission.description,
-            further=submission.further,
+            job=submission.jobs[0].description,
+            further=submission.jobs[0].further,
+            components=components_of(submission),
             idempotency_key=key,
         )
-        prepare = Prepare(user=message.user, script=message.script, job=message.job, further=message.further)
+        prepare = Prepare(
+            user=message.user,
+            script=message.script,
+            job=message.job,
+            further=message.further,
+            components=message.components,
+        )
         if key is None:
             hold = await self._admission.hold(ref, prepare, None)
             submitted = await self._submit_without_key(ref, message, hold)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.money import Money, decimal
-from clusterra_gateway.quotas.projection import projected_micro_usd
+from clusterra_gateway.quotas.projection import projected_together
 from clusterra_gateway.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
 
@@ -50,7 +50,8 @@ class Admission:
         if not quotas or binding is None:
             return None
         prepared = await self._slurm.prepare(ref, request)
-        projected = projected_micro_usd(prepared.job, prepared.tasks, binding.catalogue)
+        jobs = ((prepared.job, prepared.tasks), *((component, 1) for component in prepared.components))
+        projected = projected_together(jobs, binding.catalogue)
         if projected is None and any(quota.mode != "warn" for quota in quotas):
             raise InvalidRequest(
                 "a quota applies to this job, and its cost has no bound",

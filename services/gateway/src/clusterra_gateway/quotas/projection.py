@@ -1,6 +1,7 @@
 """What a job will cost at most: its dominant share of the cheapest shape that has it, for its whole time limit."""
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -28,6 +29,13 @@ def projected_micro_usd(job: PendingJobs, tasks: int, catalogue: Catalogue) -> i
         return None
     exact = hourly * job.nodes * tasks * Fraction(job.time_limit_seconds) / 3600 * 1_000_000
     return -(-exact.numerator // exact.denominator)
+
+
+def projected_together(jobs: Iterable[tuple[PendingJobs, int]], catalogue: Catalogue) -> int | None:
+    """Return the cost of jobs with their numbers of tasks, such as a job's components. None where one has none."""
+    costs = [projected_micro_usd(job, tasks, catalogue) for job, tasks in jobs]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _part(job: PendingJobs, gpus: int, shape: Shape) -> Fraction:

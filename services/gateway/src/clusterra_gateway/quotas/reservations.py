@@ -6,7 +6,7 @@ Each change of it is in the transaction with the reservation that causes it, so 
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -43,7 +43,8 @@ class Hold:
 
     reservation: Reservation
     quotas: tuple[Quota, ...]
-    warnings: tuple[str, ...] = field(default=())
+    more: bool = False
+    """Whether this is what a job may cost more than is reserved for it already."""
 
     @property
     def ref(self) -> ClusterRef:
@@ -69,8 +70,9 @@ class Hold:
         )
         left = max(0, quota.ceiling_micro_usd - _committed(found.current))
         return QuotaExceeded(
-            f"the job may cost {decimal(self.reservation.micro_usd)} USD, and {decimal(left)} USD are left of the quota"
-            f" of the {quota.scope.kind} {quota.scope.name} for {self.reservation.month}",
+            f"the job may cost {decimal(self.reservation.micro_usd)} USD{' more' if self.more else ''}, and "
+            f"{decimal(left)} USD are left of the quota of the {quota.scope.kind} {quota.scope.name} for "
+            f"{self.reservation.month}",
             hint="wait until jobs end, ask for less time or fewer resources, or ask an admin for a higher quota",
         )
 
@@ -109,6 +111,31 @@ class Reservations:
             if cancelled.reasons[0] is None:
                 raise hold.refusal(cancelled.reasons) from cancelled
 
+    async def grow(self, reservation: Reservation, micro_usd: int, *, force: bool = False) -> bool:
+        """Reserve `micro_usd` in place of what is reserved. `force`: whatever is left.
+
+        False when the reservation is no longer the one that was read. Raises QuotaExceeded. In both cases nothing has
+        changed.
+        """
+        quotas = {quota.scope: quota for quota in await self.quotas(reservation.tenant)}
+        more = reservation.model_copy(update={"micro_usd": micro_usd - reservation.micro_usd})
+        # A scope whose quota was removed keeps its account of what is used.
+        counting = tuple(quotas.get(scope) or _no_quota(scope, reservation) for scope in reservation.scopes)
+        growth = Hold(more, counting, more=True)
+        kept = Update(
+            ACCOUNTS,
+            reservation_key(growth.ref, reservation.id),
+            set={"micro_usd": micro_usd},
+            condition=compare("micro_usd", "==", reservation.micro_usd),
+        )
+        try:
+            await self._store.transact([kept, *growth.writes(force=force)[1:]], token=uuid.uuid4().hex)
+        except TransactionCancelled as cancelled:
+            if cancelled.reasons[0] is None:
+                raise growth.refusal(cancelled.reasons) from cancelled
+            return False
+        return True
+
     async def book(self, hold: Hold, job_id: str) -> None:
         """Note which job the reservation is for."""
         try:
@@ -124,10 +151,14 @@ class Reservations:
             log.info("reservation_gone", job_id=job_id)
 
     async def settle(self, reservation: Reservation, micro_usd: int) -> None:
-        """Replace what is reserved by the real cost. 0 releases it. Once it is settled, nothing happens."""
+        """Replace what is reserved by the real cost. 0 releases it.
+
+        Nothing happens once it is settled, or where more has been reserved since it was read.
+        """
         ref = ClusterRef(tenant=reservation.tenant, cluster=reservation.cluster)
         difference = micro_usd - reservation.micro_usd
-        writes: list[Write] = [Delete(ACCOUNTS, reservation_key(ref, reservation.id), Present())]
+        unchanged = compare("micro_usd", "==", reservation.micro_usd)
+        writes: list[Write] = [Delete(ACCOUNTS, reservation_key(ref, reservation.id), unchanged)]
         writes += [
             Update(
                 ACCOUNTS, quota_use_key(reservation.tenant, reservation.month, str(scope)), add={COMMITTED: difference}
@@ -148,6 +179,10 @@ class Reservations:
 def month_of(at: datetime) -> str:
     """The month that a job which is submitted at this moment counts in."""
     return f"{at:%Y-%m}"
+
+
+def _no_quota(scope: QuotaScope, reservation: Reservation) -> Quota:
+    return Quota(scope=scope, limit_micro_usd=0, mode="warn", buffer_percent=0, set_by="", set_at=reservation.made_at)
 
 
 def _committed(item: Item | None) -> int:

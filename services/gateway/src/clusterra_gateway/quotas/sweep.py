@@ -21,9 +21,9 @@ from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
-from clusterra_gateway.quotas.job_list import listed_jobs, request_of
-from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
+from clusterra_gateway.quotas.job_list import listed_jobs
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.quotas.requested import projected_of
 from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
 from clusterra_gateway.quotas.slurm_limits import SlurmLimits
 
@@ -41,11 +41,18 @@ LEDGER_SECONDS = 600.0
 """How long the ledger may take to learn of a job's end. Then the projected cost stays."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
+TOLERATED_PERCENT = 125
+"""What a job's record shows may cost so much of what was reserved: where a submit leaves something to Slurm, such as
+memory, the projection before it knows less."""
 MAX_RESERVATIONS = 5000
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
 WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
+
+
+type Active = dict[JobId, tuple[Job, ...]]
+"""Jobs that wait or run: of a heterogeneous job all components, the first one first; of any other job one record."""
 
 
 class QuotaSweep:
@@ -101,6 +108,7 @@ class QuotaSweep:
         held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
         for reservation in held:
             await self._settle(ref, reservation, active)
+            await self._reserve_more(ref, binding, reservation, active.get(reservation.job_id, ()))
         await self._reserve_others(ref, binding, quotas, active, held)
         for quota in quotas:
             if quota.mode == "block_and_kill":
@@ -116,14 +124,14 @@ class QuotaSweep:
             and await self._reservations.used(ref.tenant, month, quota.scope) >= quota.ceiling_micro_usd
         ]
 
-    async def _active(self, ref: ClusterRef) -> dict[JobId, Job]:
-        """The jobs that wait or run, and one task of each such array, by the id of the submit."""
-        found: dict[JobId, Job] = {}
+    async def _active(self, ref: ClusterRef) -> Active:
+        """The jobs that wait or run, by the id of the submit."""
+        found: dict[JobId, list[Job]] = {}
         for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
-            found.setdefault(job.job_id.partition("_")[0], job)
-        return found
+            _add(found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []), job)
+        return {job_id: tuple(jobs) for job_id, jobs in found.items()}
 
-    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: dict[JobId, Job]) -> None:
+    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active) -> None:
         if not reservation.job_id:
             if now() - reservation.made_at > timedelta(seconds=UNANSWERED_SECONDS):
                 await self._reservations.settle(reservation, 0)
@@ -144,31 +152,49 @@ class QuotaSweep:
             return None if now() - reservation.made_at < timedelta(seconds=UNANSWERED_SECONDS) else 0
         if job.ended_at is None:
             return None
-        cost = await self._ledger.job(ref, ACTOR, reservation.job_id)
-        incomplete = cost.open_runs > 0 or (cost.runs == 0 and job.started_at is not None)
-        if not incomplete and not cost.unknown:
-            return cost.micro_usd
+        costs = [await self._ledger.job(ref, ACTOR, each) for each in job.het_components or (reservation.job_id,)]
+        missing = any(cost.runs == 0 for cost in costs) and job.started_at is not None
+        incomplete = missing or any(cost.open_runs > 0 for cost in costs)
+        known = [cost.micro_usd for cost in costs if cost.micro_usd is not None and not cost.unknown]
+        if not incomplete and len(known) == len(costs):
+            return sum(known)
         return reservation.micro_usd if now() - job.ended_at > timedelta(seconds=LEDGER_SECONDS) else None
+
+    async def _reserve_more(
+        self, ref: ClusterRef, binding: ClusterBinding, reservation: Reservation, jobs: tuple[Job, ...]
+    ) -> None:
+        """Reserve more for a job that became dearer, such as by `scontrol update`. One that waits must have room."""
+        if not jobs or (ref, reservation.job_id) in self._cancelled:
+            return
+        waits = all(job.state == "PENDING" for job in jobs)
+        projected = projected_of(jobs, binding.catalogue) or 0
+        if projected * 100 <= reservation.micro_usd * TOLERATED_PERCENT:
+            return
+        try:
+            await self._reservations.grow(reservation, projected, force=not waits)
+        except QuotaExceeded as exceeded:
+            log.warning("job_changed_over_quota", job_id=reservation.job_id, reason=exceeded.detail)
+            await self._cancel(ref, reservation.job_id)
 
     async def _reserve_others(
         self,
         ref: ClusterRef,
         binding: ClusterBinding,
         quotas: Iterable[Quota],
-        active: dict[JobId, Job],
+        active: Active,
         held: Iterable[Reservation],
     ) -> None:
         """Reserve for jobs that did not come through the gateway's submit: those of plain sbatch and of runs."""
         booked = {reservation.job_id for reservation in held}
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
         unanswered = {each.user for each in held if not each.job_id and each.made_at > lately}
-        for job_id, job in active.items():
+        for job_id, (job, *components) in active.items():
             counting = tuple(quota for quota in quotas if _counts(quota, ref, job))
             # The job may be that of a submit which is being answered.
             known = job_id in booked or (ref, job_id) in self._cancelled
             if not counting or known or job.user in unanswered:
                 continue
-            projected = projected_micro_usd(request_of(job), task_count(job.array_tasks), binding.catalogue)
+            projected = projected_of((job, *components), binding.catalogue)
             hold = Hold(_reservation(ref, job_id, job, counting, projected or 0), counting)
             refused = await self._refused(hold, bounded=projected is not None)
             if refused:
@@ -185,7 +211,7 @@ class QuotaSweep:
             return exceeded.detail
         return ""
 
-    async def _kill(self, ref: ClusterRef, quota: Quota, held: Iterable[Reservation], active: dict[JobId, Job]) -> None:
+    async def _kill(self, ref: ClusterRef, quota: Quota, held: Iterable[Reservation], active: Active) -> None:
         """Cancel the newest jobs until the others fit. What an ended job had reserved is about to be released."""
         month = month_of(now())
         counted = [each for each in held if quota.scope in each.scopes and each.month == month and each.job_id]
@@ -207,6 +233,15 @@ class QuotaSweep:
                 raise
         # The list of jobs may show it for another moment.
         self._cancelled[ref, job_id] = time.monotonic()
+
+
+def _add(jobs: list[Job], job: Job) -> None:
+    """Keep all components of a heterogeneous job, and of an array its waiting tasks, or one task where none waits."""
+    if not jobs or job.het_job_id:
+        jobs.append(job)
+        jobs.sort(key=lambda each: each.het_offset)
+    elif job.array_tasks and not jobs[0].array_tasks:
+        jobs[0] = job
 
 
 def _counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:

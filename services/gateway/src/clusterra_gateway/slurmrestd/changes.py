@@ -25,6 +25,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.quotas.dearer import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
 from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields
@@ -77,8 +78,9 @@ class _Given(RootModel[dict[str, Any]]):
 class Changes:
     """The handlers."""
 
-    def __init__(self, slurm: SlurmRequests, submits: Submits) -> None:
+    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, submits: Submits) -> None:
         self._slurm = slurm
+        self._updates = updates
         self._submits = submits
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -125,7 +127,7 @@ class Changes:
             raise refusal(refused, "#", UNCHANGEABLE)
         wanted = checked(RestJobChanges, {name: number(value) for name, value in sent.items() if name not in LEFT_OUT})
         if wanted.update != Update(changes=JobChanges()):
-            await self._slurm.change(ref, caller.viewer, jobs, wanted.update)
+            await self._updates.update(ref, caller.viewer, jobs, wanted.update)
         if wanted.hold is not None:
             await self._slurm.change(ref, caller.viewer, jobs, Hold() if wanted.hold else Release())
         return answer(request, caller, ref, {"results": []}, left_out(sent))

@@ -12,6 +12,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
 from clusterra_gateway.jobs.submits import Submits
+from clusterra_gateway.quotas.dearer import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
 from clusterra_gateway.slurmrestd.reads import Read
@@ -197,9 +198,9 @@ _READS: tuple[_Read, ...] = (
 )
 
 
-def routes(access: Access, slurm: SlurmRequests, submits: Submits) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, submits: Submits) -> tuple[Route, ...]:
     """All routes of this room."""
-    handlers = Changes(slurm, submits)
+    handlers = Changes(slurm, updates, submits)
 
     def change(name: str, method: Method, path: str, handler: ClusterHandler, **more: Any) -> RestRoute:
         return RestRoute(

@@ -4,18 +4,28 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS
+from pydantic import ConfigDict, Field, RootModel
 
 from clusterra_gateway.http.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
 from clusterra_gateway.jobs.job_fields import ACCEPTED, LEFT_OUT, REFUSED
-from clusterra_gateway.jobs.submission import BOUNDS, HINTS, JobToSubmit, Submission, check_size
+from clusterra_gateway.jobs.submission import (
+    BOUNDS,
+    COMPONENT_HINTS,
+    HINTS,
+    AnyScript,
+    HeterogeneousSubmission,
+    JobToSubmit,
+    Submission,
+    check_size,
+)
 from clusterra_gateway.slurmrestd import unset
 
 
 class RestSubmission(Body):
-    """A job as slurmrestd takes it: `script` beside the job or in it, and `jobs` with one job in place of `job`."""
+    """A job as slurmrestd takes it: `script` beside the job or in it, and `jobs` with all components of a job."""
 
     script: str | None = None
     job: dict[str, Any] | None = None
@@ -34,27 +44,58 @@ class RestJob(JobToSubmit):
     model_config = ConfigDict(json_schema_extra=as_taken)
 
 
-class DescribedSubmission(Body):
+class DescribedJob(Body):
     """A job as slurmrestd takes it. The script may be in the job as well, and the job alone in a list, `jobs`."""
 
     script: Annotated[str, Field(min_length=1)]
     job: RestJob
 
 
-async def read_rest_submission(request: web.Request) -> tuple[Submission, tuple[str, ...]]:
+class DescribedComponents(HeterogeneousSubmission):
+    """A heterogeneous job as slurmrestd takes it. The script may be in its first component as well."""
+
+    jobs: Annotated[tuple[RestJob, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
+
+
+class DescribedSubmission(RootModel[DescribedJob | DescribedComponents]):
+    """A job as slurmrestd takes it: one job, or the components of a heterogeneous job."""
+
+
+async def read_rest_submission(request: web.Request) -> tuple[AnyScript, tuple[str, ...]]:
     """Reads the submission in the body, and returns it with its warnings. Raises InvalidRequest, TooLarge."""
     given = await body(request, RestSubmission, bounds=BOUNDS)
-    if given.jobs and (given.job is not None or len(given.jobs) > 1):
+    if given.jobs and given.job is not None:
         raise InvalidRequest(
-            "heterogeneous jobs are not accepted: a key, an estimate and the limits of a job are of one job alone",
-            hint="send one job, in `job`; it may start several steps with srun",
+            "the body has both `job` and `jobs`", hint="send one job in `job`, or all components of a job in `jobs`"
         )
-    described = given.job if given.job is not None else (given.jobs or ({},))[0]
-    script = given.script or described.get("script")
-    job, warnings = known_fields({name: value for name, value in described.items() if name != "script"}, "#/job")
-    submission = checked(Submission, {"script": script or "", "job": job}, HINTS)
+    submission, warnings = _several(given) if given.jobs and len(given.jobs) > 1 else _single(given)
     check_size(submission)
     return submission, warnings
+
+
+def _single(given: RestSubmission) -> tuple[Submission, tuple[str, ...]]:
+    described = given.job if given.job is not None else (given.jobs or ({},))[0]
+    job, warnings = known_fields(_without_script(described), "#/job")
+    script = given.script or described.get("script") or ""
+    return checked(Submission, {"script": script, "job": job}, HINTS), warnings
+
+
+def _several(given: RestSubmission) -> tuple[HeterogeneousSubmission, tuple[str, ...]]:
+    first, *others = given.jobs or ()
+    if number := next((number for number, each in enumerate(others, start=1) if each.get("script")), None):
+        raise InvalidRequest(
+            f"component {number} has a script of its own",
+            hint="the script runs in the first component; srun starts commands in the others",
+        )
+    read = [known_fields(_without_script(each), f"#/jobs/{number}") for number, each in enumerate((first, *others))]
+    values = {"script": given.script or first.get("script") or "", "jobs": [job for job, _ in read]}
+    # Every component may leave out the same fields.
+    warnings = dict.fromkeys(warning for _, found in read for warning in found)
+    return checked(HeterogeneousSubmission, values, COMPONENT_HINTS), tuple(warnings)
+
+
+def _without_script(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in job.items() if name != "script"}
 
 
 def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -66,7 +107,7 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
     refused = sorted(sent.keys() - LEFT_OUT.keys() - ACCEPTED)
     if refused:
         raise refusal(refused, pointer, REFUSED)
-    return {name: value for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
+    return {name: unset.number(value) for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
 
 
 def left_out(sent: Mapping[str, Any]) -> tuple[str, ...]:

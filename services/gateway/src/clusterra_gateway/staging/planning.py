@@ -93,8 +93,8 @@ class Planning:
         prepare = Prepare(
             user=caller.slurm_user,
             script=submission.script,
-            job=submission.description,
-            further=submission.further,
+            job=submission.job.description,
+            further=submission.job.further,
         )
         if submission.job.array or (await self._slurm.prepare(ref, prepare)).tasks > 1:
             raise InvalidRequest(

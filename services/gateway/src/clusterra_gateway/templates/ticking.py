@@ -159,8 +159,8 @@ class Ticking:
             user=user,
             email=member.email,
             script=submission.script,
-            job=submission.description,
-            further=submission.further,
+            job=submission.job.description,
+            further=submission.job.further,
             idempotency_key=key,
         )
         scoped = ScopedKey(ref, member.id, key)

@@ -1,0 +1,28 @@
+"""What jobs ask for and would cost, by their records."""
+
+from collections.abc import Iterable
+
+from clusterra_contracts.rpc.slurm import Job
+from clusterra_contracts.rpc.slurm_jobs import Update
+from clusterra_contracts.shapes import Catalogue
+
+from clusterra_gateway.quotas.job_list import request_of
+from clusterra_gateway.quotas.projection import projected_together, task_count
+
+
+def projected_of(jobs: Iterable[Job], catalogue: Catalogue) -> int | None:
+    """Return the cost of jobs with all their tasks, such as a job's components. None where one has none."""
+    return projected_together(((request_of(job), task_count(job.array_tasks)) for job in jobs), catalogue)
+
+
+def changed_by(job: Job, update: Update) -> Job:
+    """Return the job after a change, as far as its cost depends on it. More tasks have no fewer CPUs each."""
+    changes, further = update.changes, update.further
+    updates: dict[str, object] = {}
+    if changes.time_limit is not None:
+        updates["time_limit_seconds"] = changes.time_limit * 60.0
+    if further.memory_per_node is not None or further.memory_per_cpu is not None:
+        updates |= {"memory_per_node_mib": further.memory_per_node, "memory_per_cpu_mib": further.memory_per_cpu}
+    if further.tasks is not None:
+        updates["cpus"] = -(-job.cpus * further.tasks // max(job.tasks, 1))
+    return job.model_copy(update=updates)
