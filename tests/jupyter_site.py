@@ -1,9 +1,10 @@
 """JupyterLab in the shared folder of a lab, and a client of its kernels."""
 
+import json
 import shutil
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -73,14 +74,14 @@ async def installed_jupyter(lab: Stack) -> str:
     return f"{lab.slurm.shared_path}/{FOLDER}"
 
 
-async def in_chromium(address: str, directory: Path) -> str:
-    """What `browser_page` prints of a session's page in a real browser. The machine must have Chromium."""
+async def in_chromium(address: str, cookies: Mapping[str, str], directory: Path) -> str:
+    """What `browser_page` prints of a session in a real browser with these cookies. The machine must have Chromium."""
     chromium = shutil.which("chromium")
     assert chromium is not None
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     packages = await installed(f"playwright-{version}", PLAYWRIGHT, options=("--python", sys.executable))
     script, log = Path(__file__).with_name("browser_page.py"), directory / "browser.log"
-    arguments = (address, chromium, str(directory / "page.png"))
+    arguments = (address, chromium, str(directory / "page.png"), json.dumps(dict(cookies)))
     # Not `-E`: the packages are found by PYTHONPATH.
     ran = await run("browser", [sys.executable, str(script), *arguments], log=log, env={"PYTHONPATH": str(packages)})
     assert ran.exit_code == 0, log.read_text()

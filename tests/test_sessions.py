@@ -1,5 +1,6 @@
 """Interactive sessions through everything: Jupyter as a job of real Slurm, its page and its kernels for its owner."""
 
+import asyncio
 import json
 import shutil
 import time
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, WSServerHandshakeError
+from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from jupyter_site import idle_cull, in_chromium, installed_jupyter, kernel
+from yarl import URL
 
 READY_SECONDS = 150
 
@@ -46,9 +48,10 @@ async def state(user: User, job_id: str) -> dict[str, Any]:
 async def entered(user: User, browser: ClientSession, job_id: str) -> str:
     """Open a session in a browser by a ticket. Returns the address of its page."""
     ticket = await asked(user, "POST", place(user, job_id, "ticket"), status=201)
-    async with browser.get(ticket["url"], allow_redirects=False) as answer:
+    form = {"ticket": ticket["ticket"]}
+    async with browser.post(ticket["url"], data=form, allow_redirects=False) as answer:
         assert answer.status == 303, await answer.text()
-    return str(ticket["url"]).partition("?")[0]
+        return str(answer.url.join(URL(answer.headers["Location"])))
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +123,13 @@ async def test_large_files_go_both_ways(page: Page) -> None:
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="this machine has no chromium")
-async def test_a_real_browser_works_in_the_notebook(owner: User, page: Page, tmp_path: Path) -> None:
-    ticket = await asked(owner, "POST", place(owner, page.job_id, "ticket"), status=201)
+async def test_a_real_browser_works_in_the_notebook(lab: Stack, owner: User, page: Page, tmp_path: Path) -> None:
+    """From the page on the API's origin, in a browser in which the owner has signed in."""
+    cookies = {each.key: each.value for each in owner.session.cookie_jar}
 
-    assert await in_chromium(ticket["url"], tmp_path) == "42"
+    told = await in_chromium(f"{lab.gateway_url}{place(owner, page.job_id, 'open')}", cookies, tmp_path)
+
+    assert told == "42"
 
 
 async def test_another_user_gets_404(lab: Stack, page: Page) -> None:
@@ -146,10 +152,40 @@ async def test_another_tenant_gets_404(lab: Stack, page: Page) -> None:
 async def test_a_ticket_is_good_for_one_browser(owner: User, page: Page) -> None:
     ticket = await asked(owner, "POST", place(owner, page.job_id, "ticket"), status=201)
 
+    form = {"ticket": ticket["ticket"]}
     async with ClientSession() as first, ClientSession() as second:
-        async with first.get(ticket["url"], allow_redirects=False) as answer:
+        async with first.post(ticket["url"], data=form, allow_redirects=False) as answer:
             assert answer.status == 303
-        async with second.get(ticket["url"], allow_redirects=False) as answer:
+        async with second.post(ticket["url"], data=form, allow_redirects=False) as answer:
+            assert answer.status == 404
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "none"}])
+async def test_only_our_own_pages_lead_into_a_session(owner: User, page: Page, headers: dict[str, str]) -> None:
+    """Otherwise somebody could lead another person's browser into a session of their own."""
+    ticket = await asked(owner, "POST", place(owner, page.job_id, "ticket"), status=201)
+
+    async with (
+        ClientSession() as browser,
+        browser.post(ticket["url"], data={"ticket": ticket["ticket"]}, headers=headers) as answer,
+    ):
+        assert answer.status == 403
+
+
+async def test_signing_out_ends_the_page_and_its_web_sockets(lab: Stack, page: Page) -> None:
+    kernel_id = await started_kernel(page)
+
+    async with lab.user("ada@acme.example") as again, ClientSession() as browser:
+        url = await entered(again, browser, page.job_id)
+        async with kernel(browser, url, kernel_id) as running:
+            await running.run("1")
+            async with again.session.post("/v1/auth/logout") as answer:
+                assert answer.status < 400, await answer.text()
+
+            async with asyncio.timeout(30):
+                while (await running.socket.receive()).type != WSMsgType.CLOSE:
+                    pass
+        async with browser.get(url) as answer:
             assert answer.status == 404
 
 

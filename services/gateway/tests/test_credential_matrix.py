@@ -27,7 +27,7 @@ OPEN = {
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}
 """The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
-PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent"}
+PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent", "sessions_open"}
 """The pages for people, which send everybody without a session to sign in first."""
 SECRET = "only-for-ada"
 

@@ -97,6 +97,7 @@ from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.sessions import routes as sessions
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import Sessions
+from clusterra_gateway.sessions.opening_page import OpeningPage
 from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings
@@ -215,7 +216,11 @@ def gateway_routes(
         *runs.routes(access, run_records, run_work, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
-        *sessions.routes(access, Sessions(launches, submits, session_records, session_jobs, entrance, slurm)),
+        *sessions.routes(
+            access,
+            Sessions(launches, submits, session_records, session_jobs, entrance, slurm),
+            OpeningPage(access, session_jobs, entrance),
+        ),
         *slurmrestd.routes(access, slurm, updates, submits),
         *output.routes(access, slurm, edge, bus.feed),
         *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),

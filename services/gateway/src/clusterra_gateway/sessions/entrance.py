@@ -1,7 +1,5 @@
 """What sessions need from the installation: their origin, their servers' tokens, and tickets."""
 
-from urllib.parse import quote
-
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
@@ -11,7 +9,7 @@ from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.sessions.models import EntryTicket
-from clusterra_gateway.sessions.page_paths import page_path
+from clusterra_gateway.sessions.page_paths import ENTRY, page_path
 from clusterra_gateway.sessions.tickets import Ticket, Tickets, valid_until
 
 log = structlog.get_logger()
@@ -56,10 +54,10 @@ class Entrance:
             job_id=record.job_id,
             member=caller.member.id,
             sign_in=caller.credential_id,
+            by_token=caller.credential == "token",
             until=caller.expires_at,
             valid_until=until,
         )
         made = await self._tickets.make(ticket)
         log.info("session_ticket_made", job=record.job_id)
-        url = f"{self._url}{page_path(ref.cluster, record.job_id)}/?ticket={quote(made)}"
-        return EntryTicket(url=url, valid_until=until)
+        return EntryTicket(url=f"{self._url}{ENTRY}", ticket=made, valid_until=until)

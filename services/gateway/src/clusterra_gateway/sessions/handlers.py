@@ -102,7 +102,10 @@ class Sessions:
         return no_content()
 
     async def ticket(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Makes a ticket for a session, with which a browser enters its page once and within a minute."""
+        """Makes a ticket for a session, with which a browser enters its page once and within a minute.
+
+        A form with the field `ticket` is posted to `url`. `GET .../open` is a page with such a form.
+        """
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         if view.state == "ended":
             raise Conflict("this session has ended", hint="start a new one")

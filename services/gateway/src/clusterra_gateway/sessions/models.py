@@ -61,7 +61,9 @@ class SessionList(ResponseBody):
 
 
 class EntryTicket(ResponseBody):
-    """The way into a session: a browser that opens `url` gets a cookie for it, once and within a minute."""
+    """The way into a session: a form with the field `ticket`, posted to `url` once and within a minute."""
 
     url: str
+    """An address on the sessions' origin. Browsers may post to it from the API's origin and from consoles only."""
+    ticket: str
     valid_until: Moment

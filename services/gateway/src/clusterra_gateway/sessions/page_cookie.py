@@ -30,6 +30,7 @@ class PageClaims(BaseModel):
     job_id: JobId
     member: str
     sign_in: str
+    by_token: bool = False
     exp: int
 
 
@@ -49,6 +50,7 @@ class PageCookies:
             job_id=ticket.job_id,
             member=ticket.member,
             sign_in=ticket.sign_in,
+            by_token=ticket.by_token,
             exp=ends,
         )
         seconds = max(ends - int(time.time()), 0)

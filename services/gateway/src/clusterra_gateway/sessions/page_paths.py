@@ -1,6 +1,8 @@
 """The paths of sessions on their origin."""
 
 ROOT = "/sessions"
+ENTRY = f"{ROOT}/enter"
+"""Where a ticket is redeemed."""
 
 
 def page_path(cluster: str, job_id: str = "") -> str:

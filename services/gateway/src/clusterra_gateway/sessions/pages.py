@@ -1,9 +1,11 @@
 """The server of the sessions' origin: it serves user content, so nothing of the API is there."""
 
+import asyncio
 import html
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 import structlog
@@ -12,14 +14,15 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.errors import Forbidden, RequestError
+from clusterra_gateway.http.form_body import read_form
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.identity.open_streams import OpenStreams
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.forwarding import forward, target_of
-from clusterra_gateway.sessions.page_cookie import PageCookies
-from clusterra_gateway.sessions.page_paths import ROOT, page_path
-from clusterra_gateway.sessions.reach import Reach, Reached
+from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
+from clusterra_gateway.sessions.page_paths import ENTRY, ROOT, page_path
+from clusterra_gateway.sessions.reach import READY_SECONDS, Reach, Reached
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
 
@@ -41,8 +44,12 @@ _PAGE_HEADERS = {
 class Pages:
     """The handler of all paths of the sessions' origin."""
 
-    def __init__(self, reach: Reach, tickets: Tickets, cookies: PageCookies, origin: str) -> None:
+    def __init__(
+        self, reach: Reach, tickets: Tickets, cookies: PageCookies, origin: str, entered_from: frozenset[str]
+    ) -> None:
+        """`origin` is that of the pages. A ticket may come from pages of the origins `entered_from` only."""
         self._reach = reach
+        self._entered_from = entered_from
         self._tickets = tickets
         self._cookies = cookies
         self._origin = origin
@@ -65,8 +72,6 @@ class Pages:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Pass a request of the session's owner on. For everybody else there is nothing here."""
         cluster, job_id = request.match_info["cluster_id"], request.match_info["job_id"]
-        if request.method == "GET" and "ticket" in request.query:
-            return await self._enter(request, cluster, job_id)
         claims = self._cookies.claims(request, cluster, job_id)
         if claims is None:
             return _nothing()
@@ -82,40 +87,78 @@ class Pages:
             return _page(HTTPStatus.BAD_GATEWAY, "One moment", "The cluster does not answer.", again=True)
         if reached.view.state != "ready":
             return _page(HTTPStatus.SERVICE_UNAVAILABLE, "The session is starting", reached.view.detail, again=True)
-        return await self._passed_on(request, reached, page_path(cluster, job_id))
+        return await self._passed_on(request, claims, reached)
 
-    async def _enter(self, request: web.Request, cluster: str, job_id: str) -> web.StreamResponse:
-        """Give the browser its cookie for a ticket, and lead it to the page, so that the ticket leaves its address."""
-        ticket = await self._tickets.redeem(request.query["ticket"])
-        if ticket is None or (ticket.cluster, ticket.job_id) != (cluster, job_id):
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Give the browser its cookie for a ticket, and lead it to the page.
+
+        Only a page of ours may post a ticket. Otherwise somebody could lead another person's browser into a session of
+        their own, and its scripts would be on the origin of that person's sessions.
+        """
+        origin = request.headers.get("Origin")
+        if origin not in self._entered_from and (origin is not None or "Sec-Fetch-Site" in request.headers):
+            return _page(HTTPStatus.FORBIDDEN, "Refused", "A session is entered from the page of the workspace.")
+        try:
+            ticket = await self._tickets.redeem((await read_form(request)).fields.get("ticket", ""))
+        except RequestError as error:
+            return _page(HTTPStatus.BAD_REQUEST, "Refused", error.detail)
+        except StoreError as error:
+            log.warning("ticket_not_redeemed", reason=str(error))
+            return _page(HTTPStatus.BAD_GATEWAY, "One moment", "The tickets cannot be read now: try again.")
+        if ticket is None:
             return _nothing()
-        response = web.Response(
-            status=HTTPStatus.SEE_OTHER, headers={"Location": f"{page_path(cluster, job_id)}/", **_PAGE_HEADERS}
-        )
+        location = f"{page_path(ticket.cluster, ticket.job_id)}/"
+        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": location, **_PAGE_HEADERS})
         self._cookies.set(response, ticket)
         return response
 
-    async def _passed_on(self, request: web.Request, reached: Reached, prefix: str) -> web.StreamResponse:
+    async def _passed_on(self, request: web.Request, claims: PageClaims, reached: Reached) -> web.StreamResponse:
         assert self._http is not None  # noqa: S101 - `connected` has made it
-        url = target_of(request, reached, prefix)
+        url = target_of(request, reached, page_path(claims.cluster, claims.job_id))
         try:
             if opens_web_socket(request):
-                with self._streams.opened(reached.view.record.member):
-                    return await carry_web_socket(request, self._http, url, reached.token)
+                with self._streams.opened(claims.member):
+                    carried = carry_web_socket(request, self._http, url, reached.token)
+                    return await self._while_allowed(claims, carried)
             return await forward(request, self._http, url, reached.token)
         except aiohttp.WSServerHandshakeError as error:
             return _page(HTTPStatus(error.status), "Refused", "The session refused the connection.")
         except RequestError as error:
             return _page(HTTPStatus.TOO_MANY_REQUESTS, "Too many connections", error.detail)
         except (aiohttp.ClientError, TimeoutError) as error:
-            log.info("session_not_reached", job=reached.view.record.job_id, reason=type(error).__name__)
+            log.info("session_not_reached", job=claims.job_id, reason=type(error).__name__)
             return _page(HTTPStatus.BAD_GATEWAY, "One moment", "The session does not answer.", again=True)
+
+    async def _while_allowed(
+        self, claims: PageClaims, carried: Coroutine[Any, Any, web.StreamResponse]
+    ) -> web.StreamResponse:
+        """Carry a WebSocket for as long as its browser may see the session."""
+        carrying, watching = asyncio.create_task(carried), asyncio.create_task(self._until_gone(claims))
+        try:
+            await asyncio.wait((carrying, watching), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+            carrying.cancel()
+            # Cancelled, it closes both sockets.
+            await asyncio.wait((carrying, watching))
+        return web.Response() if carrying.cancelled() else carrying.result()
+
+    async def _until_gone(self, claims: PageClaims) -> None:
+        while True:
+            await asyncio.sleep(READY_SECONDS)
+            try:
+                await self._reach.find(claims)
+            except (RpcFailed, StoreError):
+                continue  # It was allowed at the last look, and the next one is due soon.
+            except RequestError:
+                return
 
 
 @asynccontextmanager
 async def serving_pages(pages: Pages, host: str, port: int) -> AsyncIterator[int]:
     """Listen until the block ends, and yield the port."""
-    app = web.Application(client_max_size=0)
+    app = web.Application()
+    app.router.add_post(ENTRY, pages.enter)
     for path in (_PATH, f"{_PATH}/{{rest:.*}}"):
         app.router.add_route("*", path, pages.serve)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, auto_decompress=False)

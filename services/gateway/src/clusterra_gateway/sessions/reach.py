@@ -13,7 +13,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, signed_out_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
@@ -70,8 +70,9 @@ class Reach:
             return known
         ref = ClusterRef(tenant=claims.tenant, cluster=claims.cluster)
         binding, member = self._registry.get(ref), await self._directory.member(claims.member)
-        signed_out = await self._directory.store.get(ACCOUNTS, signed_out_key(claims.member, claims.sign_in))
-        if binding is None or member is None or member.disabled or member.tenant != claims.tenant or signed_out:
+        if binding is None or member is None or member.disabled or member.tenant != claims.tenant:
+            raise _gone()
+        if not await self._credential_holds(claims):
             raise _gone()
         there = await self._unix_users.of(member, binding)
         if there.user is None:
@@ -87,6 +88,13 @@ class Reach:
         if target is None:
             raise RpcFailed(RpcError(kind="not_found", detail="this session is not known here"))
         return await ByteStream.open(self._client, *target)
+
+    async def _credential_holds(self, claims: PageClaims) -> bool:
+        """Whether the sign-in or the token that asked for the page's ticket was not taken."""
+        store = self._directory.store
+        if claims.by_token:
+            return await store.get(ACCOUNTS, api_token_key(claims.member, claims.sign_in)) is not None
+        return await store.get(ACCOUNTS, signed_out_key(claims.member, claims.sign_in)) is None
 
     def _remembered(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> Reached:
         host = f"j{claims.job_id}.{ref.cluster}.{ref.tenant}.session"

@@ -7,14 +7,16 @@ from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.oauth.route import PageRoute
 from clusterra_gateway.sessions.handlers import Sessions
 from clusterra_gateway.sessions.models import EntryTicket, NewSession, SessionDetail, SessionList, StartedSession
+from clusterra_gateway.sessions.opening_page import OpeningPage
 
 SESSIONS = f"{CLUSTER}/sessions"
 SESSION = f"{SESSIONS}/{{job_id}}"
 
 
-def routes(access: Access, sessions: Sessions) -> tuple[Route, ...]:
+def routes(access: Access, sessions: Sessions, opening: OpeningPage) -> tuple[Route, ...]:
     """All routes of this room."""
     read: dict[str, Any] = {"access": access, "scope": "jobs:read"}
     write: dict[str, Any] = {"access": access, "scope": "jobs:write", "role": "member"}
@@ -44,6 +46,16 @@ def routes(access: Access, sessions: Sessions) -> tuple[Route, ...]:
         ),
         ClusterRoute("sessions_get", "GET", SESSION, sessions.get, **read, parameters=of_session, result=SessionDetail),
         ClusterRoute("sessions_end", "DELETE", SESSION, sessions.end, **write, status=204, parameters=of_session),
+        PageRoute(
+            "sessions_open",
+            "GET",
+            f"{SESSION}/open",
+            opening.show,
+            access=access,
+            page=SESSIONS,
+            parameters=of_session,
+            result="text/html",
+        ),
         ClusterRoute(
             "sessions_ticket",
             "POST",

@@ -22,7 +22,9 @@ class Ticket(Record):
     job_id: JobId
     member: str
     sign_in: str
-    """The id of the credential that asked for it: signing out ends what the ticket led to."""
+    """The id of the credential that asked for it: when it is taken, what the ticket led to ends."""
+    by_token: bool = False
+    """Whether that is an API token, and not a browser's sign-in."""
     until: Moment
     """When that credential ends."""
     valid_until: Moment

@@ -60,6 +60,6 @@ class SessionServices:
         origin, tickets = origin_of(settings.sessions_url), Tickets(self.directory.store)
         reach = Reach(self.bus.client, self.directory, registry, self._users, self._jobs, self._entrance)
         cookies = PageCookies(self.keys, secure=origin.startswith("https:"))
-        pages = Pages(reach, tickets, cookies, origin)
+        pages = Pages(reach, tickets, cookies, origin, settings.origins)
         async with serving_pages(pages, settings.http_host, settings.sessions_port) as port:
             yield port
