@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFact
+from clusterra_edge_agent.substrate.port import SessionServer
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
@@ -91,6 +92,23 @@ async def test_scaling_from_zero_to_three_and_back(edge: Edge) -> None:
 
     assert edge.fact_kinds(*names) == {key: ["worker.started", "worker.stopped"] for key in names}
     assert await edge.workers.replicas() == 0
+
+
+async def test_a_session_is_reached_at_the_address_of_its_workers_pod(edge: Edge) -> None:
+    await edge.deploy_on_big_node()
+    server = SessionServer("42", 20001, 8888)
+    async with edge.agent() as agent:
+        agent.desire(1, 1)
+        (name,) = await agent.running(1)
+        address = await edge.workers.kubectl("get", "pod", name, "--output=jsonpath={.status.podIP}")
+
+        assert await agent.substrate.session_host(name, server) == address
+        assert await agent.substrate.session_host("nobody", server) is None
+        agent.desire(2, 0, [name])
+        await agent.running(0)
+        assert await agent.substrate.session_host(name, server) is None
+
+    assert address
 
 
 async def test_only_victims_are_removed(edge: Edge) -> None:

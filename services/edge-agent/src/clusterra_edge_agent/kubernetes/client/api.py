@@ -70,9 +70,9 @@ class Collection[O: Object]:
         return Collection(f"/api/v1/namespaces/{namespace}/pods", label, Pod)
 
     @classmethod
-    def pod_addresses(cls, namespace: str) -> "Collection[PodAddress]":
-        """Returns the pods as those see them who want to connect to one."""
-        return Collection(f"/api/v1/namespaces/{namespace}/pods", "", PodAddress)
+    def pod_address(cls, namespace: str, name: str) -> "Collection[PodAddress]":
+        """Returns one pod as those see it who want to connect to it. The agent may list pods, and get none."""
+        return Collection(f"/api/v1/namespaces/{namespace}/pods", "", PodAddress, f"metadata.name={name}")
 
 
 class Api:

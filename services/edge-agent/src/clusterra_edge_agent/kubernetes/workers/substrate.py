@@ -114,10 +114,10 @@ class KubernetesSubstrate:
         if pod is None or not pod.active or not pod.started:
             return None
         try:
-            found = await self._api.get(Collection.pod_addresses(self._api.namespace), worker)
+            found, _ = await self._api.list(Collection.pod_address(self._api.namespace, worker))
         except ApiError as error:
             raise SubstrateUnavailable(f"the address of {worker} cannot be read: {error}") from error
-        return found.status.pod_ip if found.metadata.uid == pod.metadata.uid else None
+        return next((each.status.pod_ip for each in found if each.metadata.uid == pod.metadata.uid), None)
 
     def pending_events(self) -> tuple[WorkerEvent, ...]:
         """Returns the pending events of all pods. A pod's end comes last."""
