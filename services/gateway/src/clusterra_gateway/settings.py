@@ -47,7 +47,7 @@ class Settings(RecordSettings):
     sessions_url: str | None = None
     """The address of interactive sessions for browsers: an origin of its own, because what is served there is user
     content. Over HTTPS it must have another host than `public_url`. None: sessions cannot be opened."""
-    sessions_port: Annotated[int, Field(ge=0, le=65535)] = 8081
+    sessions_port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """The TCP port to listen on for `sessions_url`; 0 for any free port."""
 
     console_origins: Annotated[tuple[str, ...], Field(max_length=20)] = ()
