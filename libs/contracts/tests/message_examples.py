@@ -505,10 +505,10 @@ EXAMPLES: dict[str, Wire] = {
         further=job_fields.FurtherFields(contiguous=True),
         components=(COMPONENT,),
     ),
-    "slurm.prepared.v1": estimate_rpc.Prepared(
-        job=ESTIMATED, tasks=10, warnings=("line 2 of the script: no effect",), components=(ESTIMATED,)
+    "slurm.prepared.v2": estimate_rpc.Prepared(
+        job=ESTIMATED, tasks=10, array=True, warnings=("line 2 of the script: no effect",), components=(ESTIMATED,)
     ),
-    "estimate.job.v1": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10, components=(ESTIMATED,)),
+    "estimate.job.v2": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10, components=(ESTIMATED,)),
     "estimate.v1": estimate_rpc.Estimate(
         wait="boot",
         text="It would wait for workers of the shape general-small, which would be bought.",

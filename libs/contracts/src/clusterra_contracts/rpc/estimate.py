@@ -37,11 +37,13 @@ WaitingComponents = Annotated[tuple[PendingJobs, ...], Field(max_length=MAX_COMP
 class Prepared(Wire):
     """A submission that would be sent to Slurm, as a queue snapshot would show its job."""
 
-    schema_name: ClassVar[str] = "slurm.prepared.v1"
+    schema_name: ClassVar[str] = "slurm.prepared.v2"
 
     job: PendingJobs
     tasks: Annotated[int, Field(ge=1)] = 1
     """The number of tasks of an array; 1 for any other job."""
+    array: bool = False
+    """Whether it is an array, also of one task. False from a release that does not tell."""
     warnings: tuple[str, ...] = ()
     components: WaitingComponents = ()
 
@@ -49,7 +51,7 @@ class Prepared(Wire):
 class EstimateJob(Wire):
     """Estimate a job that `prepare` translated."""
 
-    schema_name: ClassVar[str] = "estimate.job.v1"
+    schema_name: ClassVar[str] = "estimate.job.v2"
 
     job: PendingJobs
     tasks: Annotated[int, Field(ge=1)] = 1

@@ -41,6 +41,7 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     return Prepared(
         job=first,
         tasks=_tasks_of_array(jobs[0]),
+        array=bool(jobs[0].array),
         warnings=tuple(warning for each in applied for warning in each.warnings),
         components=tuple(further),
     )
