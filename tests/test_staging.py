@@ -149,15 +149,23 @@ async def test_a_job_without_its_input_or_with_a_wrong_path_is_refused_by_the_fi
     }
 
     answers = {place: await submitted(lab, ada, "true", "refused", **staged) for place, staged in places.items()}
-    array = await submitted(
-        lab, ada, "#SBATCH --array=1-3\ntrue", "refused", stage_out=[{"source": "a", "destination": "outputs/"}]
-    )
+    arrays = [
+        await submitted(
+            lab,
+            ada,
+            f"#SBATCH --array={tasks}\ntrue",
+            "refused",
+            stage_out=[{"source": "a", "destination": "outputs/"}],
+        )
+        for tasks in ("1-3", "5")
+    ]
 
     for place, (status, answer) in answers.items():
         assert status == 400, answer
         assert [error["pointer"] for error in answer["errors"]] == [place], answer
-    assert array[0] == 400
-    assert "array" in array[1]["detail"]
+    for status, answer in arrays:
+        assert status == 400, answer
+        assert "array" in answer["detail"]
 
 
 async def test_links_and_files_of_others_are_not_staged_out(lab: Stack, ada: User) -> None:

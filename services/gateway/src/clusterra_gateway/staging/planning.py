@@ -96,7 +96,8 @@ class Planning:
             job=submission.job.description,
             further=submission.job.further,
         )
-        if submission.job.array or (await self._slurm.prepare(ref, prepare)).tasks > 1:
+        prepared = await self._slurm.prepare(ref, prepare)
+        if submission.job.array or prepared.array or prepared.tasks > 1:
             raise InvalidRequest(
                 "files are not staged for an array",
                 hint="stage them for a job before it and one behind it, by `dependency`",
