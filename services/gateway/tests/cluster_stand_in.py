@@ -56,6 +56,8 @@ class ClusterStandIn:
     lists: list[ListJobs] = field(default_factory=list)
     reads: list[ReadLog] = field(default_factory=list)
     listings: list[ListFolder] = field(default_factory=list)
+    folder_error: ErrorKind | None = None
+    """Answers every look at a folder with this error."""
     prepared: list[Prepare] = field(default_factory=list)
     time_limit_seconds: float | None = None
     """Of every job that is prepared."""
@@ -264,6 +266,8 @@ class ClusterStandIn:
 
     async def _folder(self, _subject: Subject, request: ListFolder) -> FolderPage:
         self.listings.append(request)
+        if self.folder_error is not None:
+            raise rpc_failure(self.folder_error, "the edge opened nothing")
         return FolderPage(entries=())
 
     async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:

@@ -1,0 +1,62 @@
+"""Browsing of the shared folder: what the edge is asked for, and what becomes of its errors."""
+
+import pytest
+from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_gateway.folders.routes import checked_path
+from clusterra_gateway.http.errors import InvalidRequest
+from gateway_world import World
+from hypothesis import given
+from hypothesis import strategies as st
+
+FOLDERS = "/v1/clusters/main/folders"
+
+
+async def test_the_edge_looks_as_the_caller_and_as_nobody_else(world: World) -> None:
+    ada, bob = await world.login("ada@acme.example"), await world.login("bob@acme.example")
+
+    for browser, path in ((ada, "run1/"), (bob, "")):
+        async with browser.get(FOLDERS, params={"path": path, "limit": "7", "cursor": "61"}) as answer:
+            assert answer.status == 200, await answer.text()
+
+    first, second = world.acme.listings
+    assert (first.path, first.limit, first.after) == ("run1", 7, "61")
+    assert first.user.uid != second.user.uid
+    assert min(first.user.uid, second.user.uid) >= 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("not_found", 404), ("forbidden", 404), ("rejected", 404), ("conflict", 409), ("unavailable", 503)],
+)
+async def test_what_the_user_may_not_see_is_as_what_does_not_exist(world: World, kind: ErrorKind, status: int) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.folder_error = kind
+
+    async with browser.get(FOLDERS, params={"path": "private"}) as answer:
+        body = await answer.json()
+
+    assert answer.status == status
+    if status == 404:
+        assert "opened nothing" not in body["detail"]
+
+
+@pytest.mark.parametrize("path", ["..", "a/../b", "/etc", "a//b", ".", "a/.", "a\0b", "/".join("a" * 65)])
+async def test_a_path_that_leads_elsewhere_does_not_reach_the_edge(world: World, path: str) -> None:
+    browser = await world.login("ada@acme.example")
+
+    for url in (FOLDERS, f"{FOLDERS}/content"):
+        async with browser.get(url, params={"path": path}) as answer:
+            assert answer.status == 400, await answer.text()
+
+    assert world.acme.listings == []
+
+
+@given(st.text(st.sampled_from("./a \u00fc\0\\"), max_size=20))
+def test_every_checked_path_stays_below_the_folder(text: str) -> None:
+    try:
+        path = checked_path(text)
+    except InvalidRequest:
+        return
+
+    assert not path.startswith("/")
+    assert all(name not in ("", ".", "..") and "\0" not in name for name in (path.split("/") if path else []))
