@@ -39,6 +39,7 @@ async def send_in_parts(
             if problem is not None:
                 return problem
             await turn.went_on()
+        await turn.claim()
         await complete(bucket, upload.key, upload.id, file.size)
     except NotFound:
         # Somebody has aborted it, such as a rule of the bucket.

@@ -13,8 +13,10 @@ from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
 
-CLAIM = timedelta(seconds=90)
-RENEWED = timedelta(seconds=30)
+CLAIM = timedelta(seconds=60)
+"""Longer than the bucket takes to make one file of its parts. After it another gateway goes on with a staging."""
+RENEWED = timedelta(seconds=15)
+"""The age at which a claim is renewed while the edge works."""
 WAIT_SECONDS = 10.0
 UNREACHABLE_ATTEMPTS = 3
 """So often an edge that does not answer is asked again within a turn: its agent may be starting."""
@@ -100,16 +102,20 @@ class Turn:
                 if unreachable >= UNREACHABLE_ATTEMPTS:
                     raise Paused(f"the edge does not stage files now: {failed.error.detail}") from None
                 await asyncio.sleep(UNREACHABLE_SECONDS)
+                await self._renew()
                 continue
             if answer.state == "done":
                 return answer
             unreachable = 0
-            until = self.staging.claimed_until
-            if until is None or until - now() < CLAIM - RENEWED:
-                # A file of many hours goes on as long as its bytes do.
-                went_on = {"progressed_at": now()} if answer.moved_bytes > moved else {}
-                moved = answer.moved_bytes
-                await self.note(claimed_by=self._instance, claimed_until=now() + CLAIM, **went_on)
+            # A file of many hours goes on as long as its bytes do.
+            await self._renew(moving=answer.moved_bytes > moved)
+            moved = answer.moved_bytes
+
+    async def _renew(self, *, moving: bool = False) -> None:
+        until = self.staging.claimed_until
+        if until is None or until - now() < CLAIM - RENEWED:
+            went_on = {"progressed_at": now()} if moving else {}
+            await self.note(claimed_by=self._instance, claimed_until=now() + CLAIM, **went_on)
 
     async def _write(self, changed: Staging) -> None:
         written = await self._records.replace(self.ref, self._stored, changed)
