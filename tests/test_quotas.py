@@ -151,11 +151,11 @@ async def test_no_change_of_a_job_gets_around_a_quota(lab: Stack, ada: User, obs
         await lab.slurm.run("scontrol", "update", f"jobid={job}", f"timelimit={5 * MINUTES}")
         await ended(observer, [job])
 
+    async def actors() -> set[str]:
+        cancels = [event.data for event in await ada.history("action.cancel")]
+        return {each.actor for each in cancels if isinstance(each, JobActionFact) and each.job_id == job}
+
+    # The archive may have the event a moment later.
+    assert await until(actors, seconds=60, what="who cancelled the job") == {"clusterra-quota"}
     assert statuses == [403, 403, 204, 403]
     assert float(full["left"]["amount"]) < MICRO_USD / 1_000_000
-    actors = [
-        event.data.actor
-        for event in await ada.history("action.cancel")
-        if isinstance(event.data, JobActionFact) and event.data.job_id == job
-    ]
-    assert actors == ["clusterra-quota"]
