@@ -8,14 +8,17 @@ from pathlib import Path
 
 import nats.errors
 import pytest
+from aiohttp import ClientSession
 from clusterra_contracts.bus import sharing
 from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
-from clusterra_lab.stack.stack import LabOptions, stack
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from clusterra_runtime.nats import bus
+from session_client import asked, entered, place, until_ready
 
 CLUSTER = ClusterRef(tenant="acme", cluster="main")
 GARBAGE = gzip.compress(b'{"workers":[' + b"1," * 1_000_000 + b"1]}")
@@ -28,6 +31,39 @@ pytestmark = [
     pytest.mark.slurm,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root, because its Slurm runs jobs as several users"),
 ]
+
+
+_SERVER = """\
+#!/usr/bin/python3
+# Stands in for `jupyter lab`: it tells its port as Jupyter does, and serves one page.
+import http.server, os, pathlib
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello from a session")
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Page)
+told = pathlib.Path(os.environ["JUPYTER_RUNTIME_DIR"], "jpserver-1.json")
+told.write_text('{"port": %d}' % server.server_port)
+server.serve_forever()
+"""
+
+
+async def served_by_a_session(lab: Stack, user: User) -> str:
+    """What a session serves to the browser of its owner."""
+    command = lab.slurm.shared_dir / "page" / "bin" / "jupyter"
+    command.parent.mkdir(parents=True)
+    command.write_text(_SERVER)
+    command.chmod(0o755)
+    params = {"environment": f"{lab.slurm.shared_path}/page", "cpus": 1, "memory_gib": 1, "hours": 1}
+    started = await asked(user, "POST", place(user), {"template_id": "jupyter", "params": params}, status=201)
+    await until_ready(user, started["job_id"])
+    async with ClientSession() as browser, browser.get(await entered(user, browser, started["job_id"])) as answer:
+        served = await answer.text()
+    await asked(user, "DELETE", place(user, started["job_id"]), status=204)
+    return served
 
 
 async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tmp_path: Path) -> None:
@@ -45,6 +81,8 @@ async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tm
             return bool(await ada.history("job.completed"))
 
         await until(archived, seconds=60, what="the event in the archive")
+
+        assert await served_by_a_session(lab, ada) == "hello from a session"
 
         agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
         with pytest.raises(nats.errors.TimeoutError):

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
@@ -16,9 +15,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from jupyter_site import idle_cull, in_chromium, installed_jupyter, kernel
-from yarl import URL
-
-READY_SECONDS = 150
+from session_client import asked, entered, place, state, until_ready
 
 
 @dataclass(frozen=True)
@@ -28,30 +25,6 @@ class Page:
     browser: ClientSession
     url: str
     job_id: str
-
-
-def place(user: User, job_id: str = "", action: str = "") -> str:
-    return "/".join(filter(None, (f"/v1/clusters/{user.cluster}/sessions", job_id, action)))
-
-
-async def asked(user: User, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
-    async with user.session.request(method, path, json=body) as answer:
-        assert answer.status == status, await answer.text()
-        return await answer.json() if answer.status != 204 else None
-
-
-async def state(user: User, job_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = await asked(user, "GET", place(user, job_id))
-    return found
-
-
-async def entered(user: User, browser: ClientSession, job_id: str) -> str:
-    """Open a session in a browser by a ticket. Returns the address of its page."""
-    ticket = await asked(user, "POST", place(user, job_id, "ticket"), status=201)
-    form = {"ticket": ticket["ticket"]}
-    async with browser.post(ticket["url"], data=form, allow_redirects=False) as answer:
-        assert answer.status == 303, await answer.text()
-        return str(answer.url.join(URL(answer.headers["Location"])))
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +41,7 @@ async def page(lab: Stack, owner: User) -> AsyncIterator[Page]:
     started = await asked(owner, "POST", place(owner), {"template_id": "jupyter", "params": params}, status=201)
     job_id = started["job_id"]
 
-    async def is_ready() -> bool:
-        now = await state(owner, job_id)
-        assert now["state"] != "ended", await owner.output(job_id)
-        return bool(now["state"] == "ready")
-
-    await until(is_ready, seconds=READY_SECONDS, what="the session", every=0.3)
+    await until_ready(owner, job_id)
     async with ClientSession() as browser:
         yield Page(browser, await entered(owner, browser, job_id), job_id)
     await owner.cancel(job_id)
