@@ -13,7 +13,7 @@ from clusterra_lab.kube.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
 from kube_plane import plane_or_skip
-from kube_release import DIGESTS, released_images
+from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -52,7 +52,7 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Contr
 
 async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str, Any]]:
     """Builds the README's overlay, which adds the agent to the namespace of an existing cluster."""
-    overlay = (EDGE / "README.md").read_text().split("```yaml\n")[2].split("```")[0]
+    overlay = readme_overlays()[1]
     base = os.path.relpath(EDGE / target, folder)
     overlay = overlay.replace("../clusterra/k8s/edge/slinky", base).replace("acme-slurm", target)
     overlay = overlay.replace(DIGESTS, released_images(folder))

@@ -29,7 +29,7 @@ from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
 from kube_plane import plane_or_skip
-from kube_release import DIGESTS, released_images
+from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
@@ -339,7 +339,7 @@ async def test_the_api_server_accepts_the_policy_of_an_egress_file(plane: Contro
 async def test_the_readmes_overlay_replaces_every_placeholder(
     plane: ControlPlane, built: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    overlay = (EDGE / "README.md").read_text().split("```yaml\n")[1].split("```")[0]
+    overlay = readme_overlays()[0]
     base = os.path.relpath(EDGE, tmp_path)
     overlay = overlay.replace("../clusterra/k8s/edge", base).replace(DIGESTS, released_images(tmp_path))
     (tmp_path / "kustomization.yaml").write_text(overlay)
