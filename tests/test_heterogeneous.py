@@ -1,4 +1,4 @@
-"""A heterogeneous job over HTTP: its components get workers of different shapes, run together, and cost together."""
+"""A heterogeneous job over HTTP: its components get workers of their own, run together, and cost together."""
 
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ SCRIPT = """\
 #!/bin/sh
 #SBATCH --time=10
 srun --het-group=0,1 --label sh -c 'echo $SLURM_CPUS_ON_NODE CPUs on $SLURMD_NODENAME'
+sleep 2
 """
 ENVIRONMENT = ["PATH=/usr/bin:/bin"]
 JOBS = [
@@ -34,7 +35,7 @@ async def read(user: User, job_id: str) -> dict[str, Any]:
         return found
 
 
-async def test_components_of_different_shapes_run_together_and_leave_no_worker_behind(
+async def test_components_run_together_on_workers_of_their_own_and_leave_none_behind(
     ada: User, observer: Observer
 ) -> None:
     await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")

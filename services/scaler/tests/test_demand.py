@@ -203,6 +203,17 @@ def test_all_nodes_get_the_first_alternative_that_fits() -> None:
     assert demand_of([asked], lambda need: need.constraint == "compute").parts == (Part(Need(1, 2048, "compute"), 2),)
 
 
+def test_each_component_needs_a_node_that_is_large_enough_for_any_other_one_with_the_same_gpus() -> None:
+    small, wide = group("7", het_job_id="7", cpus=1), group("8", het_job_id="7", het_offset=1, cpus=8)
+    with_gpu = group("9", het_job_id="7", het_offset=2, cpus=2, gres="node/gpu:l4=1")
+    both = [small, wide]
+
+    assert [part.need.cpus for part in demand_of(both, fits_at_most()).parts] == [8, 8]
+    assert [part.need.cpus for part in demand_of([*both, with_gpu], fits_at_most()).parts] == [8, 8, 2]
+    # No worker has so much: then each needs its own, and the order decides.
+    assert [part.need.cpus for part in demand_of(both, lambda need: need.cpus < 8).parts] == [1, 8]
+
+
 def test_the_components_of_a_heterogeneous_job_are_one_demand_or_none() -> None:
     second = group("8", het_job_id="7", het_offset=1, cpus=2, nodes=2)
     first, other = group("7", het_job_id="7", cpus=4), group("9", het_job_id="9")
@@ -210,7 +221,7 @@ def test_the_components_of_a_heterogeneous_job_are_one_demand_or_none() -> None:
     (demand, alone) = startable([second, other, first], "main", START, fits_at_most())
 
     assert (demand.job_ids, demand.count) == (("7", "8"), 1)
-    assert demand.parts == (Part(Need(4, 2048)), Part(Need(1, 2048), 2))
+    assert demand.parts == (Part(Need(4, 2048)), Part(Need(4, 2048), 2))
     assert alone.job_ids == ("9",)
 
     for waiting in ({"reason": "Dependency"}, {"partition": "debug"}, {"held": True}):

@@ -288,7 +288,11 @@ def test_the_components_of_a_job_are_estimated_together() -> None:
 
     answer = estimate(EstimateJob(job=components[0], components=(components[1],)), given_inputs, EMPTY.now)
 
-    alone = [estimate(EstimateJob(job=each), given_inputs, EMPTY.now) for each in (first, second)]
+    # The node of each component is large enough for the other one.
+    alone = [
+        estimate(EstimateJob(job=each), given_inputs, EMPTY.now)
+        for each in (first.model_copy(update={"cpus": 4}), second)
+    ]
     costs = [each.usd_per_hour for each in alone]
     assert (answer.wait, answer.nodes, answer.limit_seconds) == ("boot", 2, 7200)
     assert {(each.shape, each.count) for each in answer.workers} == {

@@ -236,7 +236,7 @@ def test_the_components_of_a_heterogeneous_job_are_explained_together() -> None:
             "It waits for 2 nodes: workers of the shape compute-xs and memory-xs, which have been ordered but have "
             "not started yet."
         )
-        assert answer.usd_per_hour == pytest.approx(0.08 + 0.04)
+        assert answer.usd_per_hour == pytest.approx(0.08 + 0.08)
 
 
 def test_a_heterogeneous_job_is_blocked_if_one_component_is() -> None:

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from clusterra_contracts.identity import JobId
@@ -118,10 +118,11 @@ def demand_of(groups: Sequence[PendingJobs], fits: Fits) -> Demand:
     A job with a range of node counts counts with the fewest nodes that new workers could be; if none could, with the
     fewest that it allows.
     """
+    parts = tuple(part for group in groups for part in _parts(group, fits))
     return Demand(
         job_ids=tuple(job_id for group in groups for job_id in group.job_ids),
         count=min(group.count for group in groups),
-        parts=tuple(part for group in groups for part in _parts(group, fits)),
+        parts=_interchangeable(parts, fits) if len(groups) > 1 else parts,
         uid=groups[0].uid,
         limit_seconds=groups[0].time_limit_seconds,
         submitted_at=min(group.first_submitted_at for group in groups),
@@ -164,6 +165,23 @@ def _parts(group: PendingJobs, fits: Fits) -> tuple[Part, ...]:
         fewest = bisect_left(range(max_nodes), True, lo=min_nodes, key=lambda nodes: fitting_parts(nodes) is not None)
         found = fitting_parts(fewest)
     return found or on_min_nodes[0]
+
+
+def _interchangeable(parts: tuple[Part, ...], fits: Fits) -> tuple[Part, ...]:
+    """The parts of a heterogeneous job, each of which needs as much as any other one with the same GPUs.
+
+    Slurm places the components one after the other, each on any node that fits, and no two on one node. It tries no
+    other order: if a small component took the only node that is large enough for another one, the job would wait for
+    ever. On nodes that fit all of them, that cannot happen.
+    """
+    made: list[Part] = []
+    for part in parts:
+        alike = [each.need for each in parts if each.need.gres == part.need.gres]
+        largest = replace(
+            part.need, cpus=max(each.cpus for each in alike), memory_mib=max(each.memory_mib for each in alike)
+        )
+        made.append(replace(part, need=largest) if fits(largest) else part)
+    return tuple(made)
 
 
 def _max_nodes(group: PendingJobs, asked: Iterable[gres.GresRequest]) -> int:
