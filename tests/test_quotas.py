@@ -79,12 +79,12 @@ async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, a
             return 0 < used < 10 * MICRO_USD / 1_000_000 / 2
 
         await until(settled, seconds=120, what="the real costs in place of the reserved ones")
-        cost = 0.0
-        for job in accepted:
-            async with quincy.session.get(f"/v1/clusters/{quincy.cluster}/jobs/{job}") as answer:
-                cost += float((await answer.json())["cost"]["total"]["amount"])
 
         async def exact() -> bool:
+            cost = 0.0
+            for job in accepted:
+                async with quincy.session.get(f"/v1/clusters/{quincy.cluster}/jobs/{job}") as answer:
+                    cost += float((await answer.json())["cost"]["total"]["amount"])
             return abs(float((await quota_of(quincy))["used"]["amount"]) - cost) < 1e-9
 
         await until(exact, seconds=60, what="exactly the real costs")

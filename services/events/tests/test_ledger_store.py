@@ -231,6 +231,18 @@ async def test_a_job_costs_the_sum_of_its_runs_and_an_array_that_of_its_tasks() 
         assert [await cost(job_id) for job_id in ("7_1", "7_2", "7", "8")] == [250_000, 500_000, 750_000, 0]
 
 
+async def test_a_job_that_ended_in_the_second_of_its_start_costs_nothing() -> None:
+    worker = ModelWorker("xs-1", 0, HOUR, [(0, 1_000_000)], cpus=4)
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(worker), *job_events(7, 0, ("xs-1",), (HOUR // 2, HOUR // 2), (1, 100))])
+
+        request = ReadJobCost(viewer=viewer(1000, admin=True), job_id="7")
+        cost = await book.reports.job(Subject("ledger", REF, "job"), request)
+
+    assert (cost.runs, cost.open_runs, cost.micro_usd, cost.unknown) == (1, 0, 0, False)
+
+
 async def test_the_costs_of_several_jobs_are_those_of_each_and_say_which_run() -> None:
     start = round((datetime.now(UTC) - timedelta(hours=2) - START).total_seconds() * 1_000_000)
     worker = ModelWorker("xs-1", start, None, [(start, 1_000_000)], cpus=4)

@@ -83,6 +83,8 @@ class Reports:
         if any(not request.viewer.sees(run.uid) for run in runs):
             raise RpcFailed(RpcError(kind="not_found", detail=f"there is no job {request.job_id}"))
         started = [run for run in runs if run.started_at is not None]
+        # Slurm tells whole seconds. A run that ended in the second of its start has no lines, and costs nothing.
+        lasted = any(run.ended_at is None or run.ended_at != run.started_at for run in started)
         total = Sum()
         if started:
             first = min(utc_day(run.started_at) for run in started if run.started_at is not None)
@@ -94,10 +96,10 @@ class Reports:
         return JobCost(
             runs=len(started),
             open_runs=_open_runs(started),
-            micro_usd=0 if not started else total.micro_usd,
+            micro_usd=total.micro_usd if lasted else 0,
             as_of=as_of,
             stale=total.stale,
-            unknown=total.unknown or (bool(started) and total.micro_usd is None),
+            unknown=total.unknown or (lasted and total.micro_usd is None),
         )
 
     async def jobs(self, subject: Subject, request: ReadJobCosts) -> JobCosts:
