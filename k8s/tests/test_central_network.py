@@ -10,7 +10,7 @@ from central_manifests import CENTRAL, Manifest, build, kubectl_path, overlay, p
 from reachability import Address, End, Pod, Policy, reaches
 
 TENANTS = ("acme", "other")
-PORTS = (22, 53, 80, 443, 3306, 4222, 4317, 4318, 6222, 6817, 6818, 6819, 6820, 8080, 8081, 8222, 10250)
+PORTS = (22, 53, 80, 443, 3306, 4222, 4317, 4318, 6222, 6817, 6818, 6819, 6820, 8080, 8081, 8082, 8222, 10250)
 OUTSIDE: dict[str, End] = {
     "edge": Address("edge", "10.40.0.7"),
     "internet": Address("internet", "203.0.113.7"),
@@ -101,6 +101,27 @@ def test_the_table_names_every_workload(ends: dict[str, End]) -> None:
     named = {end for flow in documented(ends) for end in flow[:2]}
 
     assert named == ends.keys() - {"elsewhere", "metadata", "stranger"}
+
+
+async def test_sessions_open_their_port_to_the_ingress_alone(
+    policies: list[Policy], ends: dict[str, End], tmp_path: Path
+) -> None:
+    component = CENTRAL / "components" / "sessions"
+    site = overlay(tmp_path, resources=[CENTRAL / "overlays" / "prod"], components=[component])
+    known = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in policies}
+
+    added = [
+        each
+        for each in build(await kubectl_path(), site)
+        if each["kind"] == "NetworkPolicy" and (each["metadata"]["namespace"], each["metadata"]["name"]) not in known
+    ]
+
+    opened = {
+        (source, target, port)
+        for (source, one), (target, other), port in product(ends.items(), ends.items(), PORTS)
+        if reaches([*policies, *added], one, other, port) and not reaches(policies, one, other, port)
+    }
+    assert opened == {("ingress", "gateway", 8082)}
 
 
 def test_every_pod_may_ask_the_dns(policies: list[Policy], ends: dict[str, End]) -> None:

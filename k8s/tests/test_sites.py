@@ -27,15 +27,19 @@ async def kubectl() -> Path:
     return await kubectl_path()
 
 
+def examples() -> list[str]:
+    """The overlays of the README, in its order."""
+    return re.findall(r"```yaml\n(.+?)```", (CENTRAL / "README.md").read_text(), flags=re.DOTALL)
+
+
 def example(number: int, folder: Path) -> Path:
     """Writes an overlay of the README into a folder beside a copy of k8s and of what it refers to."""
-    texts = re.findall(r"```yaml\n(.+?)```", (CENTRAL / "README.md").read_text(), flags=re.DOTALL)
     copy = folder / "clusterra"
     shutil.copytree(CENTRAL, copy / "k8s" / "central", ignore=shutil.ignore_patterns("secrets"))
     shutil.copytree(ROOT / "images" / "slurm", copy / "images" / "slurm")
     site = folder / "site"
     site.mkdir()
-    (site / "kustomization.yaml").write_text(texts[number])
+    (site / "kustomization.yaml").write_text(examples()[number])
     return site
 
 
@@ -80,6 +84,35 @@ def test_the_readmes_site_is_complete_and_its_images_are_digests(kubectl: Path, 
     assert mutable(images(built)) == set()
     text = json.dumps(built)
     assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in text]
+
+
+def test_the_readmes_sessions_have_a_host_name_that_leads_to_their_port(kubectl: Path, tmp_path: Path) -> None:
+    site = example(0, tmp_path)
+    release(tmp_path)
+    sessions = tmp_path / "sessions"
+    sessions.mkdir()
+    (sessions / "kustomization.yaml").write_text(examples()[2])
+
+    without, built = build(kubectl, site), build(kubectl, sessions)
+
+    host = "sessions.example.com"
+    assert host not in json.dumps(without)
+    assert "8082" not in json.dumps(without)
+    assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in json.dumps(built)]
+    gateway, route = named(built, "Gateway", "clusterra"), named(built, "HTTPRoute", "sessions")["spec"]
+    listeners = {each["name"]: each["hostname"] for each in gateway["spec"]["listeners"]}
+    assert listeners == {"https": "gateway.example.com", "sessions": host}
+    assert named(built, "HTTPRoute", "gateway")["spec"]["hostnames"] == ["gateway.example.com"]
+    assert (route["hostnames"], route["parentRefs"][0]["sectionName"]) == ([host], "sessions")
+    ports = {each["port"]: each["targetPort"] for each in named(built, "Service", "gateway")["spec"]["ports"]}
+    pod = pod_spec(named(built, "Deployment", "gateway"))
+    assert pod is not None
+    of_pod = {each["name"]: each["containerPort"] for each in pod["containers"][0]["ports"]}
+    assert of_pod[ports[route["rules"][0]["backendRefs"][0]["port"]]] == 8082
+    (variables,) = (
+        each["data"] for each in built if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith("gateway")
+    )
+    assert variables["CLUSTERRA_SESSIONS_URL"] == f"https://{host}"
 
 
 def test_the_readmes_tenant_is_complete(kubectl: Path, tmp_path: Path) -> None:
