@@ -41,6 +41,31 @@ def reached(given: dict[str, Any], source: Pod, target: Address, port: int, prot
     return reaches(policies(given), source, target, port, protocol)
 
 
+def of_files(*names: str) -> list[Policy]:
+    """The policies in files of k8s/edge."""
+    return [each for name in names for each in yaml.safe_load_all((EDGE / name).read_text())]
+
+
+def test_sessions_open_the_workers_ports_to_the_agent_alone() -> None:
+    before = of_files("base/network.yaml", "agent/network.yaml")
+    after = [*before, *of_files("sessions/network.yaml")]
+    stranger = Pod("stranger", "default", AGENT.labels, {"kubernetes.io/metadata.name": "default"})
+    other = Pod("other", "slurm", {"app.kubernetes.io/name": "other"}, NAMESPACE)
+    ends: tuple[Pod | Address, ...] = (WORKER, AGENT, DNS, SLURMCTLD, INTERNET, OWN, stranger, other, *CLOSED)
+    ports = (22, 443, 1023, 1024, 6817, 6818, 6819, 8080, 8888, 65535)
+
+    opened = {
+        (source, target, port)
+        for source in ends
+        for target in ends
+        for port in ports
+        if reaches(after, source, target, port) and not reaches(before, source, target, port)
+    }
+
+    assert opened == {(AGENT, WORKER, port) for port in (1024, 6817, 6819, 8080, 8888, 65535)}
+    assert not reaches(after, AGENT, WORKER, 8888, "UDP")
+
+
 @pytest.mark.parametrize("given", [{}, {"egress": "cluster-only"}], ids=["empty", "cluster-only"])
 def test_by_default_jobs_reach_slurm_and_dns_alone(given: dict[str, Any]) -> None:
     assert reached(given, WORKER, SLURMCTLD, 6817)
