@@ -12,7 +12,7 @@ PORTS = {
     "slurmdbd": (6819,),
     "slurmctld": (6817,),
     "slurmrestd": (6820,),
-    "gateway": (8080, 8081),
+    "gateway": (8080, 8081, 8082),
     "proxy": (8081,),
     "scaler": (8081,),
     "events": (8081,),
