@@ -20,7 +20,7 @@ from clusterra_contracts.rpc.costs import (
     SpendingRow,
 )
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
-from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder
+from clusterra_contracts.rpc.edge_folders import FileChunk, FolderPage, ListFolder, ReadFile
 from clusterra_contracts.rpc.estimate import (
     ESTIMATED_JOB_ID,
     Estimate,
@@ -57,7 +57,10 @@ class ClusterStandIn:
     reads: list[ReadLog] = field(default_factory=list)
     listings: list[ListFolder] = field(default_factory=list)
     folder_error: ErrorKind | None = None
-    """Answers every look at a folder with this error."""
+    """Answers every look at a folder or a file with this error."""
+    shared_file: bytes = b"shared\n"
+    """What every file of the shared folder has."""
+    file_reads: list[ReadFile] = field(default_factory=list)
     prepared: list[Prepare] = field(default_factory=list)
     time_limit_seconds: float | None = None
     """Of every job that is prepared."""
@@ -108,6 +111,7 @@ class ClusterStandIn:
             await serve(client, f"{slurm}.rest", ReadRest, self._rest),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.log", ReadLog, self._log),
             await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.folder", ListFolder, self._folder),
+            await serve(client, f"edge.{self.ref.tenant}.{self.ref.cluster}.file", ReadFile, self._file),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.why", ExplainJob, self._why),
             await serve(client, f"scaler.{self.ref.tenant}.{self.ref.cluster}.estimate", EstimateJob, self._estimate),
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
@@ -269,6 +273,14 @@ class ClusterStandIn:
         if self.folder_error is not None:
             raise rpc_failure(self.folder_error, "the edge opened nothing")
         return FolderPage(entries=())
+
+    async def _file(self, _subject: Subject, request: ReadFile) -> FileChunk:
+        self.file_reads.append(request)
+        if self.folder_error is not None:
+            raise rpc_failure(self.folder_error, "the edge opened nothing")
+        data = self.shared_file[request.offset : request.offset + request.limit]
+        size = len(self.shared_file)
+        return FileChunk.model_construct(offset=request.offset, size=size, modified_ns=1, data=data)
 
     async def _log(self, _subject: Subject, request: ReadLog) -> LogChunk:
         self.reads.append(request)

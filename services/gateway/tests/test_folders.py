@@ -49,6 +49,20 @@ async def test_a_path_that_leads_elsewhere_does_not_reach_the_edge(world: World,
             assert answer.status == 400, await answer.text()
 
     assert world.acme.listings == []
+    assert world.acme.file_reads == []
+
+
+async def test_a_file_is_read_as_the_caller_whole_or_by_a_range(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    found = []
+
+    for headers in ({}, {"Range": "bytes=1-3"}):
+        async with ada.get(f"{FOLDERS}/content", params={"path": "run1/log"}, headers=headers) as answer:
+            found.append((answer.status, answer.headers.get("Content-Range"), await answer.read()))
+
+    assert found == [(200, None, b"shared\n"), (206, "bytes 1-3/7", b"har")]
+    assert {read.path for read in world.acme.file_reads} == {"run1/log"}
+    assert {read.user.uid for read in world.acme.file_reads} == {20001}
 
 
 @given(st.text(st.sampled_from("./a \u00fc\0\\"), max_size=20))

@@ -25,7 +25,8 @@ EXAMPLES = 12
 REFUSES_MORE = frozenset(
     {
         *("runs_start", "runs_list", "device_token", "auth_token", "auth_login", "costs_read"),
-        *("tenants_create", "tenants_list", "tenants_change", "tenants_invite", "tenants_bind_cluster"),
+        *("tenants_create", "tenants_list", "tenants_change", "tenants_invite"),
+        *("tenants_bind_cluster", "tenants_rebind_cluster", "folders_list", "folders_content"),
         *("jobs_submit", "templates_create", "templates_add_version", "launchables_render", "launchables_submit"),
         *("schedules_create", "scim_users_create", "scim_users_replace", "scim_users_list", "scim_groups_list"),
         *("scim_users_change", "scim_groups_change", "scim_groups_create", "scim_groups_replace"),
@@ -34,7 +35,7 @@ REFUSES_MORE = frozenset(
 """Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code, a
 domain of another tenant, an address without its scheme, white space that regular expressions disagree about, values
 that a template does not have, a definition in YAML, a cron expression, an address at another site, days in another
-order."""
+order, a reference to a secret of no known form, a path with a name of dots."""
 
 
 def check_operation(url: str, token: str, agent_key: str, route_name: str) -> None:
