@@ -10,12 +10,15 @@ from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.events import AdminFact, BudgetFact, Event, Fact
 from clusterra_contracts.rpc.costs import SpendingRow
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budget_key
 from clusterra_gateway.budgets.sweep import BudgetSweep
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Attributes
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Put
 from gateway_world import World
 from nats.aio.msg import Msg
 
@@ -93,6 +96,21 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
     assert (crossed.limit_micro_usd, crossed.micro_usd, crossed.name) == (1_000_000, 2_000_000, "ada")
     assert all(each["crossed_at"] for each in (await budgets(boss))[0]["thresholds"])
     assert len((await world.store.query(ACCOUNTS, budget_alerts_partition("acme"))).items) == 2
+
+
+async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None:
+    boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
+    await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
+    world.acme.spending[:] = [spent(1_000_000, 1_000_000)]
+    bad: Attributes = {"scope": {"kind": "galaxy", "name": "milky-way"}}
+    await world.store.write(Put(ACCOUNTS, budget_key("acme", "galaxy#milky-way"), bad, Absent()))
+
+    async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
+        directory = Directory(world.store, outbox)
+        await BudgetSweep(directory, LedgerRequests(world.client), world.registry).sweep("acme")
+        await until(lambda: thresholds_of(told) == ["actual 100"], seconds=10, what="the event of the other budget")
+
+    assert [each["name"] for each in await budgets(boss)] == ["ada"]
 
 
 def thresholds_of(told: list[Fact]) -> list[str]:

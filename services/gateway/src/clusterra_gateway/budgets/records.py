@@ -2,15 +2,19 @@
 
 from typing import Annotated
 
+import structlog
 from clusterra_contracts.events import BudgetMeasure
 from clusterra_contracts.identity import Moment
+from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Store
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budgets_partition
 from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope
+
+log = structlog.get_logger()
 
 MAX_BUDGETS = 1000
 """The most budgets of one tenant."""
@@ -53,19 +57,31 @@ class Alert(Record):
 
 
 async def budgets_of(store: Store, tenant: str) -> tuple[Budget, ...]:
-    """All budgets of a tenant. Raises StoreUnavailable."""
+    """The budgets of a tenant that can be read. The others are logged. Raises StoreUnavailable."""
     page = await store.query(ACCOUNTS, budgets_partition(tenant), limit=MAX_BUDGETS)
-    return tuple(Budget.of(item) for item in page.items)
+    return tuple(budget for item in page.items if (budget := _read(Budget, item)) is not None)
 
 
 async def alerts_of(store: Store, tenant: str, month: str) -> dict[str, Alert]:
-    """The thresholds of a tenant's budgets that were crossed in a month, by `alert_name`. Raises StoreUnavailable."""
+    """The thresholds of a tenant's budgets that were crossed in a month, by `alert_name`. Raises StoreUnavailable.
+
+    Those that cannot be read are logged.
+    """
     page = await store.query(
         ACCOUNTS, budget_alerts_partition(tenant), sort=Prefix(f"{month}#"), limit=MAX_BUDGETS * MAX_THRESHOLDS
     )
-    return {item.key.sk: Alert.of(item) for item in page.items}
+    return {item.key.sk: alert for item in page.items if (alert := _read(Alert, item)) is not None}
 
 
 def alert_name(month: str, scope: QuotaScope, threshold: Threshold) -> str:
     """The sort key of an alert."""
     return f"{month}#{scope}#{threshold}"
+
+
+def _read[R: Record](model: type[R], item: Item) -> R | None:
+    try:
+        return model.of(item)
+    except ValidationError as error:
+        # Not the error's text: it repeats the record.
+        log.error("budget_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
+        return None
