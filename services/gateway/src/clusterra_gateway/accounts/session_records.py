@@ -3,12 +3,14 @@
 import secrets
 from datetime import timedelta
 
+import structlog
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -19,6 +21,8 @@ from clusterra_gateway.accounts.keyspace import (
     running_session_key,
 )
 from clusterra_gateway.accounts.records import Record, expiry
+
+log = structlog.get_logger()
 
 KEPT = timedelta(days=30)
 PAGE = 500
@@ -77,12 +81,13 @@ class SessionRecords:
         return None if item is None else SessionRecord.of(item)
 
     async def of_member(self, ref: ClusterRef, member: str, limit: int) -> tuple[SessionRecord, ...]:
-        """The sessions of a member that have not ended, at most `limit`."""
+        """The sessions of a member that have not ended, at most `limit`. Those that cannot be read are logged."""
         found: list[SessionRecord] = []
         cursor: str | None = None
         while len(found) < limit:
             page = await self._store.query(ACCOUNTS, interactive_sessions_partition(ref), limit=PAGE, cursor=cursor)
-            found += [each for each in map(_session, page.items) if each.member == member and not each.ended]
+            read = (each for each in map(_session, page.items) if each is not None)
+            found += [each for each in read if each.member == member and not each.ended]
             cursor = page.cursor
             if cursor is None:
                 break
@@ -133,5 +138,10 @@ class SessionRecords:
         return len(page.items)
 
 
-def _session(item: Item) -> SessionRecord:
-    return SessionRecord.of(item)
+def _session(item: Item) -> SessionRecord | None:
+    try:
+        return SessionRecord.of(item)
+    except ValidationError as error:
+        # Not the error's text: it repeats the record.
+        log.error("session_unreadable", job=item.key.sk, problems=error.error_count())  # noqa: TRY400
+        return None

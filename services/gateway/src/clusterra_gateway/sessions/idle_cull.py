@@ -18,6 +18,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import StoreError
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import SERVICE
@@ -83,6 +84,9 @@ class IdleCull:
                         await self._look_at(ref, job_id)
                 except (StoreError, RequestError, RpcFailed, SessionSilent, TimeoutError) as error:
                     log.info("session_not_looked_at", job=job_id, reason=str(error) or type(error).__name__)
+                except ValidationError as error:
+                    # Not the error's text: it repeats the record.
+                    log.error("session_unreadable", job=job_id, problems=error.error_count())  # noqa: TRY400
 
         while True:
             found, cursor = await self._records.running(cursor)
