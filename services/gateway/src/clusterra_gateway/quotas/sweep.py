@@ -18,6 +18,7 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
+from pydantic import ValidationError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
@@ -92,6 +93,10 @@ class QuotaSweep:
                     await self.sweep(ref, binding)
                 except (StoreError, RpcFailed) as error:
                     log.warning("quotas_not_swept", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+                except ValidationError as error:
+                    # Not the error's text: it repeats the record.
+                    told = {"tenant": ref.tenant, "cluster": ref.cluster, "problems": error.error_count()}
+                    log.error("quotas_unreadable", **told)  # noqa: TRY400
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
