@@ -21,6 +21,8 @@ _NOT_PASSED_BACK = _HOP_BY_HOP | {"set-cookie"}
 _SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What aiohttp's client would add of its own accord."""
 CHUNK_BYTES = 64 * 1024
+_FINAL = range(200, 600)
+"""The statuses of answers. 101 would make proxies before us take the connection for another protocol's."""
 
 
 def target_of(request: web.Request, reached: Reached, prefix: str) -> URL:
@@ -64,6 +66,8 @@ async def forward(request: web.Request, session: aiohttp.ClientSession, url: URL
         allow_redirects=False,
         skip_auto_headers=_SKIPPED,
     ) as answer:
+        if answer.status not in _FINAL:
+            raise aiohttp.ClientPayloadError("the session's answer has no status of HTTP")
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
         named = _named_by_connection(answer.headers)
         for name, value in answer.headers.items():

@@ -29,6 +29,7 @@ from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_s
 log = structlog.get_logger()
 
 _PATH = f"{ROOT}/{{cluster_id:[a-z0-9][a-z0-9-]{{0,38}}}}/{{job_id:[1-9][0-9]{{0,9}}}}"
+_ERRORS = frozenset(each for each in HTTPStatus if each.is_client_error or each.is_server_error)
 RETRY_SECONDS = 3
 SHUTDOWN_SECONDS = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=15.0, sock_read=None)
@@ -122,7 +123,7 @@ class Pages:
                     return await self._while_allowed(claims, carried)
             return await forward(request, self._http, url, reached.token)
         except aiohttp.WSServerHandshakeError as error:
-            return _page(HTTPStatus(error.status), "Refused", "The session refused the connection.")
+            return _page(refusal(error.status), "Refused", "The session refused the connection.")
         except RequestError as error:
             return _page(HTTPStatus.TOO_MANY_REQUESTS, "Too many connections", error.detail)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -170,6 +171,13 @@ async def serving_pages(pages: Pages, host: str, port: int) -> AsyncIterator[int
             yield runner.addresses[0][1]
         finally:
             await runner.cleanup()
+
+
+def refusal(status: int) -> HTTPStatus:
+    """The status for a browser whose WebSocket a session refused by this one: an error, whatever the session said."""
+    if status in _ERRORS:
+        return HTTPStatus(status)
+    return HTTPStatus.BAD_GATEWAY
 
 
 def _nothing() -> web.Response:
