@@ -65,6 +65,9 @@ class Reach:
         Raises NotFound for one that is not the member's any more, has ended, or whose sign-in has; RpcFailed,
         StoreUnavailable, Unauthenticated.
         """
+        # A WebSocket outlives the look at its cookie.
+        if claims.exp <= time.time():
+            raise _gone()
         known = self._known.get(claims)
         if known is not None and known.until > time.monotonic():
             return known
