@@ -99,6 +99,7 @@ async def test_inputs_are_there_when_the_job_starts_and_outputs_are_in_the_bucke
     assert status == 201, answer
     staging = await staging_over(lab, ada, answer["job_id"])
 
+    assert answer["warnings"] == []
     assert (staging["state"], staging["files"], staging["errors"]) == ("done", 4, []), staging
     assert (staging["stage_in"]["files"], staging["stage_out"]["files"]) == (1, 3)
     assert await downloaded(lab, ada, "outputs/run1/a.txt") == b"A,12\nsample,reads\n"

@@ -90,6 +90,15 @@ async def test_a_job_without_a_worker_is_accepted_without_warning(proxy: ProxyWo
         await proxy.cancel(alice, submitted.job_id)
 
 
+async def test_a_job_that_is_wanted_held_is_accepted_without_warning(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    submitted = await proxy.submit(alice, hold=True)
+
+    job = await proxy.job(alice, submitted.job_id)
+    await proxy.cancel(alice, submitted.job_id)
+
+    assert (submitted.warnings, job.reason) == ((), "JobHeldUser")
+
+
 async def test_a_submit_waits_for_lost_placeholders(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
     done = await slurm.cluster.run("scontrol", "delete", f"nodename={','.join(await placeholder_names(slurm))}")
     assert done.returncode == 0, done

@@ -53,6 +53,8 @@ PLACEHOLDER_WAIT_SECONDS = 10.0
 
 _NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
 """Slurm's warnings when no worker exists yet. They are left out of the reply, because that is normal here."""
+_HELD_WARNING = "Job is in held state"
+"""Slurm's warning about a job that the request wants held."""
 
 
 async def submit(cluster: Cluster, request: Submit) -> Submitted:
@@ -113,7 +115,9 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         (error.description for error in answer.errors),
         (warning.description for warning in answer.warnings),
     )
-    shown = (text for text in warnings if not any(known in text for known in _NO_WORKER_YET_WARNINGS))
+    held = any(each.get("hold") for each in descriptions)
+    expected = (*_NO_WORKER_YET_WARNINGS, _HELD_WARNING) if held else _NO_WORKER_YET_WARNINGS
+    shown = (text for text in warnings if not any(known in text for known in expected))
     return Submitted(
         job_id=job_id,
         accepted_at=accepted_at,
