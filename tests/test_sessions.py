@@ -53,6 +53,20 @@ async def started_kernel(page: Page) -> str:
         return str((await answer.json())["id"])
 
 
+async def test_a_session_whose_server_is_missing_says_how_its_job_ended(owner: User) -> None:
+    started = await asked(owner, "POST", place(owner), {"template_id": "jupyter"}, status=201)
+
+    async def has_ended() -> bool:
+        return bool((await state(owner, started["job_id"]))["state"] == "ended")
+
+    await until(has_ended, seconds=60, what="the end of the session", every=0.2)
+    ended = await state(owner, started["job_id"])
+    refused = await asked(owner, "POST", place(owner, started["job_id"], "ticket"), status=409)
+
+    assert ended["detail"] == "its job has ended (FAILED, exit code 127); the job's output may say why"
+    assert ended["detail"] in refused["detail"]
+
+
 async def test_its_owner_sees_the_page(page: Page) -> None:
     async with page.browser.get(page.url) as answer:
         text = await answer.text()

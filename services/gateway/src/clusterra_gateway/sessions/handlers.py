@@ -108,5 +108,5 @@ class Sessions:
         """
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         if view.state == "ended":
-            raise Conflict("this session has ended", hint="start a new one")
+            raise Conflict(f"this session has ended: {view.detail}", hint="start a new one")
         return json_response(await self._entrance.ticket(caller, ref, view.record), status=201)

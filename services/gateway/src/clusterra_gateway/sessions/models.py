@@ -47,7 +47,7 @@ class SessionDetail(ResponseBody):
     name: str
     state: SessionState
     detail: str
-    """What it waits for; empty once it is ready."""
+    """What it waits for, or how its job ended; empty while it is ready."""
     created_at: Moment
     idle_cull_min: int | None
     """After how many minutes without use its job is cancelled; null: never."""

@@ -78,7 +78,7 @@ class SessionJobs:
         if job is None or job.uid != user.uid or job.state in ENDED:
             if not record.ended:
                 await self._records.end(ref, record.job_id)
-            return SessionView(record, "ended", "its job has ended")
+            return SessionView(record, "ended", _end_of(job if job is not None and job.uid == user.uid else None))
         if job.state in WAITING or not job.nodes:
             return SessionView(record, "pending", f"its job is {job.state}{f' ({job.reason})' if job.reason else ''}")
         session = SessionJob(job_id=record.job_id, uid=user.uid, worker=job.nodes[0])
@@ -97,3 +97,11 @@ class SessionJobs:
             if failed.error.kind == "not_found":
                 return None
             raise
+
+
+def _end_of(job: Job | None) -> str:
+    """How the job of a session ended, as far as Slurm still knows it."""
+    if job is None:
+        return "its job has ended"
+    code = f", exit code {job.exit_code}" if job.exit_code is not None else ""
+    return f"its job has ended ({job.state}{code}); the job's output may say why"
