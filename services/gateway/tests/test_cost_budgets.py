@@ -117,6 +117,17 @@ def thresholds_of(told: list[Fact]) -> list[str]:
     return [f"{fact.measure} {fact.percent}" for fact in told if isinstance(fact, BudgetFact)]
 
 
+async def test_a_scope_of_no_kind_is_answered_with_those_that_there_are(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async with boss.put("/v1/budgets/team/physics", json={"limit": "1.00"}) as answer:
+        problem = await answer.json()
+
+    assert answer.status == 404
+    assert "a user, an account or a tenant" in problem["detail"]
+    assert "tenant/acme" in problem["hint"]
+
+
 async def test_admins_alone_set_budgets_and_the_audit_has_who_did(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")

@@ -1,18 +1,18 @@
 """Whose quota or budget a request is about, and its limit."""
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, get_args
 
 from aiohttp import web
 from clusterra_runtime.nats.registry import Registry
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope
+from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope, ScopeKind
 
 SCOPE = Parameter("scope", "path", "^(user|account|tenant)$", "Whose jobs it is for.")
 SCOPE_NAME = Parameter(
@@ -24,7 +24,12 @@ SCOPE_NAME = Parameter(
 
 
 def scope_in(request: web.Request, caller: Caller) -> QuotaScope:
-    """The scope in the path. Raises InvalidRequest for another tenant's."""
+    """The scope in the path. Raises NotFound for one of no kind, InvalidRequest for another tenant's."""
+    if request.match_info[SCOPE.name] not in get_args(ScopeKind):
+        raise NotFound(
+            "quotas and budgets are for a user, an account or a tenant",
+            hint=f"the path ends with user/NAME, account/NAME or tenant/{caller.member.tenant}",
+        )
     scope = QuotaScope.model_validate({"kind": path_id(request, SCOPE), "name": path_id(request, SCOPE_NAME)})
     if scope.kind == "tenant" and scope.name != caller.member.tenant:
         raise InvalidRequest("the name of a tenant's scope is its id", hint=f"use {caller.member.tenant}")
