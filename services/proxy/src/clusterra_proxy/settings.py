@@ -22,4 +22,4 @@ class Settings(ServiceSettings):
     """Maximum number of placeholder node records, which make Slurm admit jobs for workers that do not exist yet.
     Slurm's MaxNodeCount must allow them in addition to the workers."""
     cost_note_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
-    """How often the cost of running jobs is written into Slurm's comment of administrators; 0: never."""
+    """How often the cost of running jobs is written into Slurm's `AdminComment`; 0: never."""

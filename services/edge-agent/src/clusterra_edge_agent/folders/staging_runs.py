@@ -1,4 +1,4 @@
-"""Answers requests to stage: starts their work in a thread, and lets a repeated request wait for the same work."""
+"""Answers requests to stage: starts the work in a thread, and lets a repeated request wait for it."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnava
 log = structlog.get_logger(__name__)
 
 THREADS = 4
-"""The most works that run at once. The others wait for their turn."""
+"""How many pieces of work run at once. The others wait for their turn."""
 MAX_WORKS = 32
-"""The most works that are known. Further requests are asked to retry."""
+"""How many pieces of work are known at most. Further requests are asked to retry."""
 MAX_REQUESTS = 2 * MAX_WORKS
 FORGOTTEN_SECONDS = 120.0
-"""A work for which nobody has asked for so long is ended and forgotten: whoever wanted it has died."""
+"""A piece of work for which nobody has asked for so long is ended and forgotten: whoever wanted it has died."""
 
 
 class _Run:
@@ -33,7 +33,7 @@ class _Run:
 
 
 class StagingRuns:
-    """The works of staging at this edge."""
+    """The work of staging at this edge, a piece for each request."""
 
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
@@ -42,7 +42,7 @@ class StagingRuns:
         self._ending = asyncio.Event()
 
     def end_works(self) -> None:
-        """Ends all works soon. Whoever wanted them asks the next agent."""
+        """Ends all work soon. Whoever wanted it asks the next agent."""
         self._ending.set()
         for run in self._runs.values():
             run.work.end()

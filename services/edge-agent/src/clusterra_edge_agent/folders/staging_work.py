@@ -1,4 +1,4 @@
-"""Does one work of staging: finds, digests, uploads or downloads files as a user. Blocks: call it in a thread."""
+"""Does one piece of staging work: finds, digests, uploads or downloads files as a user. Blocks: call it in a thread."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Reads session files: a job that serves a page tells so by a small file in the shared folder.
+"""Reads session files: a job that serves a page says so in a small file in the shared folder.
 
 The file is the ready callback. It needs no way from a worker to the central side, and no secret: the kernel vouches for
 its author, because only its owner can make a file with their uid.

@@ -67,7 +67,7 @@ class Accounting:
         return await self._with_owners(token, {"start_time": _time(after), "show_duplicates": "true"}, None)
 
     async def note(self, token: str, job_id: JobId, text: str) -> None:
-        """Write the comment of administrators of a job or an array task that has ended.
+        """Write the `AdminComment` of a job or an array task that has ended.
 
         Raises Rejected by a Slurm before 25.11, whose slurmrestd cannot do it.
         """

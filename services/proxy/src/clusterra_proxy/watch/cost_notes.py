@@ -1,9 +1,9 @@
 """Notes what jobs cost in Slurm: `sacct -o admincomment` and `scontrol show job` show it.
 
-`clusterra:cost_usd=0.012500` stands in the comment of administrators, which users cannot write, of each job and array
-task: while it runs from slurmctld on, and after its end in slurmdbd, because slurmctld changes no job that has ended.
-So the cost stays known when slurmctld has purged the job. Each round writes only what has changed, and a bounded number
-of notes: the jobs whose notes are the oldest come first.
+`clusterra:cost_usd=0.012500` stands in the `AdminComment`, which users cannot write, of each job and array task: in
+slurmctld while it runs, and in slurmdbd after its end, because slurmctld changes no job that has ended. So the cost
+stays known when slurmctld has purged the job. Each round writes only what has changed, and a bounded number of notes:
+the jobs whose notes are the oldest come first.
 """
 
 import asyncio
