@@ -133,7 +133,7 @@ CASES = (
     JobCase(
         "heterogeneous",
         "-n 2 -c 4",
-        (*one(8), *one(constraint="gpu", gres="gpu=1"), *alike(2, 1, 3000)),
+        (*one(8), *one(constraint="gpu", gres="gpu=1"), *alike(2, 8, 8192)),
         components=("--gpus=1 -C gpu", "-N 2 --mem=3000"),
         reason="ReqNodeNotAvail",
     ),

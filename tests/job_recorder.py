@@ -33,8 +33,11 @@ _SETTLED_SECONDS = 20.0
 _TIMES = ("submit_time", "eligible_time")
 _IDS = ("job_id", "array_job_id", "het_job_id")
 _OUTPUT = {"standard_output", "stdout_expanded", "stderr_expanded", "comment", "exit_code", "start_time", "end_time"}
+_REPEATED = {"het_job_id_set"}
+"""The ids of all components, which their records have one by one."""
 _KEPT = sorted(
-    JobRecord.model_fields.keys() - _OUTPUT | {"licenses", "qos", "account", "cpus_per_tres", "prefer", "extra"}
+    JobRecord.model_fields.keys() - _OUTPUT - _REPEATED
+    | {"licenses", "qos", "account", "cpus_per_tres", "prefer", "extra"}
 )
 """The recorded fields: those that the proxy reads of a waiting job, and some for readers of the file."""
 

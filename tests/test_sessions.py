@@ -164,7 +164,8 @@ async def test_signing_out_ends_the_page_and_its_web_sockets(lab: Stack, page: P
             async with again.session.post("/v1/auth/logout") as answer:
                 assert answer.status < 400, await answer.text()
 
-            async with asyncio.timeout(30):
+            # Sooner than the next look is due.
+            async with asyncio.timeout(5):
                 while (await running.socket.receive()).type != WSMsgType.CLOSE:
                     pass
         async with browser.get(url) as answer:

@@ -31,7 +31,7 @@ from gateway_world import CATALOGUE, provisioned
 ADA = Person(subject="ada", email="ada@mill.example", name="Ada Lovelace")
 REF = ClusterRef(tenant="mill", cluster="main")
 STOP_DELAY_SECONDS = 3.0
-MAX_RESIDENT_BYTES = 130 * 1024 * 1024
+MAX_RESIDENT_BYTES = 150 * 1024 * 1024
 
 
 @dataclass

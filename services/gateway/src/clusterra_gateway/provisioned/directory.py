@@ -9,7 +9,7 @@ import structlog
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import Check, Store, Update, Write
+from clusterra_runtime.store.store import Delete, Store, Update, Write
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -108,7 +108,8 @@ class ProvisionedDirectory:
         mark, version = await self._mark(tenant, address)
         key = scim_address_key(tenant, address)
         if mark is None:
-            return Check(ACCOUNTS, key, Absent())
+            # A deletion of what must not be there. A check would need a right that installations do not have yet.
+            return Delete(ACCOUNTS, key, Absent())
         return Update(ACCOUNTS, key, condition=VersionIs(version)) if mark.active else None
 
     async def marks(self, tenant: str, addresses: Iterable[str]) -> dict[str, tuple[AddressMark | None, int]]:

@@ -3,7 +3,8 @@
 import asyncio
 import html
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -69,6 +70,11 @@ class Pages:
         finally:
             await connector.end()
             await self._http.close()
+
+    def recheck(self, tenant: str) -> None:
+        """Look again at the sessions of a tenant, also at those with an open WebSocket: somebody may see less now."""
+        self._reach.forget(tenant)
+        self._streams.recheck(tenant)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Pass a request of the session's owner on. For everybody else there is nothing here."""
@@ -145,14 +151,19 @@ class Pages:
         return web.Response() if carrying.cancelled() else carrying.result()
 
     async def _until_gone(self, claims: PageClaims) -> None:
-        while True:
-            await asyncio.sleep(READY_SECONDS)
-            try:
-                await self._reach.find(claims)
-            except (RpcFailed, StoreError):
-                continue  # It was allowed at the last look, and the next one is due soon.
-            except RequestError:
-                return
+        permission = self._streams.permission(claims.tenant, partial(self._allowed, claims))
+        while await permission.holds():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(permission.changed.wait(), READY_SECONDS)
+
+    async def _allowed(self, claims: PageClaims) -> bool:
+        try:
+            await self._reach.find(claims)
+        except (RpcFailed, StoreError):
+            return True  # It was allowed at the last look, and the next one is due soon.
+        except RequestError:
+            return False
+        return True
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
+from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
@@ -75,7 +76,7 @@ class Reach:
         binding, member = self._registry.get(ref), await self._directory.member(claims.member)
         if binding is None or member is None or member.disabled or member.tenant != claims.tenant:
             raise _gone()
-        if not await self._credential_holds(claims):
+        if not includes(member.role, "member") or not await self._credential_holds(claims):
             raise _gone()
         there = await self._unix_users.of(member, binding)
         if there.user is None:
@@ -84,6 +85,11 @@ class Reach:
         if view.state == "ended":
             raise _gone()
         return self._remembered(claims, ref, view)
+
+    def forget(self, tenant: str) -> None:
+        """Have the sessions of a tenant be looked at again: somebody may see less than before."""
+        for claims in [claims for claims in self._known if claims.tenant == tenant]:
+            del self._known[claims]
 
     async def open(self, host: str) -> ByteStream:
         """Open a stream to the session that a host name stands for. Raises RpcFailed."""

@@ -8,6 +8,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
@@ -61,5 +62,7 @@ class SessionServices:
         reach = Reach(self.bus.client, self.directory, registry, self._users, self._jobs, self._entrance)
         cookies = PageCookies(self.keys, secure=origin.startswith("https:"))
         pages = Pages(reach, tickets, cookies, origin, settings.origins)
+        self.bus.feed.observe(REVOCATIONS, lambda ref, _event: pages.recheck(ref.tenant))
+        self.bus.revocations.observe(lambda ref, _revocation: pages.recheck(ref.tenant))
         async with serving_pages(pages, settings.http_host, settings.sessions_port) as port:
             yield port
