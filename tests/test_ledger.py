@@ -186,7 +186,7 @@ async def test_slurm_shows_what_a_job_and_each_task_cost_and_keeps_the_comments_
         notes = {f"{each}|clusterra:cost_usd={costs[each]}" for each in ids}
         return set(told.stdout.split()) == notes | {f"{other}|by-hand"}
 
-    await until(noted, seconds=60, what="the whole costs in accounting", every=1.0)
+    await until(noted, seconds=120, what="the whole costs in accounting", every=1.0)
 
 
 async def test_the_summary_has_the_burn_rate_and_what_waits(lab: Stack, ada: User, observer: Observer) -> None:
