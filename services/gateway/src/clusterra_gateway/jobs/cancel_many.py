@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, StringConstraints, TypeAdapter, Validati
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import Rejected
-from clusterra_gateway.http.parameters import Body, body
+from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
@@ -46,7 +46,7 @@ class JobFilter(Body):
     """The tasks of this array."""
     user: _Text | None = None
     """Whose jobs; the caller's own without it. Only admins see those of others."""
-    limit: Annotated[int, Field(ge=1, le=MAX_CANCELS)] = 100
+    limit: Annotated[int, Field(ge=1, le=MAX_CANCELS), NotBoolean] = 100
     dry_run: StrictBool = False
     """Whether to tell only which jobs would be cancelled."""
 
