@@ -33,6 +33,8 @@ ENDING = (
 """Operations that end or replace the session of the run, take its role, or delete what it runs on."""
 OPERATOR = "operator"
 """The role of operations that no member may call: `test_schemathesis.py` sends them with an operator's token."""
+SCIM = "scim"
+"""The scope of operations that only a directory's key may call: `test_schemathesis.py` sends them with such a key."""
 LEFT_OUT = (
     # Takes a spoilt token beside a valid cookie for a hole. `test_credential_matrix.py` covers it.
     "ignored_auth",
@@ -92,7 +94,8 @@ def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _may_test(operation: dict[str, Any]) -> bool:
     streams = any("text/event-stream" in answer.get("content", {}) for answer in operation["responses"].values())
-    return not streams and operation["operationId"] not in ENDING and operation.get("x-role") != OPERATOR
+    of_others = operation.get("x-role") == OPERATOR or operation.get("x-scope") == SCIM
+    return not streams and not of_others and operation["operationId"] not in ENDING
 
 
 async def _schemathesis(

@@ -10,8 +10,10 @@ from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.openapi import document
+from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.operator_route import OperatorRoute
+from clusterra_gateway.scim.route import ScimRoute
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World
@@ -20,6 +22,8 @@ from operator_tokens import TOKENS
 from route_table import route_table
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
+from scim_world import scim_key
+from test_members import owner
 
 EXAMPLES = 12
 REFUSES_MORE = frozenset(
@@ -27,41 +31,47 @@ REFUSES_MORE = frozenset(
         *("runs_start", "runs_list", "device_token", "auth_token", "auth_login", "costs_read"),
         *("tenants_create", "tenants_list", "tenants_change", "tenants_invite"),
         *("tenants_bind_cluster", "tenants_rebind_cluster", "folders_list", "folders_content"),
-        *("jobs_submit", "templates_create", "templates_add_version", "launchables_render", "launchables_submit"),
+        *(
+            "jobs_submit",
+            "jobs_estimate",
+            "templates_create",
+            "templates_add_version",
+            "launchables_render",
+            "launchables_submit",
+        ),
         *("schedules_create", "scim_users_create", "scim_users_replace", "scim_users_list", "scim_groups_list"),
+        *("scim_users_get", "scim_groups_get"),
         *("scim_users_change", "scim_groups_change", "scim_groups_create", "scim_groups_replace"),
     }
 )
 """Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code, a
 domain of another tenant, an address without its scheme, white space that regular expressions disagree about, values
 that a template does not have, a definition in YAML, a cron expression, an address at another site, days in another
-order, a reference to a secret of no known form, a path with a name of dots."""
+order, a reference to a secret of no known form, a path with a name of dots, also of a
+file to stage, a path of attributes in SCIM's syntax."""
 
 
-def check_operation(url: str, token: str, agent_key: str, route_name: str) -> None:
+def check_operation(url: str, token: str, agent_key: str, route: Route) -> None:
     """Sends generated requests to one operation. Raises when a response does not conform to the document."""
     schema = schemathesis.openapi.from_dict(document(route_table()))
     (operation,) = (
         found.ok()
         for found in schema.get_all_operations()
-        if isinstance(found, Ok) and found.ok().definition.raw["operationId"] == route_name
+        if isinstance(found, Ok) and found.ok().definition.raw["operationId"] == route.name
     )
-
-    of_operators = any(isinstance(route, OperatorRoute) and route.name == route_name for route in route_table())
 
     @given(case=operation.as_strategy())
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     def conforms(case: schemathesis.Case[Any]) -> None:
         if "cluster_id" in case.path_parameters:
             case.path_parameters["cluster_id"] = "main"
-        if "tenant_id" in case.path_parameters and of_operators:
+        if "tenant_id" in case.path_parameters and isinstance(route, OperatorRoute | ScimRoute):
             case.path_parameters["tenant_id"] = "acme"
         case.headers.pop("Idempotency-Key", None)  # one key with different bodies is rejected, as it should be
-        sent = TOKENS["anna"] if of_operators else token
-        headers = {"Authorization": f"Bearer {sent}", KEY_HEADER: agent_key}
+        headers = {"Authorization": f"Bearer {token}", KEY_HEADER: agent_key}
         response = case.call(base_url=url, headers=headers, allow_redirects=False, timeout=60)
         # `ignored_auth` takes a wrong cookie beside a valid token for a bypass; test_access covers authentication.
-        refuses_more = [positive_data_acceptance] if route_name in REFUSES_MORE else []
+        refuses_more = [positive_data_acceptance] if route.name in REFUSES_MORE else []
         case.validate_response(response, excluded_checks=[ignored_auth, *refuses_more])
 
     conforms()
@@ -69,19 +79,28 @@ def check_operation(url: str, token: str, agent_key: str, route_name: str) -> No
 
 # The gateway in the other thread draws random numbers; hypothesis takes them for the strategy's.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-@pytest.mark.parametrize("name", [route.name for route in route_table() if not route.stream])
+@pytest.mark.parametrize("route", [route for route in route_table() if not route.stream], ids=lambda route: route.name)
 async def test_every_operation_conforms_to_the_document(
-    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+    world: World, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
     world.acme.add_job("7")
     world.acme.write_output("7", b"hello\n")
-    browser = await world.login("ada@acme.example")
-    async with browser.post("/v1/users/me/tokens", json={"name": "fuzz"}) as answer:
-        token = (await answer.json())["token"]
+    token = await token_for(world, route)
     agent_key = new_key()
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         owner = AgentKeyOwner(tenant="acme", cluster="main")
         await put_agent_key(Directory(world.store, outbox), owner, secret_hash(agent_key))
 
-    await asyncio.to_thread(check_operation, world.url, token, agent_key, name)
+    await asyncio.to_thread(check_operation, world.url, token, agent_key, route)
+
+
+async def token_for(world: World, route: Route) -> str:
+    """A token of whoever may call the route: an operator, a directory that provisions people, or a member."""
+    if isinstance(route, OperatorRoute):
+        return TOKENS["anna"]
+    if isinstance(route, ScimRoute):
+        return await scim_key(await owner(world))
+    browser = await world.login("ada@acme.example")
+    async with browser.post("/v1/users/me/tokens", json={"name": "fuzz"}) as answer:
+        return str((await answer.json())["token"])
