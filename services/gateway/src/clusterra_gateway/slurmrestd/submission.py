@@ -52,9 +52,12 @@ class DescribedJob(Body):
 
 
 class DescribedComponents(HeterogeneousSubmission):
-    """A heterogeneous job as slurmrestd takes it. The script may be in its first component as well."""
+    """A heterogeneous job as slurmrestd takes it; with one component it is an ordinary job.
 
-    jobs: Annotated[tuple[RestJob, ...], Field(min_length=2, max_length=MAX_COMPONENTS)]
+    The script may be in the first component as well.
+    """
+
+    jobs: Annotated[tuple[RestJob, ...], Field(min_length=1, max_length=MAX_COMPONENTS)]
 
 
 class DescribedSubmission(RootModel[DescribedJob | DescribedComponents]):
