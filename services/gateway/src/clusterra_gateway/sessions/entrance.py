@@ -10,6 +10,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.sessions.models import EntryTicket
 from clusterra_gateway.sessions.page_paths import ENTRY, page_path
+from clusterra_gateway.sessions.session_jobs import SessionView
 from clusterra_gateway.sessions.tickets import Ticket, Tickets, valid_until
 
 log = structlog.get_logger()
@@ -43,15 +44,20 @@ class Entrance:
         """What the session's server wants to see. Raises Unauthenticated when its key was removed."""
         return self._keys.derive(TOKEN, f"{ref.key}#{record.run_id}", record.kid)[0]
 
-    async def ticket(self, caller: Caller, ref: ClusterRef, record: SessionRecord) -> EntryTicket:
-        """A ticket for a session of the caller's. Raises Conflict where the installation serves no sessions."""
+    async def ticket(self, caller: Caller, ref: ClusterRef, view: SessionView) -> EntryTicket:
+        """A ticket for a session of the caller's.
+
+        Raises Conflict for a session that has ended, and where the installation serves no sessions.
+        """
+        if view.state == "ended":
+            raise Conflict(f"this session has ended: {view.detail}", hint="start a new one")
         if self._url is None:
             raise Conflict("this installation serves no pages of sessions", hint="an operator sets their address")
         until = valid_until()
         ticket = Ticket(
             tenant=ref.tenant,
             cluster=ref.cluster,
-            job_id=record.job_id,
+            job_id=view.record.job_id,
             member=caller.member.id,
             sign_in=caller.credential_id,
             by_token=caller.credential == "token",
@@ -59,5 +65,5 @@ class Entrance:
             valid_until=until,
         )
         made = await self._tickets.make(ticket)
-        log.info("session_ticket_made", job=record.job_id)
+        log.info("session_ticket_made", job=view.record.job_id)
         return EntryTicket(url=f"{self._url}{ENTRY}", ticket=made, valid_until=until)

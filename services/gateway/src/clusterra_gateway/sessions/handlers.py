@@ -7,7 +7,7 @@ from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import body, job_id
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
@@ -107,6 +107,4 @@ class Sessions:
         A form with the field `ticket` is posted to `url`. `GET .../open` is a page with such a form.
         """
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
-        if view.state == "ended":
-            raise Conflict(f"this session has ended: {view.detail}", hint="start a new one")
-        return json_response(await self._entrance.ticket(caller, ref, view.record), status=201)
+        return json_response(await self._entrance.ticket(caller, ref, view), status=201)

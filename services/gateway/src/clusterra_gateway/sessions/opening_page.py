@@ -4,7 +4,6 @@ from html import escape
 
 from aiohttp import web
 
-from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.middleware import EXTRA_HEADERS
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import job_id
@@ -27,9 +26,7 @@ class OpeningPage:
         """Shows a button that opens one of the caller's sessions in this browser."""
         caller, ref = await self._access.on_cluster(request, caller)
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
-        if view.state == "ended":
-            raise Conflict("this session has ended", hint="start a new one")
-        made = await self._entrance.ticket(caller, ref, view.record)
+        made = await self._entrance.ticket(caller, ref, view)
         body = (
             f"<p>{escape(view.record.name)}, job {view.record.job_id}: {view.state}. {escape(view.detail)}</p>"
             f'<form method="post" action="{escape(made.url)}">'
