@@ -87,7 +87,7 @@ test-software: $(VENV)/.installed ## Run MPI over two workers, modules, Apptaine
 	@$(BIN)/lab prepare --software
 	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py
 
-test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 17 minutes)
+test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 10 minutes)
 	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=7200 tests/test_openapi.py
 
 soak: prepare ## Run random jobs while every part is killed, paused, full, slow or wrong in turn (MINUTES=N, SOAK_SEED=N, WITHOUT="kill slurmctld")
