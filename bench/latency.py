@@ -168,7 +168,7 @@ async def measure(submits: int, progress: Progress) -> Samples:
             observe(lab.bus, lab.cluster) as observer,
             lab.user("ada@acme.example") as user,
         ):
-            await until(lambda: observer.workers is not None, seconds=20, what="a heartbeat")
+            await until(lambda: observer.workers is not None, seconds=90, what="a heartbeat")
             await cold(lab, user, observer, Samples())
             await repeat(submits, "into an empty fleet", progress, lambda: cold(lab, user, observer, samples))
             sbatches = max(1, submits * 3 // 5)

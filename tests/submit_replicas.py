@@ -91,7 +91,7 @@ async def all_replicas(lab: Stack, ada: User, second: Second) -> AsyncIterator[R
         if not killed.alive:
             await killed.restart()
     served = second.proxy.log
-    await until(lambda: "cluster_served" in served.read_text(), seconds=30, what="the second proxy")
+    await until(lambda: "cluster_served" in served.read_text(), seconds=90, what="the second proxy")
     async with ClientSession(second.url, cookie_jar=ada.session.cookie_jar, connector=TCPConnector(limit=0)) as session:
         yield Replicas(
             lab,

@@ -95,7 +95,7 @@ async def test_each_service_is_replaced_under_load_without_a_trace_for_clients(
         job_ids = set(under.jobs.values())
         events = await until(lambda: archived(ada, job_ids), seconds=300, every=1.0, what="all jobs to be archived")
         last = {event.id for event in events}
-        await until(lambda: last <= {event.id for _, event in under.feed}, seconds=30, what="all events in the feed")
+        await until(lambda: last <= {event.id for _, event in under.feed}, seconds=90, what="all events in the feed")
 
     with capsys.disabled():
         print(f"\n{under.summary}")

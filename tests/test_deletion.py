@@ -75,7 +75,7 @@ async def test_nothing_of_a_deleted_tenant_is_left(
             assert answer.status == 202, await answer.text()
             assert (await answer.json())["state"] == "deleting"
 
-        await until(lambda: shown_as(ada, "deleting"), seconds=30, what="a cluster that is deleted")
+        await until(lambda: shown_as(ada, "deleting"), seconds=90, what="a cluster that is deleted")
         assert await refused_submit(ada) == 409
         await lab_gateway_dies(lab)
         await until(lambda: (running.job_id, "job.completed") in observer.job_events, seconds=90, what="the job's end")
@@ -156,7 +156,7 @@ async def refused_submit(ada: User) -> int:
 async def lab_gateway_dies(lab: Stack) -> None:
     gateway = lab.services["gateway"]
     gateway.kill()
-    await until(lambda: not gateway.alive, seconds=10, what="the end of the gateway")
+    await until(lambda: not gateway.alive, seconds=30, what="the end of the gateway")
     await gateway.start()
     await gateway.ready()
 

@@ -52,7 +52,7 @@ async def test_sbatch_is_refused_by_slurm_while_the_quota_is_used_up_and_no_long
         async def submits_are(most: str) -> bool:
             return (await association(enforced, ada)) == (FAIR_SHARE, most)
 
-        await until(lambda: submits_are("0"), seconds=30, what="an association that may submit nothing", every=0.2)
+        await until(lambda: submits_are("0"), seconds=90, what="an association that may submit nothing", every=0.2)
         with pytest.raises(CommandFailed, match="AssocGrpSubmitJobsLimit"):
             await enforced.slurm.sbatch(owner, SCRIPT, "--time=1", "--mem-per-cpu=512")
         await until(lambda: submits_are(""), seconds=120, what="an association without a limit", every=0.5)

@@ -139,7 +139,7 @@ async def test_a_snapshot_with_a_lost_part_does_not_count_and_the_next_one_does(
     whole = large_snapshot(6000, 1000, 100, generation=2)
     await sender.send(whole)
     await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=30, what="the next snapshot")
+    await until(lambda: bool(reader.read), seconds=90, what="the next snapshot")
 
     assert reader.read == [whole]
 
@@ -165,7 +165,7 @@ async def test_a_reader_that_joins_while_a_snapshot_is_sent_reads_the_one_before
             await sender.send(large_snapshot(6000, 1000, 100, generation=2))
 
     await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=30, what="a snapshot")
+    await until(lambda: bool(reader.read), seconds=90, what="a snapshot")
     assert reader.read == [before]
 
     following = SnapshotSender(client, REF)
@@ -175,7 +175,7 @@ async def test_a_reader_that_joins_while_a_snapshot_is_sent_reads_the_one_before
     after = large_snapshot(6000, 1000, 100, generation=3)
     await following.send(after)
     await reader.catch_up()
-    await until(lambda: len(reader.read) == 2, seconds=30, what="the snapshot of the next leader")
+    await until(lambda: len(reader.read) == 2, seconds=90, what="the snapshot of the next leader")
 
     assert reader.read[1] == after
 
@@ -198,7 +198,7 @@ async def test_readers_read_whole_snapshots_only_while_one_follows_the_other(
         await asyncio.sleep(0.01)
     await sending
     await reader.catch_up()
-    await until(lambda: bool(reader.read) and reader.read[-1] == sent[-1], seconds=30, what="the last snapshot")
+    await until(lambda: bool(reader.read) and reader.read[-1] == sent[-1], seconds=90, what="the last snapshot")
 
     assert all(snapshot in sent for snapshot in reader.read)
     generations = [snapshot.generation for snapshot in reader.read]

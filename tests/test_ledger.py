@@ -76,7 +76,7 @@ async def test_the_bill_of_real_jobs_by_hand(lab: Stack, ada: User, observer: Ob
                 isinstance(event.data, WorkerFact) for event in events
             )
 
-        await until(told, seconds=30, what="the events of the workers' ends")
+        await until(told, seconds=90, what="the events of the workers' ends")
         workers = await workers_of(ada)
         expected = sum((worker.micro_usd() for worker in workers.values()), Fraction(0))
 
@@ -178,15 +178,21 @@ async def test_slurm_shows_what_a_job_and_each_task_cost_and_keeps_the_comments_
     for each in (*ids, other):
         await until(lambda: (each, "job.completed") in observer.job_events, seconds=120, what=f"the end of {each}")  # noqa: B023
 
+    seen: list[str] = []
+
     async def noted() -> bool:
         told = await lab.slurm.run(
             *("sacct", "-X", "-j", f"{job},{array},{other}", "--noheader", "--parsable2", "-o", "jobid,admincomment")
         )
         costs = {each: (await get(ada, f"jobs/{each}"))["cost"]["total"]["amount"] for each in ids}
         notes = {f"{each}|clusterra:cost_usd={costs[each]}" for each in ids}
+        seen[:] = (*sorted(told.stdout.split()), "of", *sorted(notes))
         return set(told.stdout.split()) == notes | {f"{other}|by-hand"}
 
-    await until(noted, seconds=120, what="the whole costs in accounting", every=1.0)
+    try:
+        await until(noted, seconds=240, what="the whole costs in accounting", every=1.0)
+    except TimeoutError as late:
+        raise AssertionError(" ".join(seen)) from late
 
 
 async def test_the_summary_has_the_burn_rate_and_what_waits(lab: Stack, ada: User, observer: Observer) -> None:

@@ -114,7 +114,7 @@ async def test_inputs_are_there_when_the_job_starts_and_outputs_are_in_the_bucke
         shown = [(fact["direction"], fact["state"], fact["files"]) for fact in facts]
         return shown == [("in", "done", 1), ("out", "done", 3)]
 
-    await until(told, seconds=30, every=0.3, what="the events of both directions")
+    await until(told, seconds=90, every=0.3, what="the events of both directions")
     for service in lab.services.values():
         assert "X-Amz-Signature" not in service.log.read_text()
 
@@ -216,7 +216,7 @@ async def test_an_input_that_cannot_be_written_cancels_the_job_and_says_why(lab:
         job = await detail(lab, ada, answer["job_id"])
         return bool(job["state"] == "CANCELLED")
 
-    await until(cancelled, seconds=30, every=0.3, what="the cancel of the job")
+    await until(cancelled, seconds=90, every=0.3, what="the cancel of the job")
     async with ada.session.get(cluster_path(lab, f"jobs/{answer['job_id']}/why")) as why:
         assert "could not be staged in" in (await why.json())["text"]
 

@@ -37,7 +37,7 @@ def stalled(lab: Stack) -> Iterator[None]:
 async def sent_to_slurm(lab: Stack) -> None:
     """Wait until a submit of `LONG` has reached the stalled slurmctld, which polls and looks for jobs never fill."""
     pid, port = lab.slurm["slurmctld"].processes()[0].pid, lab.slurm.slurmctld_port
-    await until(lambda: unread_bytes(pid, port) > len(LONG["script"]), seconds=10, what="the submit at slurmctld")
+    await until(lambda: unread_bytes(pid, port) > len(LONG["script"]), seconds=30, what="the submit at slurmctld")
 
 
 async def test_a_key_sent_to_both_gateways_at_once_makes_one_job(replicas: Replicas) -> None:

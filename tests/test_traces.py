@@ -75,7 +75,7 @@ async def complete(receiver: OtlpReceiver, trace_id: str, wanted: set[tuple[str,
         return wanted - {(span.service, span.name) for span in receiver.trace(trace_id)}
 
     try:
-        await until(lambda: not missing(), seconds=30, what="all spans of the trace")
+        await until(lambda: not missing(), seconds=90, what="all spans of the trace")
     except TimeoutError:
         pytest.fail(f"spans that did not arrive: {sorted(missing())}")
     return receiver.trace(trace_id)
@@ -89,7 +89,7 @@ async def test_one_trace_leads_from_the_request_to_the_end_of_the_job(traced: St
     def submits() -> set[str]:
         return {span.trace_id for span in receiver.spans if span.name == "POST /v1/clusters/{cluster_id}/jobs/submit"}
 
-    [trace_id] = await until(submits, seconds=30, what="the span of the submit")
+    [trace_id] = await until(submits, seconds=90, what="the span of the submit")
     spans = await complete(receiver, trace_id, JOB_SPANS)
     submit = named(spans, "gateway", "POST /v1/clusters/{cluster_id}/jobs/submit")
     sent = named(spans, "gateway", "request slurm.{tenant}.{cluster}.submit")
@@ -137,7 +137,7 @@ async def test_log_line_span_and_event_share_the_trace(traced: Stack, receiver: 
             if span.name == "job queued" and span.attributes["clusterra.job.id"] == job.job_id
         }
 
-    [trace_id] = await until(traces, seconds=30, what="the span of the queued job")
+    [trace_id] = await until(traces, seconds=90, what="the span of the queued job")
 
     lines = [json.loads(line) for line in traced.services["gateway"].log.read_text().splitlines()]
     stored = [

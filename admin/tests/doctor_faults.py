@@ -116,7 +116,7 @@ async def missing_partition(world: World) -> AsyncIterator[Fault]:
             return False
         return found.partition_found is False
 
-    await until(taken_up, seconds=30, what="the proxy to take up the changed binding")
+    await until(taken_up, seconds=90, what="the proxy to take up the changed binding")
     yield Fault({("clusters.partition", CLUSTER, "failure")}, world.settings, "PartitionName=gone")
     await put_binding(lab.bus, lab.cluster, binding.model_copy(update={"version": binding.version + 2}))
 
@@ -165,9 +165,9 @@ async def dead_letter(world: World) -> AsyncIterator[Fault]:
     async def buried() -> bool:
         return bool((await request(world, "STREAM.INFO.DLQ"))["state"]["messages"])
 
-    await until(buried, seconds=20, what="the dead letter")
+    await until(buried, seconds=90, what="the dead letter")
     # The next heartbeat of the agent takes the place of the garbage.
-    await until(lambda: heartbeat_readable(world), seconds=20, what="a heartbeat")
+    await until(lambda: heartbeat_readable(world), seconds=90, what="a heartbeat")
     yield Fault({("nats.dead-letters", "", "warning")}, world.settings, "purge DLQ")
     await request(world, "STREAM.PURGE.DLQ")
 

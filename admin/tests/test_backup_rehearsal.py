@@ -75,7 +75,7 @@ async def test_an_installation_comes_back_from_its_backup(lab: Stack, tmp_path: 
         async def archived() -> bool:
             return before_job in await completed_jobs(ada)
 
-        await until(archived, seconds=30, what="the archive of the job's events", every=0.3)
+        await until(archived, seconds=90, what="the archive of the job's events", every=0.3)
     order_before = await applied(lab)
     assert order_before is not None
     last_sequence = (await lab.bus.jetstream().stream_info(EVENT.name)).state.last_seq
@@ -117,7 +117,7 @@ async def test_an_installation_comes_back_from_its_backup(lab: Stack, tmp_path: 
         async def archived_too() -> bool:
             return {before_job, after_job} <= await completed_jobs(ada)
 
-        await until(archived_too, seconds=30, what="the history of both lives", every=0.3)
+        await until(archived_too, seconds=90, what="the history of both lives", every=0.3)
     order_after = await applied(lab)
     assert order_after is not None
     assert order_after.fence > order_before.fence

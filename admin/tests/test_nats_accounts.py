@@ -257,7 +257,7 @@ async def test_a_reload_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> 
                 except (nats.errors.Error, OSError):
                     return False
 
-            await until(admitted, seconds=20, what="the account of the new cluster")
+            await until(admitted, seconds=90, what="the account of the new cluster")
             async with installation.connected(installation.agent(LATER), inbox=inbox_prefix(LATER)) as later:
                 ack = await later.jetstream().publish(subjects.event(LATER, "worker.started"), b"{}")
                 await later.subscribe(subjects.edge(LATER, "*"), cb=answers(b"there"))
@@ -292,7 +292,7 @@ async def test_a_revoked_login_is_cut_and_stays_so_when_resolver_conf_is_made_ag
             await admin("secrets", "init", str(secrets), "--replace", declared.RESOLVER)
             installation.reload()
 
-            await until(lambda: agent.is_closed, seconds=20, what="the end of the revoked connection")
+            await until(lambda: agent.is_closed, seconds=90, what="the end of the revoked connection")
 
             assert other.is_connected
 

@@ -62,7 +62,7 @@ async def test_a_central_service_connects_reads_streams_and_changes_none(
         purge = "STREAM.PURGE.KV_tokens" if service == "gateway" else "STREAM.PURGE.EVENT"
         for forbidden in ("STREAM.DELETE.EVENT", "STREAM.UPDATE.EVENT", purge, "STREAM.CREATE.MINE"):
             await client.publish(f"$JS.API.{forbidden}", b"{}")
-            await until(lambda: len(errors) == 1, seconds=10, what=f"the denial of {forbidden}")
+            await until(lambda: len(errors) == 1, seconds=30, what=f"the denial of {forbidden}")
             errors.clear()
 
 
@@ -172,5 +172,5 @@ async def test_services_reconnect_when_their_credentials_are_replaced(installati
     await installation.server.kill()
     await installation.server.restart()
 
-    await until(lambda: client.is_connected, seconds=30, what="a new connection with the new login")
+    await until(lambda: client.is_connected, seconds=90, what="a new connection with the new login")
     await bus.close(client)

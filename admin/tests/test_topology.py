@@ -18,7 +18,7 @@ async def test_apply_waits_for_the_server_and_check_reports_differences(tmp_path
         await server.kill()
         argv = [sys.executable, "-m", "clusterra_admin", "topology", "apply"]
         early = await start("early", argv, log=tmp_path / "early.log", env=server.environment())
-        await until(lambda: "nats_error" in early.log.read_text(), seconds=30, what="the first try", process=early)
+        await until(lambda: "nats_error" in early.log.read_text(), seconds=90, what="the first try", process=early)
         await server.restart()
 
         assert await early.wait() == 0

@@ -158,7 +158,7 @@ async def test_a_job_of_a_user_runs_on_a_worker_and_is_accounted(tenant: Tenant)
         records = await rest.call("GET", f"slurmdb/{API}/job/{job}")
         return records is not None and [each["state"]["current"] for each in records["jobs"]] == [["COMPLETED"]]
 
-    await until(accounted, seconds=30, what="the job in slurmdbd", every=0.5)
+    await until(accounted, seconds=90, what="the job in slurmdbd", every=0.5)
 
 
 async def test_a_job_gets_only_its_own_memory(tenant: Tenant) -> None:

@@ -42,7 +42,7 @@ def little_lab(directory: Path) -> list[str]:
 
 async def bring_up(directory: Path) -> Process:
     up = await start("up", little_lab(directory), log=directory.with_suffix(".log"))
-    await until(lambda: "up: " in up.tail(), seconds=30, what="the little lab", process=up)
+    await until(lambda: "up: " in up.tail(), seconds=90, what="the little lab", process=up)
     return up
 
 
@@ -108,11 +108,11 @@ async def test_logs_of_a_running_lab(up: Process, directory: Path) -> None:
 async def test_logs_follow_prints_new_lines_until_ctrl_c(up: Process, directory: Path, tmp_path: Path) -> None:
     argv = [str(Path(sys.executable).with_name("lab")), "logs", "greeter", "--follow", "--dir", str(directory)]
     following = await start("follow", argv, log=tmp_path / "follow.log")
-    await until(lambda: "hello from red" in following.tail(), seconds=30, what="the log", process=following)
+    await until(lambda: "hello from red" in following.tail(), seconds=90, what="the log", process=following)
 
     with (directory / "logs" / "greeter.log").open("a") as log:
         log.write("one more line\n")
-    await until(lambda: "one more line" in following.tail(), seconds=30, what="the new line", process=following)
+    await until(lambda: "one more line" in following.tail(), seconds=90, what="the new line", process=following)
 
     following.signal(signal.SIGINT)
 
@@ -157,7 +157,7 @@ async def test_processes_of_a_killed_lab_are_ended_by_the_next_lab_or_by_down(tm
     os.kill(greeter.pid, signal.SIGKILL)
 
     message = f"greeter (pid {greeter.pid}) has ended"
-    await until(lambda: message in first.tail(), seconds=30, what="the message", process=first)
+    await until(lambda: message in first.tail(), seconds=90, what="the message", process=first)
 
     code, printed = await lab(directory, "status")
 
@@ -181,7 +181,7 @@ async def test_processes_of_a_killed_lab_are_ended_by_the_next_lab_or_by_down(tm
 
     second.kill()
     await second.wait()
-    await until(lambda: not greeter.running, seconds=30, what="the end of the killed lab's child")
+    await until(lambda: not greeter.running, seconds=90, what="the end of the killed lab's child")
     assert runs(second_worker)
 
     code, printed = await lab(directory, "down")
@@ -196,7 +196,7 @@ async def test_processes_of_a_killed_lab_are_ended_by_the_next_lab_or_by_down(tm
 async def test_a_signal_during_the_start_ends_all_processes(tmp_path: Path) -> None:
     directory = tmp_path / "one"
     up = await start("up", little_lab(directory), log=tmp_path / "up.log")
-    await until((directory / "processes.json").exists, seconds=30, what="the first process", process=up)
+    await until((directory / "processes.json").exists, seconds=90, what="the first process", process=up)
 
     up.signal(signal.SIGTERM)
     up.signal(signal.SIGTERM)

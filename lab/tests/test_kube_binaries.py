@@ -101,7 +101,7 @@ async def test_a_killed_build_leaves_no_partial_program_and_the_next_build_succe
     compiler(cache.with_name("compiler"), monkeypatch, meanwhile="sleep 60")
     builder = await asyncio.create_subprocess_exec(sys.executable, "-c", BUILD)
     try:
-        (half,) = await until(lambda: list(cache.glob("*.building/kubectl")), seconds=30, what="half a program")
+        (half,) = await until(lambda: list(cache.glob("*.building/kubectl")), seconds=90, what="half a program")
     finally:
         builder.send_signal(signal.SIGKILL)
         await builder.wait()

@@ -92,7 +92,7 @@ async def pods_become(plane: ControlPlane, namespace: str, phases: list[str]) ->
     async def are() -> bool:
         return await pods(plane, namespace) == phases
 
-    await until(are, seconds=30, what=f"pods {phases} in {namespace}", every=0.1)
+    await until(are, seconds=90, what=f"pods {phases} in {namespace}", every=0.1)
 
 
 def running(directory: Path) -> list[str]:
@@ -178,7 +178,7 @@ async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None
             return "exceeded quota: none" in str(failed)
         raise AssertionError("a pod above the quota")
 
-    await until(rejected, seconds=30, what="the quota")
+    await until(rejected, seconds=90, what="the quota")
 
 
 async def test_a_killed_api_server_restarts_with_its_port_and_its_state(plane: ControlPlane) -> None:
@@ -223,7 +223,7 @@ async def test_a_control_plane_ends_with_a_killed_owner_or_its_block_and_starts_
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    await until(lambda: not running(tmp_path), seconds=30, what="the end of all processes")
+    await until(lambda: not running(tmp_path), seconds=90, what="the end of all processes")
 
     async with control_plane(tmp_path) as plane:
         assert sorted(running(tmp_path)) == COMPONENTS

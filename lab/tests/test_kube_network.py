@@ -121,7 +121,7 @@ async def test_a_service_is_reached_by_name_from_pods_and_by_address_from_the_ma
     async def answers() -> bool:
         return await status(f"http://{service['clusterIP']}/static/") == 200
 
-    await until(answers, seconds=30, what="the Service to answer")
+    await until(answers, seconds=90, what="the Service to answer")
     listed = await in_a_pod(plane, "client", "get", "--raw=/static/", "--server=http://web", *LOGIN)
 
     assert "kubectl" in listed
@@ -168,9 +168,9 @@ async def test_a_killed_owner_leaves_no_process_and_its_resources_can_be_removed
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
     number = name.removeprefix("node-")
-    await until(lambda: not mentioning(tmp_path), seconds=30, what="the end of all processes")
+    await until(lambda: not mentioning(tmp_path), seconds=90, what="the end of all processes")
     link = f"clusterra{number}"
-    await until(lambda: link not in psutil.net_if_addrs(), seconds=10, what="the end of the network namespace")
+    await until(lambda: link not in psutil.net_if_addrs(), seconds=30, what="the end of the network namespace")
 
     removed = await remove_node_leftovers()
 

@@ -121,7 +121,7 @@ async def test_a_pod_on_the_host_network_has_the_nodes_address(plane: ControlPla
     assert await plane.kubectl("logs", pod["metadata"]["name"]) == ""
 
     await plane.kubectl("delete", "deployment", "host")
-    await until(lambda: not running("/bin/own"), seconds=30, what="the end of the pod")
+    await until(lambda: not running("/bin/own"), seconds=90, what="the end of the pod")
 
 
 async def test_a_node_has_its_labels_and_private_mounts(plane: ControlPlane, node: RealNode) -> None:
@@ -161,7 +161,7 @@ async def test_a_killed_owner_leaves_no_process_and_its_resources_can_be_removed
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    await until(lambda: not mentioning(tmp_path), seconds=30, what="the end of all processes")
+    await until(lambda: not mentioning(tmp_path), seconds=90, what="the end of all processes")
 
     number = name.removeprefix("node-")
 

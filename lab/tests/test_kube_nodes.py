@@ -52,7 +52,7 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
     async def reached() -> bool:
         return await phases(plane, namespace) == wanted
 
-    await until(reached, seconds=30, what=f"pods {wanted} in {namespace}", every=0.05)
+    await until(reached, seconds=90, what=f"pods {wanted} in {namespace}", every=0.05)
 
 
 async def deploy(plane: ControlPlane, namespace: str) -> None:
@@ -106,11 +106,11 @@ async def test_kwok_renews_the_leases_of_fake_nodes(plane: ControlPlane) -> None
                 "--output=jsonpath={.spec.renewTime}",
             )
 
-        first = await until(lease, seconds=30, what="the first lease", every=0.1)
+        first = await until(lease, seconds=90, what="the first lease", every=0.1)
         began = time.monotonic()
 
         async def renewed() -> bool:
             return await lease() != first
 
-        await until(renewed, seconds=30, what="a renewed lease", every=0.1)
+        await until(renewed, seconds=90, what="a renewed lease", every=0.1)
         assert time.monotonic() - began < 20, "by default a node counts as lost after 40 s"

@@ -51,7 +51,7 @@ async def delivered(server: NatsServer, *, publisher: str, subscriber: str, subj
     subscription = await subscribing.subscribe(subject)
     await processed(subscribing)
     await publishing.publish(sample, b"x")
-    await until(lambda: subscription.pending_msgs or errors, seconds=30, what="a message or a permissions violation")
+    await until(lambda: subscription.pending_msgs or errors, seconds=90, what="a message or a permissions violation")
     for client in (publishing, subscribing):
         await client.close()
     assert all("permissions violation" in str(error) for error in errors)

@@ -35,7 +35,7 @@ async def test_a_process_leads_a_session_with_its_environment_and_folder(tmp_pat
     process = await start(
         "env", ["sh", "-c", "echo $COLOUR $PWD; sleep 60"], log=log, env={"COLOUR": "red"}, cwd=tmp_path
     )
-    await until(lambda: log.read_text(), seconds=30, what="output", process=process)
+    await until(lambda: log.read_text(), seconds=90, what="output", process=process)
     assert os.getsid(process.pid) == process.pid
     assert process.tail() == f"red {tmp_path}"
     await process.stop()
@@ -56,15 +56,15 @@ asyncio.run(main())
 """
 
     parent = await start("parent", [sys.executable, "-c", parent_program], log=tmp_path / "parent.log")
-    await until(pid_file.exists, seconds=30, what="the child's pid", process=parent)
+    await until(pid_file.exists, seconds=90, what="the child's pid", process=parent)
 
     child = int(pid_file.read_text())
-    await until(lambda: psutil.Process(child).name() == "sleep", seconds=30, what="the child")
+    await until(lambda: psutil.Process(child).name() == "sleep", seconds=90, what="the child")
 
     parent.kill()
 
     assert await parent.wait() == -signal.SIGKILL
-    await until(lambda: gone(child), seconds=30, what="the end of the child")
+    await until(lambda: gone(child), seconds=90, what="the end of the child")
 
 
 async def test_stop_sends_sigterm_and_sigkill_after_the_grace_time(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_stop_sends_sigterm_and_sigkill_after_the_grace_time(tmp_path: Pat
 
     log = tmp_path / "deaf.log"
     deaf = await start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], log=log)
-    await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap", process=deaf)
+    await until(lambda: "ready" in log.read_text(), seconds=90, what="the trap", process=deaf)
     assert await deaf.stop(grace_seconds=0.2) == -signal.SIGKILL
     assert not deaf.alive
 
@@ -89,7 +89,7 @@ async def test_several_tasks_can_wait_for_a_process_and_one_can_time_out(tmp_pat
         await asyncio.wait_for(process.wait(), 0.05)
 
     waiters = [asyncio.create_task(process.wait()) for _ in range(3)]
-    await until(lambda: process.alive, seconds=30, what="it to run")
+    await until(lambda: process.alive, seconds=90, what="it to run")
 
     process.kill()
 
@@ -106,7 +106,7 @@ async def test_again_starts_the_same_command(tmp_path: Path) -> None:
     second = await first.again()
 
     assert second.pid != first.pid
-    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
+    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=90, what="the program")
     assert psutil.Process(second.pid).environ()["COLOUR"] == "red"
     await second.stop()
 
@@ -121,8 +121,8 @@ async def test_a_recorder_records_each_start_and_adds_its_environment(tmp_path: 
     second = await inside.again()
 
     assert [process.pid for process in recorded] == [inside.pid, second.pid]
-    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=30, what="the program")
-    await until(lambda: psutil.Process(outside.pid).name() == "sleep", seconds=30, what="the program")
+    await until(lambda: psutil.Process(second.pid).name() == "sleep", seconds=90, what="the program")
+    await until(lambda: psutil.Process(outside.pid).name() == "sleep", seconds=90, what="the program")
     assert psutil.Process(second.pid).environ()["MARK"] == "lab-1"
     assert "MARK" not in psutil.Process(outside.pid).environ()
     await second.stop()
@@ -131,12 +131,12 @@ async def test_a_recorder_records_each_start_and_adds_its_environment(tmp_path: 
 
 async def test_until_returns_the_first_truthy_result() -> None:
     answers = iter([None, 0, "", "done", "late"])
-    assert await until(lambda: next(answers), seconds=30, what="an answer", every=0) == "done"
+    assert await until(lambda: next(answers), seconds=90, what="an answer", every=0) == "done"
 
     async def soon() -> int | None:
         return 7
 
-    assert await until(soon, seconds=30, what="an answer") == 7
+    assert await until(soon, seconds=90, what="an answer") == 7
 
 
 async def test_a_timeout_of_until_names_what_it_waited_for() -> None:
@@ -151,13 +151,13 @@ async def test_until_passes_on_errors_of_the_condition() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        await until(fail, seconds=30, what="nothing")
+        await until(fail, seconds=90, what="nothing")
 
 
 async def test_until_reports_an_ended_process_with_its_log(tmp_path: Path) -> None:
     process = await start("oops", ["sh", "-c", "echo cannot open the door; exit 3"], log=tmp_path / "log")
     with pytest.raises(ProcessDied, match=r"(?s)oops ended with exit code 3 .* an open door.*cannot open the door"):
-        await until(lambda: False, seconds=30, what="an open door", process=process)
+        await until(lambda: False, seconds=90, what="an open door", process=process)
 
 
 async def test_a_program_that_does_not_exist_ends_with_127(tmp_path: Path) -> None:

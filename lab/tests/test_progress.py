@@ -81,5 +81,5 @@ async def test_a_terminal_shows_the_running_step_with_its_seconds() -> None:
     console = Console(file=text, width=80, force_terminal=True)
     with console_progress(console) as progress:
         progress("turning")
-        await until(lambda: "turning (0 s)" in text.getvalue(), seconds=30, what="a turning step")
+        await until(lambda: "turning (0 s)" in text.getvalue(), seconds=90, what="a turning step")
     assert "✓ turning" in text.getvalue()

@@ -155,13 +155,13 @@ async def test_a_job_survives_a_killed_slurmd(cluster: SlurmCluster) -> None:
 
         first.kill()
         await first.wait()
-        await until(lambda: not listening(port), seconds=30, what="the end of slurmd with its launcher")
+        await until(lambda: not listening(port), seconds=90, what="the end of slurmd with its launcher")
 
         resources = f"CPUs=2 RealMemory=4096 Feature=compute Port={port}"
         slurmd = ["slurmd", "-D", "-Z", "-N", "w6", "-f", "/etc/slurm/slurm.conf", "--conf", resources, "--extra", OPEN]
 
         second = await start("w6", [*cluster.launcher, *slurmd], log=cluster.log_dir / "w6.out")
-        await until(lambda: listening(port), seconds=30, what="the next slurmd", process=second)
+        await until(lambda: listening(port), seconds=90, what="the next slurmd", process=second)
 
         goal.touch()
         await in_state(cluster, job["job_id"], "COMPLETED")
@@ -181,7 +181,7 @@ async def test_killed_daemons_restart_with_the_queue_at_the_same_address(cluster
         return False
 
     # slurmctld loses an accepted job if it is killed before it has saved it.
-    await until(is_saved, seconds=30, what="slurmctld to save the job")
+    await until(is_saved, seconds=90, what="slurmctld to save the job")
 
     for name in ("slurmctld", "slurmrestd", "slurmdbd"):
         daemon = cluster[name]
@@ -217,6 +217,6 @@ async def test_the_launcher_passes_on_environment_signals_and_exit_code(cluster:
 
     script = 'trap "echo terminated; exit 3" TERM; echo ready; while :; do sleep 0.05; done'
     process = await start("trap", [*cluster.launcher, "sh", "-c", script], log=tmp_path / "log")
-    await until(lambda: process.tail() == "ready", seconds=30, what="the trap", process=process)
+    await until(lambda: process.tail() == "ready", seconds=90, what="the trap", process=process)
     assert await process.stop() == 3
     assert process.tail() == "ready\nterminated"

@@ -121,7 +121,7 @@ async def test_a_killed_owner_leaves_no_process_mount_or_port(tmp_path: Path) ->
         await holder.wait()
 
     assert programs >= {"mariadbd", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "slurm_script", "tini"}
-    await until(lambda: all(map(has_ended, pids)), seconds=30, what="the end of all processes")
+    await until(lambda: all(map(has_ended, pids)), seconds=90, what="the end of all processes")
 
     slurmrestd_port = int(cluster.slurmrestd_url.rpartition(":")[2])
 

@@ -102,7 +102,7 @@ async def test_a_killed_build_leaves_no_process_mount_or_root(cache: Path) -> No
     finally:
         builder.send_signal(signal.SIGKILL)
         await builder.wait()
-    await until(lambda: not _mentioning(cache), seconds=30, what="the end of the build")
+    await until(lambda: not _mentioning(cache), seconds=90, what="the end of the build")
     assert str(cache) not in Path("/proc/self/mountinfo").read_text()
     assert sorted(path.suffix for path in cache.iterdir()) == [".building", ".lock", ".log"]
 

@@ -171,7 +171,7 @@ async def _saved_by_slurmctld(composed: Composition) -> None:
     async def saved() -> bool:
         return int((await composed.exec("slurmctld", *state)).split()[0]) > began
 
-    await until(saved, seconds=30, what="slurmctld to save its jobs", every=0.1)
+    await until(saved, seconds=90, what="slurmctld to save its jobs", every=0.1)
 
 
 @asynccontextmanager

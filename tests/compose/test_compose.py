@@ -108,7 +108,7 @@ async def test_a_second_edge_waits_and_takes_over_when_the_first_one_dies(compos
         return (await composed.docker("exec", second, "sh", "-c", acting)).strip() == "active"
 
     try:
-        await until(acts, seconds=30, what="the second edge to act", every=0.2)
+        await until(acts, seconds=90, what="the second edge to act", every=0.2)
         await composed.healthy(second)
     finally:
         await composed.docker("start", first)

@@ -90,7 +90,7 @@ async def run_job(lab: Stack, user: User, releases: Releases) -> None:
             return (await user.submit(SCRIPT, job)).job_id
         return None
 
-    job_id = await until(submitted, seconds=30, every=0.5, what=f"a submit to be accepted ({releases})")
+    job_id = await until(submitted, seconds=90, every=0.5, what=f"a submit to be accepted ({releases})")
 
     async def ended() -> str | None:
         with suppress(UnexpectedAnswerError):

@@ -126,7 +126,7 @@ async def test_a_lease_waits_for_its_fence_and_is_renewed_meanwhile(
     register = Register()
     counter = FenceCounter(store, RECORDS, "scaler")
     replica = Replica(client, "a", register, partitions=1, fences=counter)
-    await until(lambda: store.asked > 3, seconds=30, what="some attempts")
+    await until(lambda: store.asked > 3, seconds=90, what="some attempts")
 
     assert replica.held == set()
     assert register.holdings == []

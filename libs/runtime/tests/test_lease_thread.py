@@ -105,7 +105,7 @@ async def test_failed_work_is_restarted_and_shares_are_equal(nats: NatsServer, c
     assert len(blocking.ended) == 2
 
     other = Replica(client, "other", Register())
-    await until(lambda: len(blocking.leases.held) == len(other.held) == PARTITIONS // 2, seconds=30, what="shares")
+    await until(lambda: len(blocking.leases.held) == len(other.held) == PARTITIONS // 2, seconds=90, what="shares")
     await other.stop()
     await blocking.holds_all()
     await blocking.stop()

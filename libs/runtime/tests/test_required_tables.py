@@ -34,7 +34,7 @@ async def test_wait_ends_when_the_last_table_is_made(monkeypatch: pytest.MonkeyP
 
         store.away = False
         await store.create_tables(JOBS)
-        await until(lambda: tables.reachable, seconds=10, what="an answer")
+        await until(lambda: tables.reachable, seconds=30, what="an answer")
 
         assert not tables.exist
 

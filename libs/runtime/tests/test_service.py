@@ -73,7 +73,7 @@ async def forever() -> None:
 async def living(app: App, settings: ServiceSettings = SETTINGS) -> AsyncIterator[tuple[Service, "asyncio.Task[int]"]]:
     service = Service("test", settings)
     life = asyncio.create_task(service.live(app))
-    await until(lambda: life.done() or service.health, seconds=30, what="the health server")
+    await until(lambda: life.done() or service.health, seconds=90, what="the health server")
     yield service, life
     if not life.done():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -117,7 +117,7 @@ async def test_a_process_exits_with_1_when_a_background_task_fails(tmp_path: Pat
 
 async def test_a_service_serves_health_readiness_and_metrics() -> None:
     async with living(app_of(work=forever)) as (service, _):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
 
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
         assert await probe(service, "/readyz") == (HTTPStatus.OK, {"ready": True, "failing": []})
@@ -145,7 +145,7 @@ async def test_a_service_fails_when_a_background_task_cancels_itself_but_not_whe
     async with living(app_of(odd=odd)) as (_, life):
         assert await asyncio.wait_for(life, 30) == 1
     async with living(app_of(work=forever)) as (service, life):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
         service.background("more", forever).cancel()
         await asyncio.sleep(0)
 
@@ -167,7 +167,7 @@ async def test_background_tasks_are_cancelled_before_the_app_closes() -> None:
         order.append("app closed")
 
     async with living(app_of(after=closed, work=work)) as (service, life):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
         os.kill(os.getpid(), signal.SIGINT)
 
         assert await asyncio.wait_for(life, 30) == 0
@@ -195,7 +195,7 @@ async def test_a_false_or_raising_condition_makes_a_service_unready() -> None:
     async with living(app_of()) as (service, _):
         lucky = False
         service.ready_when("luck", lambda: lucky)
-        await until(lambda: service.failing() == ["luck"], seconds=30, what="the start")
+        await until(lambda: service.failing() == ["luck"], seconds=90, what="the start")
 
         assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["luck"]})
 
@@ -211,23 +211,23 @@ async def test_a_false_or_raising_condition_makes_a_service_unready() -> None:
 async def test_a_stopping_service_is_unready_immediately() -> None:
     slow = SETTINGS.model_copy(update={"stop_delay_seconds": 5.0})
     async with living(app_of(), slow) as (service, life):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
         os.kill(os.getpid(), signal.SIGTERM)
-        await until(lambda: service.failing() == ["started"] or life.done(), seconds=30, what="unreadiness")
+        await until(lambda: service.failing() == ["started"] or life.done(), seconds=90, what="unreadiness")
         assert not life.done()
 
 
 async def test_a_service_that_exceeds_its_grace_time_fails() -> None:
     brief = SETTINGS.model_copy(update={"stop_grace_seconds": 0.2})
     async with living(app_of(after=forever), brief) as (service, life):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
         os.kill(os.getpid(), signal.SIGTERM)
         assert await asyncio.wait_for(life, 30) == 1
 
 
 async def test_a_service_is_not_alive_while_its_event_loop_is_stuck() -> None:
     async with living(app_of()) as (service, _):
-        await until(lambda: not service.failing(), seconds=30, what="readiness")
+        await until(lambda: not service.failing(), seconds=90, what="readiness")
 
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
 
@@ -241,4 +241,4 @@ async def test_a_service_is_not_alive_while_its_event_loop_is_stuck() -> None:
         async def alive() -> bool:
             return (await probe(service, "/livez"))[0] == HTTPStatus.OK
 
-        await until(alive, seconds=30, what="a turn of the loop")
+        await until(alive, seconds=90, what="a turn of the loop")

@@ -47,7 +47,7 @@ async def traced(directory: Path, environment: Mapping[str, str]) -> Process:
     fast = {"CLUSTERRA_STOP_DELAY_SECONDS": "0.01", "CLUSTERRA_INSTANCE": "traced-1"}
     log = directory / "traced.log"
     process = await start("traced", [sys.executable, str(TRACED)], log=log, env={**fast, **environment})
-    await until(lambda: any(line["event"] == "service_started" for line in lines(process)), seconds=20, what="a start")
+    await until(lambda: any(line["event"] == "service_started" for line in lines(process)), seconds=90, what="a start")
     return process
 
 
@@ -105,7 +105,7 @@ async def test_the_standard_variables_turn_spans_off(
 async def test_a_receiver_that_fails_is_logged_once_and_counted(tmp_path: Path, receiver: OtlpReceiver) -> None:
     receiver.status = 400
     process = await traced(tmp_path, receiver.environment)
-    await until(lambda: receiver.requests, seconds=10, what="an export")
+    await until(lambda: receiver.requests, seconds=30, what="an export")
 
     assert await process.stop(10) == 0
 

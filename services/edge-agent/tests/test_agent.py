@@ -33,7 +33,7 @@ async def test_workers_match_the_desired_state_and_each_event_is_published_once(
     assert len(beat.workers) == 3
     names = {worker.name for worker in beat.workers}
     assert set(edge.records().values()) == names
-    await until(lambda: len(edge.workers()) == 3, seconds=30, what="three processes")
+    await until(lambda: len(edge.workers()) == 3, seconds=90, what="three processes")
     assert edge.workers().keys() == edge.records().keys()
 
     victim = min(names)
@@ -41,7 +41,7 @@ async def test_workers_match_the_desired_state_and_each_event_is_published_once(
     await edge.applied(down)
     left = await edge.worker_count(2)
     assert {worker.name for worker in left.workers or ()} == names - {victim}
-    await until(lambda: len(edge.records()) == 2, seconds=30, what="the victim's record to be deleted")
+    await until(lambda: len(edge.records()) == 2, seconds=90, what="the victim's record to be deleted")
     assert edge.workers().keys() == edge.records().keys()
     assert sorted(await edge.events()) == sorted(
         [("worker.started", name) for name in names] + [("worker.stopped", victim)]
@@ -55,7 +55,7 @@ async def test_only_victims_are_ever_removed(edge: Edge) -> None:
     await edge.applied(await edge.desire(3))
     for replicas in (0, None, 1):
         await edge.applied(await edge.desire(replicas, victims=("compute-xs-aaaaa", "general-xs-aaaaa")))
-    await until(lambda: len(edge.workers()) == 3, seconds=30, what="3 processes")
+    await until(lambda: len(edge.workers()) == 3, seconds=90, what="3 processes")
     assert edge.workers().keys() == edge.records().keys()
 
 
@@ -82,7 +82,7 @@ async def test_older_states_are_ignored_even_after_a_restart(edge: Edge) -> None
     await edge.heartbeat(lambda beat: beat.applied is None and len(beat.workers or ()) == 2)
     await edge.applied(await edge.desire(3, fence=8, generation=1))
 
-    await until(lambda: len(edge.workers()) == 3, seconds=30, what="3 processes")
+    await until(lambda: len(edge.workers()) == 3, seconds=90, what="3 processes")
 
 
 async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edge) -> None:
@@ -107,8 +107,8 @@ async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edg
     async def all_stored() -> bool:
         return set(garbage) <= set(await edge.dead_letters())
 
-    await until(all_stored, seconds=30, what="all invalid messages in the dead letters", process=edge.agent)
-    await until(lambda: len(edge.workers()) == 2, seconds=30, what="2 processes")
+    await until(all_stored, seconds=90, what="all invalid messages in the dead letters", process=edge.agent)
+    await until(lambda: len(edge.workers()) == 2, seconds=90, what="2 processes")
     await edge.applied(await edge.desire(3))
 
 
@@ -134,15 +134,15 @@ async def test_nothing_changes_without_nats_and_the_agent_catches_up_afterwards(
     await edge.applied(await edge.desire(3))
     before = edge.workers()
     await edge.server.kill()
-    await until(lambda: "nats_disconnected" in agent.tail(50), seconds=30, what="the loss of NATS", process=agent)
+    await until(lambda: "nats_disconnected" in agent.tail(50), seconds=90, what="the loss of NATS", process=agent)
     victim = min(before)
     before[victim].kill()
-    await until(lambda: "worker_ended" in agent.tail(50), seconds=30, what="the end to be observed", process=agent)
+    await until(lambda: "worker_ended" in agent.tail(50), seconds=90, what="the end to be observed", process=agent)
 
     assert set(edge.workers()) == set(before) - {victim}, "nothing is started while disconnected"
 
     await edge.server.restart()
-    await until(lambda: len(edge.workers()) == 3, seconds=30, what="the replacement", process=agent)
+    await until(lambda: len(edge.workers()) == 3, seconds=90, what="the replacement", process=agent)
     await edge.applied(await edge.desire(4))
     kinds = [kind for kind, _ in await edge.events()]
 
@@ -153,7 +153,7 @@ async def test_a_state_published_before_the_agent_started_is_applied(edge: Edge)
     state = await edge.desire(2)
     await edge.start()
     await edge.applied(state)
-    await until(lambda: len(edge.workers()) == 2, seconds=30, what="both processes")
+    await until(lambda: len(edge.workers()) == 2, seconds=90, what="both processes")
 
 
 async def test_a_crash_loop_backs_off_and_publishes_each_failure(edge: Edge) -> None:
@@ -166,7 +166,7 @@ async def test_a_crash_loop_backs_off_and_publishes_each_failure(edge: Edge) -> 
         failed = [name for kind, name in await edge.events() if kind == "worker.failed"]
         return failed if len(failed) >= 3 else None
 
-    failed = await until(three_failures, seconds=30, what="three failures", process=edge.agent)
+    failed = await until(three_failures, seconds=90, what="three failures", process=edge.agent)
     assert len(failed) == len(set(failed)) == 3
     assert time.monotonic() - started >= 3, "1 s after the first, 2 s after the second"
 
@@ -235,7 +235,7 @@ async def test_a_killed_agent_leaves_no_orphan_and_starts_no_worker_twice(edge: 
 
     victims = tuple(sorted(edge.records().values()))
     await edge.applied(await edge.desire(0, victims=victims))
-    await until(lambda: not edge.workers() and not edge.records(), seconds=30, what="no worker left")
+    await until(lambda: not edge.workers() and not edge.records(), seconds=90, what="no worker left")
     events = await edge.events()
     assert len(events) == len(set(events))
     assert {name for kind, name in events if kind == "worker.stopped"} == set(victims)

@@ -137,7 +137,7 @@ class Agent:
             await self._running
         for name in await self.phases():
             await self.substrate.remove(name)
-        await until(self._is_empty, seconds=30, what="the end of all workers", every=0.01)
+        await until(self._is_empty, seconds=90, what="the end of all workers", every=0.01)
         self.substrate.close()
 
     async def _is_empty(self) -> bool:
@@ -177,7 +177,7 @@ async def test_nothing_is_removed_while_the_newest_desired_state_cannot_be_read(
         (victim,) = await agent.phases()
         agent.desire(2, 0, victim)
         agent.stored = None
-        await until(lambda: agent.looks, seconds=30, what="a look at the newest desired state", every=0.01)
+        await until(lambda: agent.looks, seconds=90, what="a look at the newest desired state", every=0.01)
 
         assert await agent.phases() == {victim: "booting"}
         assert agent.loop.applied is not None

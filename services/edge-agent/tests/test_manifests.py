@@ -267,7 +267,7 @@ async def edge(plane: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane
         return False
 
     await plane.kubectl("scale", "deployment/slurmd-memory-xlarge", f"--namespace={SLURM}", "--replicas=1")
-    await until(in_force, seconds=30, what="the policy to be in force", every=0.1)
+    await until(in_force, seconds=90, what="the policy to be in force", every=0.1)
     return plane
 
 
@@ -292,7 +292,7 @@ async def until_pods(agent: Api, shape: str, count: int) -> list[Pod]:
         (deployment,), _ = await agent.list(Collection.deployments(SLURM, f"{SHAPE_LABEL}={shape}"))
         return len(pods) == deployment.status.replicas == count
 
-    await until(all_there, seconds=30, what=f"{count} pods of {shape}", every=0.05)
+    await until(all_there, seconds=90, what=f"{count} pods of {shape}", every=0.05)
     return pods
 
 
@@ -388,7 +388,7 @@ async def test_the_namespace_admits_all_pods_and_the_agent_meets_the_restricted_
     async def agents_pod() -> str:
         return await edge.kubectl("get", "pods", f"--namespace={SLURM}", listed, "--output=name")
 
-    await until(agents_pod, seconds=30, what="the agent's pod", every=0.1)
+    await until(agents_pod, seconds=90, what="the agent's pod", every=0.1)
     await edge.kubectl("label", "namespace", SLURM, "pod-security.kubernetes.io/warn=restricted", "--overwrite")
     strictly = ("--dry-run=server", "--warnings-as-errors")
     by_name = {manifest["metadata"]["name"]: manifest for manifest in built if manifest["kind"] == "Deployment"}

@@ -90,7 +90,7 @@ class Host:
     async def kill_all(self) -> None:
         for process in self.processes():
             process.kill()
-        await until(lambda: not self.processes(), seconds=30, what="the end of all workers")
+        await until(lambda: not self.processes(), seconds=90, what="the end of all workers")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def until_workers(
         workers = await substrate.workers()
         return (workers or (),) if condition(workers) else None  # type: ignore[return-value]
 
-    await until(matching, seconds=30, what="the workers", every=0.01)
+    await until(matching, seconds=90, what="the workers", every=0.01)
     return await substrate.workers()
 
 
@@ -163,7 +163,7 @@ async def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace_time(host
     async with host.substrate(DEAF, grace_seconds=0.2) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         log = host.folder / "logs" / f"{name}.log"
-        await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap")
+        await until(lambda: "ready" in log.read_text(), seconds=90, what="the trap")
         await substrate.remove(name)
 
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
@@ -192,7 +192,7 @@ async def test_job_steps_do_not_outlive_their_worker(host: Host, victim: str) ->
     async with host.substrate(STEPS) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         await substrate.start("compute-xs", SPEC)
-        await until(lambda: len(host.processes()) == 10, seconds=30, what="launcher, slurmd, step and job of both")
+        await until(lambda: len(host.processes()) == 10, seconds=90, what="launcher, slurmd, step and job of both")
         leader = next(record.process.pid for record in records(host) if record.name == name)
         session = [process for process in host.processes() if os.getsid(process.pid) == leader]
         next(process for process in session if (process.pid == leader) == (victim == "launcher")).kill()
@@ -237,7 +237,7 @@ async def test_a_removal_is_finished_by_the_next_agent(host: Host) -> None:
     async with host.substrate(DEAF, grace_seconds=60) as substrate:
         name = await substrate.start("compute-xs", SPEC)
         log = host.folder / "logs" / f"{name}.log"
-        await until(lambda: "ready" in log.read_text(), seconds=30, what="the trap")
+        await until(lambda: "ready" in log.read_text(), seconds=90, what="the trap")
         await substrate.remove(name)
     async with host.substrate(DEAF, grace_seconds=0.1) as substrate:
         assert [worker.phase for worker in await substrate.workers()] == ["terminating"]
@@ -282,7 +282,7 @@ async def test_each_process_has_one_record_whenever_the_agent_is_killed(host: Ho
         assert await agents.wait() == 0
     async with host.substrate(SLEEPS) as substrate:
         before = len(records(host))
-        await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=30, what="one record each")
+        await until(lambda: {p.pid for p in host.processes()} == on_record(host), seconds=90, what="one record each")
         phases = [worker.phase for worker in await substrate.workers()]
 
         assert before > 10

@@ -134,7 +134,7 @@ async def until_workers(
     async def matching() -> bool:
         return condition(await substrate.workers())
 
-    await until(matching, seconds=30, what="the workers", every=0.01)
+    await until(matching, seconds=90, what="the workers", every=0.01)
     return await substrate.workers()
 
 
@@ -319,5 +319,5 @@ async def test_a_job_that_slurm_has_forgotten_does_not_hold_its_worker(site: Sit
         await until_workers(substrate, lambda workers: not workers)
 
         await until(
-            lambda: not steps(site.cluster, job_id, "extern"), seconds=30, what="the end of the forgotten job's step"
+            lambda: not steps(site.cluster, job_id, "extern"), seconds=90, what="the end of the forgotten job's step"
         )

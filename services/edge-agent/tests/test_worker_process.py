@@ -56,7 +56,7 @@ async def test_a_held_process_exits_without_running_its_program_when_its_starter
     process = held(["touch", str(mark)], tmp_path / "log")
     pid = process.identity.pid
     process.close()
-    await until(lambda: not running(pid), seconds=30, what="the end of the held process")
+    await until(lambda: not running(pid), seconds=90, what="the end of the held process")
 
     process.reap()
 
@@ -81,7 +81,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     found = WorkerProcess.find(identity)
     assert found is not None
 
-    await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=30, what="the program")
+    await until(lambda: psutil.Process(identity.pid).name() == "sleep", seconds=90, what="the program")
     found.signal(signal.SIGTERM)
     # The exit code of another parent's process is unknown. But this process may be ours if it adopts orphans.
     assert await ended(found) in (None, -signal.SIGTERM)
@@ -105,7 +105,7 @@ async def test_a_signal_reaches_the_program_behind_a_launcher_that_waits(tmp_pat
     launcher = ["sh", "-c", 'trap : TERM; sh -c "$1" & wait; wait', "launcher", program]
     process = held(launcher, tmp_path / "log")
     process.release()
-    await until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=30, what="the trap")
+    await until(lambda: "ready" in (tmp_path / "log").read_text(), seconds=90, what="the trap")
     process.signal(signal.SIGTERM)
 
     await ended(process)
@@ -116,7 +116,7 @@ async def test_a_signal_reaches_the_program_behind_a_launcher_that_waits(tmp_pat
 async def test_a_process_killed_while_held_reports_its_exit(tmp_path: Path) -> None:
     process = held(SLEEP, tmp_path / "log")
     os.kill(process.identity.pid, signal.SIGKILL)
-    await until(lambda: not running(process.identity.pid), seconds=30, what="its removal")
+    await until(lambda: not running(process.identity.pid), seconds=90, what="its removal")
     process.release()
     assert await ended(process) == -signal.SIGKILL
 

@@ -94,7 +94,7 @@ async def test_what_an_agent_may_not_tell_becomes_a_dead_letter_and_harms_nobody
         async def four_dead_letters() -> bool:
             return (await client.jetstream().stream_info(DLQ.name)).state.messages >= 4
 
-        await until(four_dead_letters, seconds=20, what="four dead letters", process=process)
+        await until(four_dead_letters, seconds=90, what="four dead letters", process=process)
 
     assert [event.id for event in found] == [worker_event(NOISY, 2).id]
     assert kept == [target]

@@ -91,7 +91,7 @@ async def test_garbage_becomes_dead_letters_and_does_not_block_the_consumer(
         async def five_dead_letters() -> bool:
             return (await js.stream_info(DLQ.name)).state.messages >= before + 5
 
-        await until(five_dead_letters, seconds=30, what="five dead letters", process=process)
+        await until(five_dead_letters, seconds=90, what="five dead letters", process=process)
         (consumer,) = (consumer for consumer in CONSUMERS if consumer.name == EVENTS_ARCHIVE)
         info = await js.consumer_info(consumer.stream, consumer.name)
 

@@ -67,7 +67,7 @@ async def test_an_incompatible_release_keeps_a_service_waiting_and_its_work_is_n
 
         await client.jetstream().purge_stream("KV_versions", subject=f"$KV.versions.{other.key}")
         await until(lambda: is_ready(port), seconds=60, what="readiness", every=0.1, process=process)
-        archived = await until(lambda: history(client), seconds=30, what="the event", every=0.1, process=process)
+        archived = await until(lambda: history(client), seconds=90, what="the event", every=0.1, process=process)
 
         assert [event.subject for event in archived] == ["n1"]
         (own,) = (await announcements(client))[0]

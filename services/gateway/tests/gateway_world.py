@@ -138,7 +138,7 @@ async def running(
         service = _Service(settings)
         await opened.enter_async_context(gateway_on(store, service, settings))
         opened.push_async_callback(service.stop)
-        await until(lambda: not service.failing(), seconds=30, what="the gateway to be ready")
+        await until(lambda: not service.failing(), seconds=90, what="the gateway to be ready")
         url = f"http://127.0.0.1:{settings.http_port}"
         browsers = await opened.enter_async_context(AsyncExitStack())
         yield World(url, settings, service, issuer, store, client, registry, acme, rival, browsers)

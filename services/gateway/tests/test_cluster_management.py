@@ -33,7 +33,7 @@ async def test_an_admin_pauses_and_resumes_a_cluster(world: World) -> None:
             async with boss.get(CLUSTER) as answer:
                 return bool((await answer.json())["state"] == wanted)
 
-        await until(shown, seconds=10, what=f"a cluster that is {state}", every=0.05)
+        await until(shown, seconds=30, what=f"a cluster that is {state}", every=0.05)
 
 
 @pytest.fixture

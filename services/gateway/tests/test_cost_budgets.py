@@ -90,7 +90,7 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
         await asyncio.gather(*(sweep.sweep("acme") for sweep in sweeps * 2))
         await set_budget(boss, "0.90", thresholds=thresholds)
         await sweeps[0].sweep("acme")
-        await until(lambda: thresholds_of(told) == ["forecast 100", "actual 50"], seconds=10, what="both events")
+        await until(lambda: thresholds_of(told) == ["forecast 100", "actual 50"], seconds=30, what="both events")
 
     crossed = next(fact for fact in told if isinstance(fact, BudgetFact))
     assert (crossed.limit_micro_usd, crossed.micro_usd, crossed.name) == (1_000_000, 2_000_000, "ada")
@@ -108,7 +108,7 @@ async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         await BudgetSweep(directory, LedgerRequests(world.client), world.registry).sweep("acme")
-        await until(lambda: thresholds_of(told) == ["actual 100"], seconds=10, what="the event of the other budget")
+        await until(lambda: thresholds_of(told) == ["actual 100"], seconds=30, what="the event of the other budget")
 
     assert [each["name"] for each in await budgets(boss)] == ["ada"]
 
@@ -144,7 +144,7 @@ async def test_admins_alone_set_budgets_and_the_audit_has_who_did(world: World) 
         assert answer.status == 200
     async with boss.delete("/v1/quotas/user/ada") as answer:
         assert answer.status == 204
-    await until(lambda: len(budget_facts) + len(quota_facts) == 5, seconds=10, what="five events")
+    await until(lambda: len(budget_facts) + len(quota_facts) == 5, seconds=30, what="five events")
 
     assert [each["name"] for each in own] == ["ada"]
     facts = [fact for fact in (*budget_facts, *quota_facts) if isinstance(fact, AdminFact)]

@@ -110,7 +110,7 @@ async def deleting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         given = Given.model_validate({"tenants": [tenant]})
         await Provisioning(directory, CATALOGUE, registry.clusters).apply(given)
         await Projection(directory, world.client, registry).project()
-        await until(lambda: registry.get(REF), seconds=10, what="the clusters in the registry", every=0.05)
+        await until(lambda: registry.get(REF), seconds=30, what="the clusters in the registry", every=0.05)
         yield Deleting(world, directory, registry, services)
     for subscription in subscriptions:
         await subscription.unsubscribe()
@@ -171,7 +171,7 @@ async def test_the_wait_for_a_silent_edge_has_an_end(deleting: Deleting) -> None
 async def test_a_service_that_is_away_holds_the_removal_up_and_loses_nothing(deleting: Deleting) -> None:
     deleting.services.away = True
     await deleting.begin(force=True)
-    await until(lambda: deleting.directory.leaving(), seconds=30, what="a cluster that leaves")
+    await until(lambda: deleting.directory.leaving(), seconds=90, what="a cluster that leaves")
     for _ in range(10):
         await deleting.sweep().sweep()
     assert await deleting.directory.cluster(REF) is not None
@@ -270,7 +270,7 @@ async def test_an_operator_and_an_owner_begin_and_everybody_else_is_refused(worl
         async with owner.get("/v1/clusters/ending") as answer:
             return bool((await answer.json())["state"] == "deleting")
 
-    await until(shown, seconds=10, what="a cluster that is being deleted", every=0.05)
+    await until(shown, seconds=30, what="a cluster that is being deleted", every=0.05)
     async with operator.delete(cluster, params={"force": "true"}) as answer:
         assert (await answer.json())["force"]
     for request in (
@@ -298,7 +298,7 @@ async def made_owner(world: World) -> aiohttp.ClientSession:
         async with owner.get("/v1/clusters/ending") as answer:
             return answer.status == 200
 
-    await until(served, seconds=10, what="the new cluster", every=0.05)
+    await until(served, seconds=30, what="the new cluster", every=0.05)
     return owner
 
 

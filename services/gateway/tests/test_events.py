@@ -167,7 +167,7 @@ async def test_one_person_cannot_open_streams_without_end(world: World) -> None:
         async with ada.get(STREAM) as answer:
             return answer.status == 200
 
-    await until(open_again, seconds=30, what="a stream to be allowed again")
+    await until(open_again, seconds=90, what="a stream to be allowed again")
 
 
 async def test_a_client_that_reads_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
         async with nina.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
             assert answer.status == 204
         await reader.until_events(3)
-        await until(lambda: "token.revoked" in reader.events[-1].data, seconds=30, what="the last event")
+        await until(lambda: "token.revoked" in reader.events[-1].data, seconds=90, what="the last event")
 
     facts = [Event.model_validate_json(event.data).data for event in reader.events]
     # The boss' own first sign-in may still arrive in their stream.
@@ -381,7 +381,7 @@ async def test_the_stream_misses_nothing_when_the_nats_server_is_killed(
                 await server.restart()
                 await publish_node_down(world, "n2")
                 await reader.until_events(2)
-            await until(lambda: not world.service.failing(), seconds=30, what="the gateway to be ready again")
+            await until(lambda: not world.service.failing(), seconds=90, what="the gateway to be ready again")
 
     assert nodes(reader.events) == ["n1", "n2"]
 

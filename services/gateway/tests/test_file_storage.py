@@ -106,9 +106,9 @@ async def test_replaced_keys_are_used_soon(files: FilesWorld, tmp_path: Path) ->
         return await ada.put("data/x", CONTENT) == status
 
     (tmp_path / "s3-secret").write_text("wrong")
-    await until(lambda: answered(403), seconds=30, what="the other secret in URLs")
+    await until(lambda: answered(403), seconds=90, what="the other secret in URLs")
     (tmp_path / "s3-secret").write_text(files.aws.secret_access_key)
-    await until(lambda: answered(200), seconds=30, what="the right secret again")
+    await until(lambda: answered(200), seconds=90, what="the right secret again")
 
 
 async def test_urls_name_the_public_address_and_requests_go_to_the_other_one(files: FilesWorld) -> None:
@@ -119,7 +119,7 @@ async def test_urls_name_the_public_address_and_requests_go_to_the_other_one(fil
         async def named() -> bool:
             return str((await ada.presign("data/x")).body["url"]).startswith(f"{public.aws.endpoint_url}/")
 
-        await until(named, seconds=30, what="the other address in URLs")
+        await until(named, seconds=90, what="the other address in URLs")
 
     # The other address is gone, and the gateway does not need it.
     assert (await ada.list("data"))["files"] == []
@@ -136,7 +136,7 @@ async def test_a_role_is_assumed_and_its_urls_end_with_it(
     async def by_role() -> bool:
         return "X-Amz-Security-Token" in (await ada.presign("data/x")).body["url"]
 
-    await until(by_role, seconds=30, what="URLs that the role signs")
+    await until(by_role, seconds=90, what="URLs that the role signs")
 
     assert await ada.put("data/x", CONTENT) == 200
     assert await ada.get("data/x") == CONTENT

@@ -191,7 +191,7 @@ async def test_a_server_that_takes_too_long_to_make_the_file_leaves_the_outcome_
 
     assert status == 504
     assert "list the folder" in problem["hint"]
-    await until(made, seconds=30, what="the file, by that request or by another one")
+    await until(made, seconds=90, what="the file, by that request or by another one")
 
 
 async def test_an_aborted_upload_is_gone(files: FilesWorld) -> None:

@@ -83,7 +83,7 @@ async def test_a_url_is_bound_to_its_key_its_method_and_its_time(files: FilesWor
     async def refused() -> bool:
         return await ada.send(short, CONTENT) == 403
 
-    await until(refused, seconds=20, what="the URL to end")
+    await until(refused, seconds=90, what="the URL to end")
 
 
 async def test_lifetimes_have_a_default_and_a_bound(files: FilesWorld) -> None:
@@ -259,7 +259,7 @@ async def test_a_viewer_reads_and_does_not_write(files: FilesWorld) -> None:
     async def demoted() -> bool:
         return bool((await me(ada.browser))["role"] == "viewer")
 
-    await until(demoted, seconds=20, what="the role to be taken")
+    await until(demoted, seconds=90, what="the role to be taken")
     assert await ada.get("data/x") == CONTENT
     assert (await ada.presign("data/y", CONTENT)).status == 403
     assert (await ada.call("DELETE", FILES, params={"path": "data/x"})).status == 403
@@ -352,7 +352,7 @@ async def test_what_is_done_to_files_is_told_to_the_history_and_to_their_owner_a
     copy = {"source": "outputs/y", "destination": "outputs/z"}
     assert (await ada.call("POST", f"{FILES}/copy", json=copy)).status == 200
     assert (await ada.call("POST", f"{FILES}/delete", json={"paths": names})).status == 200
-    await until(lambda: len(told) >= 4, seconds=20, what="four events")
+    await until(lambda: len(told) >= 4, seconds=90, what="four events")
 
     facts = [each.data for each in told if isinstance(each.data, FileFact)]
     assert {(fact.kind, fact.paths, fact.destination) for fact in facts} == {

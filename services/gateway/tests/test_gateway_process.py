@@ -68,7 +68,7 @@ class Installation:
             except aiohttp.ClientConnectionError:
                 return False
 
-        await until(ready, seconds=30, what="the gateway", process=process)
+        await until(ready, seconds=90, what="the gateway", process=process)
         return process
 
     async def login(self, browser: aiohttp.ClientSession) -> None:

@@ -63,7 +63,7 @@ class Site:
                 wanted = None if cluster.get("identity_source") == "allocated" else "campus"
                 return bool((await get(boss, IDENTITY))["identity_source"] == wanted)
 
-            await until(known, seconds=20, what="the gateway to know the identity source")
+            await until(known, seconds=90, what="the gateway to know the identity source")
         return provisioning.changes
 
 
@@ -297,11 +297,11 @@ async def test_jobs_run_as_the_user_whom_a_directory_provisions(site: Site, monk
         async def with_groups() -> bool:
             return {each["gid"] for each in (await get(ada, IDENTITY))["groups"]} == {5000, 7001}
 
-        await until(with_groups, seconds=30, what="the map of what was provisioned")
+        await until(with_groups, seconds=90, what="the map of what was provisioned")
         status, text = await submit(ada)
         shown = await get(await site.world.login("boss@acme.example"), "/v1/identity-sources")
         await directory.patched(f"/Users/{user['id']}", {"op": "Remove", "path": f"{POSIX_USER}:uidNumber"})
-        await until(lambda: named(None), seconds=30, what="a user without a uid")
+        await until(lambda: named(None), seconds=90, what="a user without a uid")
 
     assert status == 201, text
     assert site.world.acme.submits[-1].user == SlurmUser(

@@ -198,7 +198,7 @@ async def test_a_repeat_in_flight_is_told_to_ask_again(world: World) -> None:
     key = str(uuid.uuid4())
     world.acme.hold = asyncio.Event()
     first = asyncio.create_task(submit(browser, key=key))
-    await until(lambda: world.acme.submits, seconds=10, what="the first submit")
+    await until(lambda: world.acme.submits, seconds=30, what="the first submit")
 
     async with browser.post(SUBMIT, json=SUBMISSION, headers={"Idempotency-Key": key}) as answer:
         problem = await answer.json()

@@ -52,7 +52,7 @@ async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world:
     async def told() -> bool:
         return await kept(world) == 0
 
-    await until(told, seconds=30, what="the kept events in the history of the first cluster")
+    await until(told, seconds=90, what="the kept events in the history of the first cluster")
     events = await history(world, "first")
     assert sorted(event.kind for event in events) == [
         *("cluster.registered", "token.created", "token.revoked", "user.created")
@@ -96,5 +96,5 @@ async def test_a_tenant_of_many_clusters_has_what_people_do_in_each_history(worl
     async def told() -> bool:
         return "token.created" in {event.kind for event in await history(world, clusters[-1])}
 
-    await until(told, seconds=30, what="the event in the history of the last cluster")
+    await until(told, seconds=90, what="the event in the history of the last cluster")
     assert {"token.created", "user.created"} <= {event.kind for event in await history(world, clusters[0])}

@@ -55,7 +55,7 @@ async def replica(world: World) -> AsyncIterator[str]:
     service = _Service(settings)
     async with gateway_on(world.store, service, settings):
         try:
-            await until(lambda: not service.failing(), seconds=30, what="the second gateway to be ready")
+            await until(lambda: not service.failing(), seconds=90, what="the second gateway to be ready")
             yield f"http://127.0.0.1:{port}"
         finally:
             await service.stop()

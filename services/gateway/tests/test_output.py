@@ -131,7 +131,7 @@ async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
             while _dropped() == dropped:
                 await change_state(world, state="RUNNING")
         reads = len(world.acme.reads)
-        await until(lambda: len(world.acme.reads) >= reads + 4, seconds=20, what="the follower to empty its queue")
+        await until(lambda: len(world.acme.reads) >= reads + 4, seconds=90, what="the follower to empty its queue")
         await change_state(world)
         await reader.until_end()
 

@@ -129,7 +129,7 @@ async def test_a_key_starts_one_run(world: World) -> None:
     again = {"run_name": "nightly", "steps": steps("a", "b")}
     async with ada.post(RUNS, json=again, headers={"Idempotency-Key": "nightly-1"}) as answer:
         assert (answer.status, answer.headers["Idempotent-Replayed"]) == (201, "true")
-    await until(lambda: len(world.acme.jobs) == 2, seconds=30, what="both jobs")
+    await until(lambda: len(world.acme.jobs) == 2, seconds=90, what="both jobs")
     assert (await started(ada, steps("a"), key="nightly-1", status=422))["type"].endswith("key-reused")
 
 
@@ -208,7 +208,7 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
 
     await asyncio.gather(*(start_stuck() for _ in range(5)))
     swept = len(world.rival.submits)
-    await until(lambda: len(world.rival.submits) > swept, seconds=30, what="a round of the sweep to wait for Slurm")
+    await until(lambda: len(world.rival.submits) > swept, seconds=90, what="a round of the sweep to wait for Slurm")
     world.acme.lose_replies = 1
     run = await started(ada, steps("a"))
 
@@ -216,7 +216,7 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
         return bool((await read(ada, run["run_id"]))["state"] == "active")
 
     # Shorter than the time that a gateway waits for the answer to one submit.
-    await until(is_active, seconds=30, what="the run of the other cluster to be submitted")
+    await until(is_active, seconds=90, what="the run of the other cluster to be submitted")
     world.rival.hold.set()
 
     async def all_are_active() -> bool:
@@ -246,10 +246,10 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
                 raise Unavailable("no answer", hint="")
 
     rounds = asyncio.create_task(sweep.RunSweep(cast(Any, Records()), cast(Any, Work())).run())
-    await until(lambda: len(asked) == len(silent), seconds=30, what="each cluster to be asked once", every=0.01)
+    await until(lambda: len(asked) == len(silent), seconds=90, what="each cluster to be asked once", every=0.01)
     hold.set()
     found.append((well, "run"))
-    await until(lambda: well in asked, seconds=10, what="the cluster that answers", every=0.01)
+    await until(lambda: well in asked, seconds=30, what="the cluster that answers", every=0.01)
     rounds.cancel()
 
 

@@ -311,7 +311,7 @@ async def test_the_leader_submits_what_is_due(world: World) -> None:
     async def is_noted() -> bool:
         return bool((await read(ada, schedule["id"]))["last_job"] == "1")
 
-    await until(is_noted, seconds=30, what="the schedule to name its job")
+    await until(is_noted, seconds=90, what="the schedule to name its job")
 
 
 async def test_a_deleted_cluster_and_tenant_leave_nothing(world: World) -> None:

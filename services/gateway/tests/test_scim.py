@@ -539,7 +539,7 @@ async def test_what_a_directory_does_is_told_in_events(world: World) -> None:
         group = await directory.made("/Groups", {"displayName": "Χημεία", "members": [{"value": made["id"]}]})
         assert (await directory.ask("DELETE", f"/Users/{made['id']}"))[0] == 204
         assert (await directory.ask("DELETE", f"/Groups/{group['id']}"))[0] == 204
-        await until(lambda: "group_deleted" in reader.text, seconds=30, what="the last event")
+        await until(lambda: "group_deleted" in reader.text, seconds=90, what="the last event")
 
     facts = [Event.model_validate_json(event.data).data for event in reader.events]
     told = [(fact.kind, fact.subject) for fact in facts if isinstance(fact, AdminFact) and fact.actor == "okta"]

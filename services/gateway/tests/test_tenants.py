@@ -154,7 +154,7 @@ async def test_a_bound_cluster_is_served_and_its_agent_key_is_shown_once(world: 
         async with person.get("/v1/clusters") as answer:
             return "main" in [each["id"] for each in (await answer.json())["clusters"]]
 
-    await until(served, seconds=10, what="the new cluster in the registry", every=0.05)
+    await until(served, seconds=30, what="the new cluster in the registry", every=0.05)
     async with operator.get(f"{TENANTS}/lab/clusters/main") as answer:
         shown = await answer.json()
     assert (shown["state"], shown["version"]) == ("active", 1)

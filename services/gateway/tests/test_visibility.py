@@ -37,7 +37,7 @@ async def until_seen(browser: aiohttp.ClientSession, path: str, expected: int) -
     async def seen() -> bool:
         return await status(browser, "GET", path) == expected
 
-    await until(seen, seconds=30, what=f"{path} to be {expected}")
+    await until(seen, seconds=90, what=f"{path} to be {expected}")
 
 
 async def listed(browser: aiohttp.ClientSession) -> int:

@@ -68,7 +68,7 @@ class Recorder:
             answer = await self.ask("GET", version.slurm(f"job/{array_id}"))
             return all(record["job_state"][0] in ("COMPLETED", "FAILED") for record in answer["body"]["jobs"])
 
-        await until(ended, seconds=30, what="the end of the array", every=0.2)
+        await until(ended, seconds=90, what="the end of the array", every=0.2)
         await self.keep("job", "GET", version.slurm(f"job/{plain['job_id']}"))
         await self.keep("array", "GET", version.slurm(f"job/{array_id}"))
         await self.keep("held", "GET", version.slurm(f"job/{held_id}"))

@@ -124,7 +124,7 @@ class SlurmWorld:
                         return False
                     return "IDLE" in node.state
 
-                await until(registered, seconds=30, what=f"node {name}", every=0.05, process=process)
+                await until(registered, seconds=90, what=f"node {name}", every=0.05, process=process)
             yield process
         finally:
             await process.stop()

@@ -67,7 +67,7 @@ async def wait_for_placeholders(slurm: SlurmWorld, count: int) -> list[str]:
         names = await placeholder_names(slurm)
         return (names,) if len(names) == count else None
 
-    (names,) = await until(found, seconds=30, what=f"{count} placeholders", every=0.1)
+    (names,) = await until(found, seconds=90, what=f"{count} placeholders", every=0.1)
     return names
 
 
@@ -103,7 +103,7 @@ async def wait_for_scheduler(slurm: SlurmWorld) -> None:
     async def cycled() -> bool:
         return await cycles() >= before + 4
 
-    await until(cycled, seconds=30, what="the scheduler's cycles", every=0.1)
+    await until(cycled, seconds=90, what="the scheduler's cycles", every=0.1)
 
 
 async def test_without_placeholders_slurm_rejects_new_jobs_and_holds_waiting_ones(bare: SlurmWorld) -> None:
@@ -121,7 +121,7 @@ async def test_without_placeholders_slurm_rejects_new_jobs_and_holds_waiting_one
         async def held() -> bool:
             return (await priorities(bare, waiting))[waiting] == 0
 
-        await until(held, seconds=30, what="the job to be held", every=0.2)
+        await until(held, seconds=90, what="the job to be held", every=0.2)
         await scancel(bare, waiting)
     await bare.delete_node_record("plain-a")
 

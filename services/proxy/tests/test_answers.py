@@ -66,7 +66,7 @@ async def test_a_job_from_submit_to_end(slurmctld: Slurmctld, slurm: SlurmWorld,
     async def ended() -> bool:
         return (await slurmctld.job(operator, job_id))[0].state == "COMPLETED"
 
-    await until(ended, seconds=30, what="the job's end", every=0.1)
+    await until(ended, seconds=90, what="the job's end", every=0.1)
     (record,) = await slurmctld.job(token, job_id)
 
     assert (record.name, record.user_id, record.stdout_expanded) == ("versions", alice.uid, "/dev/null")
@@ -151,8 +151,8 @@ async def test_unchanged_lists_are_none(slurmctld: Slurmctld, slurm: SlurmWorld)
         return listed is not None and await slurmctld.jobs(token, changed_after=listed[2]) is None
 
     # Slurm reports a change for another second.
-    await until(no_changed_nodes, seconds=30, what="an answer of 304", every=0.2)
-    await until(no_changed_jobs, seconds=30, what="an empty list", every=0.2)
+    await until(no_changed_nodes, seconds=90, what="an answer of 304", every=0.2)
+    await until(no_changed_jobs, seconds=90, what="an empty list", every=0.2)
 
 
 async def test_missing_nodes_are_not_found(slurmctld: Slurmctld, slurm: SlurmWorld) -> None:

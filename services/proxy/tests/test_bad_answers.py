@@ -90,7 +90,7 @@ async def test_unreadable_jobs_are_shown_and_cancelled_and_others_run(
     async def told() -> bool:
         return "unreadable_records" in await degraded(proxy)
 
-    await until(told, seconds=30, every=0.1, what="the cluster to be degraded")
+    await until(told, seconds=90, every=0.1, what="the cluster to be degraded")
     for job_id in (waiting, stateless, running):
         await proxy.cancel(alice, job_id)
     await proxy.cancel(bob, unnamed, admin=True)
@@ -98,7 +98,7 @@ async def test_unreadable_jobs_are_shown_and_cancelled_and_others_run(
     async def ended() -> bool:
         return (await proxy.job(alice, waiting)).state == "CANCELLED"
 
-    await until(ended, seconds=30, every=0.1, what="the end of an unreadable job")
+    await until(ended, seconds=90, every=0.1, what="the end of an unreadable job")
 
     async def events_published() -> bool:
         lines = await proxy.event_lines(running, waiting)
@@ -109,7 +109,7 @@ async def test_unreadable_jobs_are_shown_and_cancelled_and_others_run(
             ]
         )
 
-    await until(events_published, seconds=30, every=0.1, what="the events of unreadable jobs")
+    await until(events_published, seconds=90, every=0.1, what="the events of unreadable jobs")
     text = proxy.log.read_text()
     assert "record_unreadable" in text
     assert "a secret" not in text

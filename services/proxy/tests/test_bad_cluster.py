@@ -57,7 +57,7 @@ async def test_a_bad_binding_is_one_degraded_cluster(
         async def all_told() -> bool:
             return all([[each.reason for each in await degraded(proxy, ref)] == ["binding_invalid"] for ref in refs])
 
-        await until(all_told, seconds=30, what="the conditions of all bad clusters", process=proxy.process, every=0.1)
+        await until(all_told, seconds=90, what="the conditions of all bad clusters", process=proxy.process, every=0.1)
         assert proxy.process is not None
         assert proxy.process.alive
         await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > broken_at)
@@ -74,4 +74,4 @@ async def test_a_bad_binding_is_one_degraded_cluster(
         async def corrected() -> bool:
             return await degraded(proxy, garbage) == ()
 
-        await until(corrected, seconds=30, what="the corrected cluster", process=proxy.process, every=0.1)
+        await until(corrected, seconds=90, what="the corrected cluster", process=proxy.process, every=0.1)

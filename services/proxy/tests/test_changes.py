@@ -123,9 +123,9 @@ async def test_a_running_job_is_signalled_and_requeued(proxy: ProxyWorld, slurm:
         return output.exists() and word in output.read_text()
 
     # A signal that arrives before the shell sets its trap would end the job.
-    await until(lambda: said("trapping"), seconds=30, what="the trap", every=0.1)
+    await until(lambda: said("trapping"), seconds=90, what="the trap", every=0.1)
     await change(proxy, alice, job_id, SendSignal(signal="USR1", batch_only=True))
-    await until(lambda: said("caught"), seconds=30, what="the signal", every=0.1)
+    await until(lambda: said("caught"), seconds=90, what="the signal", every=0.1)
 
     await change(proxy, alice, job_id, Requeue(hold=True))
     held = await until_job(proxy, alice, job_id, state="PENDING", reason="JobHeldUser")

@@ -44,7 +44,7 @@ async def test_a_look_finds_the_job_and_never_submits(proxy: ProxyWorld, alice: 
                 raise
             return None
 
-    found = await until(looked, seconds=30, what="a look that finds the job")
+    found = await until(looked, seconds=90, what="a look that finds the job")
 
     assert (found.job_id, submitted.repeated, found.repeated) == (submitted.job_id, False, True)
     assert (await proxy.error_of("submit", claimed(bob, may_submit=False))).kind == "not_found"

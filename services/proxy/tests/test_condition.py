@@ -107,7 +107,7 @@ async def test_each_change_is_one_event_also_over_a_change_of_the_replica(
             async def match() -> bool:
                 return set(await stored() or ()) == set(reasons) and await stored() is not None
 
-            await until(match, seconds=10, what=f"the stored reasons {reasons}", every=0.01)
+            await until(match, seconds=30, what=f"the stored reasons {reasons}", every=0.01)
 
         async def events(count: int) -> list[Event]:
             found: list[Event] = []
@@ -117,7 +117,7 @@ async def test_each_change_is_one_event_also_over_a_change_of_the_replica(
                 found[:] = [decode(Event, entry.body, dict(entry.headers)) async for entry in entries]
                 return len(found) >= count
 
-            await until(complete, seconds=10, what=f"{count} events", every=0.01)
+            await until(complete, seconds=30, what=f"{count} events", every=0.01)
             return found
 
         try:
@@ -132,7 +132,7 @@ async def test_each_change_is_one_event_also_over_a_change_of_the_replica(
 
             second.degrade("unreadable_records", "2 jobs")
             async with reporting(client, second):
-                await until(lambda: "unreachable" in second.degraded, seconds=10, what="the adopted reason")
+                await until(lambda: "unreachable" in second.degraded, seconds=30, what="the adopted reason")
                 second.recover("unreachable")
                 await stored_reasons("unreadable_records")
                 found = await events(3)
@@ -168,7 +168,7 @@ async def test_the_state_stays_true_while_the_stream_of_events_takes_none(
                 )
                 return found is not None and [each.reason for each in found[0].degraded] == [reason]
 
-            await until(match, seconds=10, what=f"the stored reason {reason}", every=0.01)
+            await until(match, seconds=30, what=f"the stored reason {reason}", every=0.01)
 
         try:
             async with reporting(client, condition):

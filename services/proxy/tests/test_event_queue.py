@@ -60,7 +60,7 @@ async def test_what_a_full_queue_does_not_take_is_found_again(monkeypatch: pytes
     async def all_published() -> bool:
         return len(bus.published) == len(jobs)
 
-    await until(all_published, seconds=20, every=0.01, what="the last events")
+    await until(all_published, seconds=90, every=0.01, what="the last events")
 
     assert bus.published == [str(number) for number in range(1, 31)]
     sending.cancel()

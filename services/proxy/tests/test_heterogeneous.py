@@ -190,7 +190,7 @@ async def test_accounting_tells_a_component_from_the_others(
     async def forgotten() -> bool:
         return not (await proxy.job(alice, second)).het_components
 
-    await until(forgotten, seconds=30, what="the answers of accounting", every=0.2)
+    await until(forgotten, seconds=90, what="the answers of accounting", every=0.2)
     jobs = [await proxy.job(alice, job_id) for job_id in first.het_components]
 
     assert [(job.job_id, job.het_job_id, job.het_offset, job.het_components) for job in jobs] == [

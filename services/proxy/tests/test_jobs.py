@@ -23,7 +23,7 @@ async def wait_until_running(proxy: ProxyWorld, user: SlurmUser, job_id: str) ->
         job = await proxy.job(user, job_id)
         return job if job.state == "RUNNING" else None
 
-    return await until(runs, seconds=30, what=f"job {job_id} to run", every=0.05)
+    return await until(runs, seconds=90, what=f"job {job_id} to run", every=0.05)
 
 
 async def test_a_submitted_job_is_in_the_next_snapshot(proxy: ProxyWorld, alice: SlurmUser) -> None:
@@ -293,7 +293,7 @@ async def test_purged_jobs_are_read_from_accounting(
     async def removed() -> bool:
         return (await proxy.jobs(alice)).total == 0
 
-    await until(removed, seconds=30, what="the proxy to remove them too", every=0.1)
+    await until(removed, seconds=90, what="the proxy to remove them too", every=0.1)
     job = await proxy.job(alice, job_id)
 
     assert (job.state, job.name, job.user, job.uid) == ("COMPLETED", "old", alice.name, alice.uid)
@@ -336,4 +336,4 @@ async def test_a_cancelled_job_without_a_limit_has_neither_limit_nor_exit_code(
         facts = [event.data for event in await proxy.events("job.cancelled")]
         return next((fact for fact in facts if isinstance(fact, JobFact) and fact.job_id == submitted.job_id), None)
 
-    assert (await until(told, seconds=30, what="the event of the cancel", every=0.05)).exit_code is None
+    assert (await until(told, seconds=90, what="the event of the cancel", every=0.05)).exit_code is None

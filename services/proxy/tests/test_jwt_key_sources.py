@@ -60,13 +60,13 @@ async def test_a_key_in_aws_signs_tokens_that_slurm_accepts_and_its_rotation_is_
             cluster.mint.operator_token()
 
         await manager.create(f'{{"jwt": "{key}"}}')
-        token = await until(lambda: token_or_none(cluster.mint.operator_token), seconds=30, what="the key")
+        token = await until(lambda: token_or_none(cluster.mint.operator_token), seconds=90, what="the key")
 
         assert await cluster.accounting.privileged_names(token)
 
         await manager.replace('{"jwt": "another-key-of-at-least-32-characters"}')
         other = await until(
-            lambda: new if (new := cluster.mint.operator_token()) != token else None, seconds=30, what="the new key"
+            lambda: new if (new := cluster.mint.operator_token()) != token else None, seconds=90, what="the new key"
         )
 
         with pytest.raises(SlurmFailed):

@@ -49,4 +49,4 @@ async def test_a_malformed_request_is_invalid_and_a_dead_letter(
     async def stored() -> bool:
         return any([message.body == text.encode() async for message in replay(proxy.client, DLQ.name, subject)])
 
-    await until(stored, seconds=30, what="the dead letter")
+    await until(stored, seconds=90, what="the dead letter")

@@ -87,6 +87,6 @@ async def test_names_of_the_system_are_not_replaced(slurm: SlurmWorld, workers: 
         user, "#!/bin/sh\ngetent passwd daemon; getent group root\n", "--mem=64", "--output=names_%j.out"
     )
     output = slurm.shared / f"names_{job_id}.out"
-    await until(lambda: output.exists() and output.read_text().count("\n") == 2, seconds=30, what="the job's output")
+    await until(lambda: output.exists() and output.read_text().count("\n") == 2, seconds=90, what="the job's output")
 
     assert [line.split(":")[2] for line in output.read_text().splitlines()] == ["1", "0"]

@@ -36,7 +36,7 @@ async def wait_for_node_events(proxy: ProxyWorld, name: str, count: int) -> list
         kinds = [event.kind for event in await proxy.events("node.*") if event.subject == name]
         return kinds if len(kinds) >= count else None
 
-    return await until(published, seconds=30, what=f"{count} events of node {name}", every=0.1)
+    return await until(published, seconds=90, what=f"{count} events of node {name}", every=0.1)
 
 
 async def test_a_worker_from_registration_to_deletion(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
@@ -129,7 +129,7 @@ async def test_jobs_of_a_lost_node_run_on_another(proxy: ProxyWorld, slurm: Slur
         await slurmd.wait()
         down = Down(node="taken", reason="its machine is gone")
         await proxy.call("down", down, Done)
-        await until(lambda: is_requeued(slurm, job_id), seconds=30, what="the job to be queued again", every=0.1)
+        await until(lambda: is_requeued(slurm, job_id), seconds=90, what="the job to be queued again", every=0.1)
 
         async def down_and_pending() -> QueueSnapshot | None:
             # slurmctld may read an earlier message of slurmd, such as its answer to the job's launch, up to a second
@@ -139,7 +139,7 @@ async def test_jobs_of_a_lost_node_run_on_another(proxy: ProxyWorld, slurm: Slur
             pending = find_pending(snapshot, job_id) is not None
             return snapshot if pending and "DOWN" in states_of(snapshot, "taken") else None
 
-        snapshot = await until(down_and_pending, seconds=30, what="the node to be down and its job to wait", every=0.5)
+        snapshot = await until(down_and_pending, seconds=90, what="the node to be down and its job to wait", every=0.5)
         node = find_node(snapshot, "taken")
 
         assert node is not None

@@ -128,7 +128,7 @@ async def wait_for_events(proxy: ProxyWorld, job_id: str, *kinds: str) -> None:
     async def published() -> bool:
         return await proxy.event_lines(job_id) == expected
 
-    await until(published, seconds=30, every=0.1, what=f"the events of job {job_id}")
+    await until(published, seconds=90, every=0.1, what=f"the events of job {job_id}")
 
 
 async def test_odd_jobs_are_read_and_cancelled_and_others_run(odd_proxy: ProxyWorld, odd_slurm: SlurmWorld) -> None:

@@ -28,7 +28,7 @@ async def test_every_request_is_answered_after_many_changes(proxy: ProxyWorld) -
             return False
         return f'"version":{CHANGES + 1}' in proxy.log.read_text()
 
-    await until(served, seconds=30, what="the last binding", process=proxy.process, every=0.05)
+    await until(served, seconds=90, what="the last binding", process=proxy.process, every=0.05)
     answers = [await proxy.call("nodes", ListNodes(), NodePage) for _ in range(REQUESTS)]
     user = proxy.slurm.new_user()
     submitted = [await proxy.submit(user, hold=True) for _ in range(10)]

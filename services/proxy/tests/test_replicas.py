@@ -39,7 +39,7 @@ async def second_replica(proxy: ProxyWorld, directory: Path) -> AsyncIterator[Pr
         env=proxy.nats.environment(),
     )
     try:
-        await until(lambda: "cluster_served" in second.tail(), seconds=30, what="the second replica", process=second)
+        await until(lambda: "cluster_served" in second.tail(), seconds=90, what="the second replica", process=second)
         yield second
     finally:
         assert await second.stop(20) == 0
@@ -70,7 +70,7 @@ async def test_the_second_replica_takes_over_from_a_killed_leader(
         assert {job.job_id for job in (await proxy.jobs(user)).jobs} == {*ids, held.job_id}
 
         await until(
-            lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=30, what="the second replica to take over"
+            lambda: proxy.snapshots[-1].taken_at > killed_at, seconds=90, what="the second replica to take over"
         )
         for job_id in ids:
             await proxy.wait_for_end(user, job_id)
@@ -78,7 +78,7 @@ async def test_the_second_replica_takes_over_from_a_killed_leader(
         async def all_published() -> bool:
             return len(await proxy.event_lines(*ids, held.job_id)) >= 3 * len(ids) + 1
 
-        await until(all_published, seconds=30, what="all events", every=0.1)
+        await until(all_published, seconds=90, what="all events", every=0.1)
         events = [event for event in await proxy.events("job.*") if event.subject in {*ids, held.job_id}]
 
         assert Counter(event.kind for event in events) == {

@@ -30,7 +30,7 @@ async def test_a_state_that_may_not_be_published_yet_is_published_later(client: 
     assert await published() is None
 
     held = True
-    desired = await until(published, seconds=30, what="the desired state")
+    desired = await until(published, seconds=90, what="the desired state")
     await publisher.close()
 
     assert desired.generation == 2

@@ -75,16 +75,16 @@ async def test_a_killed_process_is_started_again_and_decides(client: Client, ref
         (first,) = scaler.large()
 
         os.kill(first, signal.SIGKILL)
-        await until(lambda: gone(first), seconds=10, what="the end of the process")
+        await until(lambda: gone(first), seconds=30, what="the end of the process")
         await tell_in_parts(client, ref, group("1", "2", "3", cpus=2))
-        await until(lambda: replicas(cluster) == 3, seconds=30, what="a desired state of the next process")
+        await until(lambda: replicas(cluster) == 3, seconds=90, what="a desired state of the next process")
 
         assert len(scaler.large()) == 2
         assert scaler.events("lease_ended") == []
         # A queue that has become smaller is still decided there: each move is a takeover.
         cluster.pending = (group("1", "2", "3", "4", cpus=2),)
         await cluster.publish_snapshot()
-        await until(lambda: replicas(cluster) == 4, seconds=30, what="a desired state from a small queue")
+        await until(lambda: replicas(cluster) == 4, seconds=90, what="a desired state from a small queue")
         assert scaler.events("cluster_is_small_again") == []
 
 
@@ -99,7 +99,7 @@ async def test_its_metrics_are_those_of_the_scaler_until_the_cluster_is_removed(
         async def told() -> str | None:
             return text if series in (text := await scaler.metrics()) else None
 
-        text = await until(told, seconds=20, what="the metrics of a large cluster")
+        text = await until(told, seconds=90, what="the metrics of a large cluster")
 
         names = [family.name for family in text_string_to_metric_families(text)]
         assert len(names) == len(set(names)), "a metric has two groups of series"
@@ -110,7 +110,7 @@ async def test_its_metrics_are_those_of_the_scaler_until_the_cluster_is_removed(
         async def forgotten() -> bool:
             return f'tenant="{ref.tenant}"' not in (text := await scaler.metrics()) and "_large_clusters 0.0" in text
 
-        await until(forgotten, seconds=20, what="no large cluster")
+        await until(forgotten, seconds=90, what="no large cluster")
         assert not gone(scaler.large()[0])
 
 
@@ -125,7 +125,7 @@ async def test_the_process_ends_with_its_scaler(
         code = await scaler.process.wait()
 
         assert code == (0 if number == signal.SIGTERM else -number)
-        await until(lambda: gone(pid), seconds=10, what="the end of the process")
+        await until(lambda: gone(pid), seconds=30, what="the end of the process")
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ async def published(cluster: Neighbours, jobs: int) -> DesiredState:
         state = await cluster.last_desired()
         return state if state is not None and [t.replicas for t in state.targets or ()] == [jobs] else None
 
-    return await until(found, seconds=20, what=f"the desired state for {jobs} jobs", every=0.05)
+    return await until(found, seconds=90, what=f"the desired state for {jobs} jobs", every=0.05)
 
 
 async def test_the_desired_state_does_not_wait_for_refused_events(

@@ -78,7 +78,7 @@ async def test_workers_are_bought_for_jobs_and_removed_after_them(
             event = await cluster.last_event()
             return event is not None and event.data.model_dump()["generation"] == bought.generation
 
-        await until(event_published, seconds=30, what="the event of the decision")
+        await until(event_published, seconds=90, what="the event of the decision")
 
         # Repeating the same snapshot and heartbeat gives no new generation.
         for _ in range(3):
@@ -103,7 +103,7 @@ async def test_workers_are_bought_for_jobs_and_removed_after_them(
             state = await cluster.last_desired()
             return state is not None and any(set(target.victims) == set(names[1:]) for target in state.targets or ())
 
-        await until(victims_named, seconds=30, what="two victims", every=0.2)
+        await until(victims_named, seconds=90, what="two victims", every=0.2)
         assert replicas(await desired(cluster, "one worker", lambda state: True)) == {"compute-xs": 1}
         drained = {request.node for request in cluster.requests if isinstance(request, Drain)}
         assert drained == set(names[1:])
@@ -116,7 +116,7 @@ async def test_workers_are_bought_for_jobs_and_removed_after_them(
             state = await cluster.last_desired()
             return state is not None and not any(target.victims for target in state.targets or ())
 
-        await until(forgotten, seconds=30, what="the victims forgotten", every=0.2)
+        await until(forgotten, seconds=90, what="the victims forgotten", every=0.2)
         deleted = {request.node for request in cluster.requests if isinstance(request, DeleteNode)}
         assert deleted == set(names[1:])
         assert not [request for request in cluster.requests if isinstance(request, Undrain)]
@@ -144,7 +144,7 @@ async def test_the_other_replica_takes_over_when_one_is_killed(
             counts = [sum(_holds(tmp_path / f"{name}.log", number) for number in range(8)) for name in replicas_by_name]
             return counts == [4, 4] and len(holders()) == 1
 
-        await until(shared, seconds=30, what="equal shares of the partitions", every=0.1)
+        await until(shared, seconds=90, what="equal shares of the partitions", every=0.1)
         cluster.pending = (group("1"),)
         await cluster.publish_snapshot()
         before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
@@ -172,7 +172,7 @@ async def test_the_other_replica_takes_over_when_one_is_killed(
                 "have been ordered but have not started yet."
             )
 
-        await until(explained, seconds=30, what="the explanation of the other")
+        await until(explained, seconds=90, what="the explanation of the other")
         # The outbox may send a message twice. But no generation was decided by two replicas, or after a later one.
         orders = [state.order for state in cluster.desired]
         assert orders == sorted(orders)
@@ -207,7 +207,7 @@ async def test_invalid_messages_become_dead_letters_and_change_nothing(
             # The stream keeps only the last snapshot of a cluster: earlier ones may be gone before they are read.
             return (await js.stream_info(DLQ.name)).state.messages >= buried + 2
 
-        await until(dead_letters_written, seconds=30, what="the dead letters", every=0.1)
+        await until(dead_letters_written, seconds=90, what="the dead letters", every=0.1)
         assert await cluster.last_desired() == before
         cluster.pending = (group("1", "2", "3", cpus=2),)
         await cluster.publish_snapshot()

@@ -69,7 +69,7 @@ async def until_explained(cluster: Neighbours, job_id: str, text: str) -> Explan
             return None
         return answer if text in answer.text else None
 
-    return await until(found, seconds=30, what=f"an explanation with {text!r}", every=0.05)
+    return await until(found, seconds=90, what=f"an explanation with {text!r}", every=0.05)
 
 
 def logged_events(directory: Path, event: str) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ async def test_an_estimate_is_made_between_decisions_and_changes_nothing(
             except RpcFailed:
                 return None
 
-        found = await until(answered, seconds=30, what="an estimate", every=0.05)
+        found = await until(answered, seconds=90, what="an estimate", every=0.05)
         assert found.wait == "boot"
         assert found.usd_per_hour == pytest.approx(0.08)
         assert [(each.kind, each.shape, each.count) for each in found.workers] == [("new", "compute-xs", 1)]
@@ -167,7 +167,7 @@ async def test_shadow_mode_decides_and_explains_but_does_nothing(
                 f"Drain {idle.name}" in each["requests"] for each in logged_events(tmp_path, "slurm_requests_decided")
             )
 
-        await until(drain_decided, seconds=30, what="the decision to drain", every=0.05)
+        await until(drain_decided, seconds=90, what="the decision to drain", every=0.05)
         # Each decision starts from the record again, and is logged once.
         decided = logged_events(tmp_path, "scale_decided")
         for _ in range(3):
@@ -178,7 +178,7 @@ async def test_shadow_mode_decides_and_explains_but_does_nothing(
                 await cluster.publish_snapshot()
                 return (await explanation_of(cluster, "1")).snapshot_generation > generation
 
-            await until(decided_again, seconds=30, what="another decision", every=0.05)
+            await until(decided_again, seconds=90, what="another decision", every=0.05)
         decided = logged_events(tmp_path, "scale_decided")
         assert {each["shape"] for each in decided} == {"compute-small", "memory-xs"} & {
             each["shape"] for each in decided
@@ -197,9 +197,9 @@ async def test_shadow_mode_decides_and_explains_but_does_nothing(
                 (target.shape, target.replicas) == ("compute-small", 1) for target in state.targets or ()
             )
 
-        await until(bought, seconds=30, what="the worker that was not bought in shadow mode", every=0.05)
+        await until(bought, seconds=90, what="the worker that was not bought in shadow mode", every=0.05)
         await until(
-            lambda: cluster.requests, seconds=30, what="the drain that was not requested in shadow mode", every=0.05
+            lambda: cluster.requests, seconds=90, what="the drain that was not requested in shadow mode", every=0.05
         )
         assert [request.node for request in cluster.requests if isinstance(request, Drain)][:1] == [idle.name]
         await until_explained(cluster, "1", "has been ordered but has not started yet")

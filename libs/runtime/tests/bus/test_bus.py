@@ -49,7 +49,7 @@ async def test_messages_are_handled_in_order_and_in_the_trace_of_their_sender(cl
         sent_in = trace.trace_id()
         for generation in range(1, 6):
             await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: len(received) == 5, seconds=30, what="five messages")
+    await until(lambda: len(received) == 5, seconds=90, what="five messages")
 
     assert sent_in is not None
     assert received == [(ref, generation, sent_in, (ref.tenant, ref.cluster)) for generation in range(1, 6)]
@@ -66,7 +66,7 @@ async def test_an_exception_of_a_handler_does_not_end_the_subscription(client: C
     await bus.subscribe(client, subjects.scale_desired(ref), DesiredState, handler)
     for generation in (1, 2):
         await bus.publish(client, subjects.scale_desired(ref), desired(generation))
-    await until(lambda: received == [1, 2], seconds=30, what="both messages")
+    await until(lambda: received == [1, 2], seconds=90, what="both messages")
 
 
 async def test_repeated_garbage_becomes_one_dead_letter_and_does_not_reach_the_handler(
@@ -82,12 +82,12 @@ async def test_repeated_garbage_becomes_one_dead_letter_and_does_not_reach_the_h
     for _ in range(3):
         await client.publish(subject, b"\xff not json", headers={"x-schema": "?"})
     await bus.publish(client, subject, desired(7))
-    await until(lambda: received == [7], seconds=30, what="the good message")
+    await until(lambda: received == [7], seconds=90, what="the good message")
 
     async def kept() -> list[Stored]:
         return await stored(client, "DLQ", subjects.dead_letter(subject))
 
-    (letter,) = await until(kept, seconds=30, what="the dead letter")
+    (letter,) = await until(kept, seconds=90, what="the dead letter")
 
     assert letter.body == b"\xff not json"
     assert letter.headers[bus.ORIGIN] == subject
@@ -201,7 +201,7 @@ async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Cl
         found = {subjects.parse(subject).ref: subject for subject in kept}
         return found if found.keys() >= set(refs) else None
 
-    found = await until(all_stored, seconds=30, what="all snapshots")
+    found = await until(all_stored, seconds=90, what="all snapshots")
 
     assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
     assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))

@@ -141,7 +141,7 @@ async def test_a_slow_reader_holds_the_sender_up(client: Client, second: Client,
             before, held_up_at = held_up_at, sent
             return before == sent
 
-        await until(stands_still, seconds=20, what="a sender that waits", every=0.3)
+        await until(stands_still, seconds=90, what="a sender that waits", every=0.3)
         rest = await whole(stream)
 
     assert held_up_at < 12 * 1024 * 1024, "the buffers of the kernel and a window, not all 16 MiB"
@@ -173,7 +173,7 @@ async def test_a_cancelled_stream_ends_the_connection(client: Client, second: Cl
 
         await stream.cancel()
 
-        await until(running.closed.is_set, seconds=10, what="the end of the connection")
+        await until(running.closed.is_set, seconds=30, what="the end of the connection")
         with pytest.raises(StreamBroken):
             await stream.read()
 
@@ -212,7 +212,7 @@ async def test_an_idle_stream_ends(client: Client, second: Client, ref: ClusterR
     async with edge(second, ref, wait_for_the_end, limits) as running:
         stream = await ByteStream.open(client, ref, SESSION)
 
-        await until(running.closed.is_set, seconds=10, what="the end of the idle connection")
+        await until(running.closed.is_set, seconds=30, what="the end of the idle connection")
 
         with pytest.raises(StreamBroken):
             await whole(stream)
@@ -227,7 +227,7 @@ async def test_a_stream_whose_opener_has_died_ends(settings: ServiceSettings, se
         stream = await ByteStream.open(dying, ref, SESSION)
         stream._alive.cancel()  # a process that was killed sends nothing more
 
-        await until(running.closed.is_set, seconds=10, what="the end of the stream left behind")
+        await until(running.closed.is_set, seconds=30, what="the end of the stream left behind")
 
 
 async def test_a_lost_chunk_ends_the_stream(client: Client, second: Client, ref: ClusterRef) -> None:
@@ -275,7 +275,7 @@ async def test_a_cut_connection_ends_the_stream_on_both_sides(server: NatsServer
         with pytest.raises(StreamBroken):
             await asyncio.wait_for(reading, 10)
 
-        await until(running.closed.is_set, seconds=10, what="the end of the connection at the edge")
+        await until(running.closed.is_set, seconds=30, what="the end of the connection at the edge")
         await server.restart()
         await acceptor.wait_connected(10)
         await acceptor.flush()

@@ -32,7 +32,7 @@ async def configured(directory: Path, config: dict[str, Any]) -> AsyncIterator[t
     file.write_text(json.dumps({"host": "127.0.0.1", "port": port} | config))
     process = await start("nats", [str(binary_path()), "--config", str(file)], log=directory / "nats.log")
     try:
-        await until(lambda: "Server is ready" in process.tail(), seconds=30, what="nats-server", process=process)
+        await until(lambda: "Server is ready" in process.tail(), seconds=90, what="nats-server", process=process)
         yield f"nats://127.0.0.1:{port}", process, file
     finally:
         await process.stop()
@@ -66,21 +66,21 @@ async def test_the_client_reconnects_after_its_user_was_removed_and_restored(tmp
 
             configure("second")
             await until(
-                lambda: "authorization violation" in str(client.last_error).lower(), seconds=30, what="the rejection"
+                lambda: "authorization violation" in str(client.last_error).lower(), seconds=90, what="the rejection"
             )
             usage = Usage()
-            await until(lambda: usage.seconds > 1.2, seconds=30, what="more attempts")
+            await until(lambda: usage.seconds > 1.2, seconds=90, what="more attempts")
 
             assert not client.is_closed
             assert usage.share < 0.5
 
             configure("first")
-            await until(lambda: works(client), seconds=30, what="the connection")
+            await until(lambda: works(client), seconds=90, what="the connection")
 
             # The password changes on both sides, and the client reads its file again.
             password.write_text("third")
             configure("third")
-            await until(lambda: works(client), seconds=30, what="the connection with the new password")
+            await until(lambda: works(client), seconds=90, what="the connection with the new password")
 
 
 class Operator:
@@ -164,17 +164,17 @@ async def test_the_client_reconnects_after_expired_credentials_are_renewed(tmp_p
 
         assert await works(client)
 
-        await until(lambda: not client.is_connected, seconds=30, what="the end of the credentials")
+        await until(lambda: not client.is_connected, seconds=90, what="the end of the credentials")
         usage = Usage()
-        await until(lambda: usage.seconds > 1.2, seconds=30, what="some rejected attempts")
+        await until(lambda: usage.seconds > 1.2, seconds=90, what="some rejected attempts")
 
         assert not client.is_closed
         assert usage.share < 0.5
 
         operator.credentials(file, 60)
-        await until(lambda: works(client), seconds=30, what="the connection with new credentials")
+        await until(lambda: works(client), seconds=90, what="the connection with new credentials")
         await client.publish("hello", b"again")
-        await until(lambda: received == [b"again"], seconds=30, what="the message")
+        await until(lambda: received == [b"again"], seconds=90, what="the message")
 
 
 async def test_the_client_waits_while_credential_files_are_damaged_or_missing(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ async def test_the_client_waits_while_credential_files_are_damaged_or_missing(tm
 
         file.unlink()
         await client.force_reconnect()
-        await until(lambda: "user.creds" in str(client.last_error), seconds=30, what="the missing file")
+        await until(lambda: "user.creds" in str(client.last_error), seconds=90, what="the missing file")
         operator.credentials(file, 60)
-        await until(lambda: works(client), seconds=30, what="the connection")
+        await until(lambda: works(client), seconds=90, what="the connection")
         await bus.close(client)
 
 
@@ -213,7 +213,7 @@ async def test_a_websocket_connection_survives_the_death_of_the_server(tmp_path:
 
         process.kill()
         await process.wait()
-        await until(lambda: not client.is_connected, seconds=30, what="the lost connection")
+        await until(lambda: not client.is_connected, seconds=90, what="the lost connection")
         again = await process.again()
-        await until(lambda: works(client), seconds=30, what="the connection", process=again)
+        await until(lambda: works(client), seconds=90, what="the connection", process=again)
         await again.stop()

@@ -55,7 +55,7 @@ async def all_settled(client: Client, consumer: Consumer) -> None:
     async def settled() -> bool:
         return await pending_counts(client, consumer) == (0, 0)
 
-    await until(settled, seconds=30, what="the acknowledgements")
+    await until(settled, seconds=90, what="the acknowledgements")
 
 
 async def dead_letters(client: Client, ref: ClusterRef) -> list[Stored]:
@@ -97,13 +97,13 @@ async def test_a_message_is_handled_immediately_and_acknowledged(
     consumer = consumer_of(ref)
     await create(client, consumer)
     async with handled_by(settings, consumer, handler) as (_, subscription):
-        await until(lambda: subscription.working, seconds=30, what="the subscription")
+        await until(lambda: subscription.working, seconds=90, what="the subscription")
         expected: list[tuple[ClusterRef, str, int, str | None]] = []
         for version in range(3):
             with trace.extract(None):
                 expected.append((ref, "node.down", await publish_event(client, ref, version), trace.trace_id()))
                 # Far sooner than a pull request expires: a message ends its wait.
-                await until(lambda: received == expected, seconds=15, what="the message")
+                await until(lambda: received == expected, seconds=30, what="the message")
         await all_settled(client, consumer)
 
 
@@ -119,7 +119,7 @@ async def test_each_message_of_a_backlog_is_handled_once(
     await create(client, consumer)
     sequences = await asyncio.gather(*(publish_event(client, ref, version) for version in range(500)))
     async with handled_by(settings, consumer, handler):
-        await until(lambda: len(received) >= 500, seconds=30, what="all messages")
+        await until(lambda: len(received) >= 500, seconds=90, what="all messages")
 
     assert sorted(received) == sorted(sequences)
 
@@ -137,8 +137,8 @@ async def test_garbage_becomes_a_dead_letter_immediately(
     async with handled_by(settings, consumer, handler):
         garbage = await bus.store(client, subjects.event(ref, "node.down"), b"\x00{", {"x-schema": "event.v1"})
         good = await publish_event(client, ref, 1)
-        await until(lambda: received == [good], seconds=30, what="the good message")
-        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+        await until(lambda: received == [good], seconds=90, what="the good message")
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=90, what="the dead letter")
 
     assert letter.headers["Nats-Msg-Id"] == f"dlq-EVENT-{garbage}"
     assert letter.body == b"\x00{"
@@ -163,8 +163,8 @@ async def test_a_sender_cannot_answer_in_the_name_of_the_server(
     empty = await bus.store(client, subjects.event(ref, "node.down"), b"", {"x-schema": "event.v1", "Status": status})
     async with handled_by(settings, consumer, handler):
         good = await publish_event(client, ref, 1)
-        await until(lambda: received == [good], seconds=30, what="the good message")
-        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+        await until(lambda: received == [good], seconds=90, what="the good message")
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=90, what="the dead letter")
         await all_settled(client, consumer)
 
     assert letter.headers["Nats-Msg-Id"] == f"dlq-EVENT-{empty}"
@@ -185,7 +185,7 @@ async def test_a_message_is_delivered_again_after_its_handler_failed(
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
         await publish_event(client, ref, 1)
-        await until(lambda: tries == 4, seconds=30, what="the fourth delivery")
+        await until(lambda: tries == 4, seconds=90, what="the fourth delivery")
         await all_settled(client, consumer)
 
     assert await dead_letters(client, ref) == []
@@ -209,7 +209,7 @@ async def test_an_outage_is_logged_once_and_its_end_too(
             for number in range(3):
                 await publish_event(client, ref, number)
             await until(
-                lambda: len(tries) == 3 and min(tries.values()) > 2, seconds=30, what="several tries of each event"
+                lambda: len(tries) == 3 and min(tries.values()) > 2, seconds=90, what="several tries of each event"
             )
             away = False
             await all_settled(client, consumer)
@@ -234,7 +234,7 @@ async def test_a_message_whose_handler_always_fails_becomes_a_dead_letter(
     await create(client, consumer)
     async with handled_by(settings, consumer, handler):
         await publish_event(client, ref, 1)
-        (letter,) = await until(lambda: dead_letters(client, ref), seconds=30, what="the dead letter")
+        (letter,) = await until(lambda: dead_letters(client, ref), seconds=90, what="the dead letter")
 
         assert tries == 3
         assert letter.headers[bus.REASON] == "failed 3 times, last: ConnectionError"
@@ -267,7 +267,7 @@ async def test_a_stop_waits_for_handlers_and_allows_another_start(
         first = await publish_event(client, ref, 1)
         await entered.wait()
         stopping = asyncio.create_task(subscription.stop())
-        await until(lambda: not subscription.working, seconds=30, what="the stop")
+        await until(lambda: not subscription.working, seconds=90, what="the stop")
         second = await publish_event(client, ref, 2)
 
         assert not stopping.done()
@@ -278,7 +278,7 @@ async def test_a_stop_waits_for_handlers_and_allows_another_start(
         assert finished == [first]
 
         await subscription.start()
-        await until(lambda: finished == [first, second], seconds=30, what="the second message")
+        await until(lambda: finished == [first, second], seconds=90, what="the second message")
 
     assert client.is_connected
 
@@ -297,16 +297,16 @@ async def test_a_durable_consumer_survives_the_death_of_the_server(server: NatsS
 
             async def survive_death(death: int) -> None:
                 before = await publish_event(client, ref, death * 2)
-                await until(lambda: before in received, seconds=30, what="the message before")
+                await until(lambda: before in received, seconds=90, what="the message before")
                 usage = Usage()
                 await server.kill()
-                await until(lambda: not subscription.working, seconds=30, what="the lost connection")
-                await until(lambda: usage.seconds > 1, seconds=30, what="some attempts to reconnect")
+                await until(lambda: not subscription.working, seconds=90, what="the lost connection")
+                await until(lambda: usage.seconds > 1, seconds=90, what="some attempts to reconnect")
                 assert usage.share < 0.5
                 await server.restart()
                 after = await publish_event(client, ref, death * 2 + 1)
                 # Far sooner than a pull request expires: the renewed connection ends its wait.
-                await until(lambda: after in received, seconds=15, what="the message after")
+                await until(lambda: after in received, seconds=30, what="the message after")
 
             for death in range(2):
                 await survive_death(death)
@@ -324,7 +324,7 @@ async def test_pulls_from_a_missing_consumer_are_slow_and_resume_when_it_exists(
     unserved = UNSERVED_PULLS.labels(f"EVENT/{consumer.name}")
     async with connected(settings) as client, handled_by(settings, consumer, handler) as (_, subscription):
         sequence = await publish_event(client, ref, 1)
-        await until(lambda: sequence in received, seconds=30, what="the message before")
+        await until(lambda: sequence in received, seconds=90, what="the message before")
         await client.jetstream().delete_consumer("EVENT", consumer.name)
         usage, before = Usage(), unserved._value.get()
         # The pauses double, so the first two requests alone would follow each other closely.
@@ -336,9 +336,9 @@ async def test_pulls_from_a_missing_consumer_are_slow_and_resume_when_it_exists(
 
         await topology.apply(client)
         # Far sooner than the request expires, and without a message.
-        await until(lambda: subscription.working, seconds=15, what="a request that the server confirms")
+        await until(lambda: subscription.working, seconds=30, what="a request that the server confirms")
         sequence = await publish_event(client, ref, 2)
-        await until(lambda: sequence in received, seconds=30, what="the message after")
+        await until(lambda: sequence in received, seconds=90, what="the message after")
 
 
 async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server: NatsServer, ref: ClusterRef) -> None:
@@ -349,4 +349,4 @@ async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server
     consumer = next(declared for declared in CONSUMERS if declared.name == EVENTS_ARCHIVE)
     async with asyncio.timeout(30), handled_by(settings, consumer, handler) as (_, subscription):
         await server.kill()
-        await until(lambda: not subscription.working, seconds=30, what="the lost connection")
+        await until(lambda: not subscription.working, seconds=90, what="the lost connection")

@@ -25,7 +25,7 @@ def desired(generation: int) -> DesiredState:
 
 
 async def lost(client: Client) -> None:
-    await until(lambda: not client.is_connected, seconds=30, what="the lost connection")
+    await until(lambda: not client.is_connected, seconds=90, what="the lost connection")
 
 
 async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
@@ -47,13 +47,13 @@ async def test_subscriptions_and_requests_go_on_after_each_death_of_the_server(
             usage = Usage()
             await server.kill()
             await lost(client)
-            await until(lambda: usage.seconds > 1, seconds=30, what="some attempts to reconnect")
+            await until(lambda: usage.seconds > 1, seconds=90, what="some attempts to reconnect")
             assert usage.share < 0.5
             await server.restart()
             assert await client.wait_connected(30)
             assert not client.is_closed
             await bus.publish(client, subjects.scale_desired(ref), desired(death))
-            await until(lambda: death in received, seconds=30, what="the message")
+            await until(lambda: death in received, seconds=90, what="the message")
             assert await rpc.call(client, subjects.slurm(ref, "delete-node"), DeleteNode(node="n"), Done) == Done()
 
         for death in range(1, 3):
@@ -190,6 +190,6 @@ async def test_an_exception_of_a_callback_does_not_stop_a_reconnect(server: Nats
         await server.kill()
         await lost(client)
         await server.restart()
-        await until(lambda: called == ["kept"], seconds=30, what="the callback")
+        await until(lambda: called == ["kept"], seconds=90, what="the callback")
 
         assert client.is_connected

@@ -151,7 +151,7 @@ async def test_the_gateway_follows_events_without_a_consumer(server: NatsServer)
     running = asyncio.create_task(follower.run())
     try:
         await bus.store(client, "event.acme.main.admin.x", b"a fact", {})
-        await until(lambda: bool(found), seconds=10, what="the event")
+        await until(lambda: bool(found), seconds=30, what="the event")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -47,11 +47,11 @@ async def test_the_registry_follows_writes_and_deletions(client: Client, registr
 
     registry.on_change.append(changed)
     await put_binding(client, ref, binding(1))
-    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the first version")
+    await until(lambda: registry.get(ref) == binding(1), seconds=90, what="the first version")
     await put_binding(client, ref, binding(2))
-    await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the second version")
+    await until(lambda: registry.get(ref) == binding(2), seconds=90, what="the second version")
     await delete_binding(client, ref)
-    await until(lambda: ref not in registry.clusters, seconds=30, what="its removal")
+    await until(lambda: ref not in registry.clusters, seconds=90, what="its removal")
 
     assert changes == [1, 2, None]
 
@@ -61,11 +61,11 @@ async def test_an_older_binding_replaces_no_newer_one_unless_it_is_told_to(
 ) -> None:
     assert await put_binding(client, ref, binding(2))
     assert not await put_binding(client, ref, binding(1))
-    await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the newer version")
+    await until(lambda: registry.get(ref) == binding(2), seconds=90, what="the newer version")
 
     assert await put_binding(client, ref, binding(1), over_newer=True)
 
-    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the older version")
+    await until(lambda: registry.get(ref) == binding(1), seconds=90, what="the older version")
 
 
 async def test_of_writers_at_the_same_time_the_newest_version_stays(client: Client, ref: ClusterRef) -> None:
@@ -83,7 +83,7 @@ async def test_a_removed_cluster_is_written_again(client: Client, registry: Regi
 
     assert await put_binding(client, ref, binding(1))
 
-    await until(lambda: registry.get(ref) == binding(1), seconds=30, what="the new cluster")
+    await until(lambda: registry.get(ref) == binding(1), seconds=90, what="the new cluster")
 
 
 async def test_the_registry_starts_with_the_existing_bindings(
@@ -106,7 +106,7 @@ async def test_a_cluster_with_a_garbage_entry_keeps_its_last_valid_binding(
     client: Client, registry: Registry, ref: ClusterRef
 ) -> None:
     await put_binding(client, ref, binding())
-    await until(lambda: registry.get(ref), seconds=30, what="the binding")
+    await until(lambda: registry.get(ref), seconds=90, what="the binding")
     await client.publish(f"$KV.registry.{ref.key}", b'{"name": 7}')
     await client.publish("$KV.registry.NO.such", b"{}")
 
@@ -115,11 +115,11 @@ async def test_a_cluster_with_a_garbage_entry_keeps_its_last_valid_binding(
         buried = {f"dlq.$KV.registry.{ref.key}", "dlq.$KV.registry.NO.such"}
         return found if buried <= {letter.subject for letter in found} else []
 
-    await until(dead_letters, seconds=30, what="two dead dead_letters")
+    await until(dead_letters, seconds=90, what="two dead dead_letters")
 
     assert registry.get(ref) == binding()
     assert await put_binding(client, ref, binding())
-    await until(lambda: ref not in registry.unreadable, seconds=30, what="the entry to be replaced")
+    await until(lambda: ref not in registry.unreadable, seconds=90, what="the entry to be replaced")
 
 
 async def test_an_exception_of_a_callback_does_not_affect_others(
@@ -132,7 +132,7 @@ async def test_an_exception_of_a_callback_does_not_affect_others(
 
     registry.on_change += [broken, lambda about, _binding: received.append(about)]
     await put_binding(client, ref, binding())
-    await until(lambda: ref in received, seconds=30, what="the second callback")
+    await until(lambda: ref in received, seconds=90, what="the second callback")
 
 
 async def test_the_registry_reads_missed_bindings_after_a_reconnect(server: NatsServer, ref: ClusterRef) -> None:
@@ -140,13 +140,13 @@ async def test_the_registry_reads_missed_bindings_after_a_reconnect(server: Nats
         registry = Registry()
         await registry.start(client)
         await put_binding(client, ref, binding(1))
-        await until(lambda: registry.get(ref), seconds=30, what="the first version")
+        await until(lambda: registry.get(ref), seconds=90, what="the first version")
         await server.kill()
-        await until(lambda: not client.is_connected, seconds=30, what="the lost connection")
+        await until(lambda: not client.is_connected, seconds=90, what="the lost connection")
         await server.restart()
         async with connected(ServiceSettings(nats_url=server.url), "gateway") as gateway:
             await put_binding(gateway, ref, binding(2))
-        await until(lambda: registry.get(ref) == binding(2), seconds=30, what="the second version")
+        await until(lambda: registry.get(ref) == binding(2), seconds=90, what="the second version")
         await registry.stop()
 
 
@@ -163,6 +163,6 @@ async def test_a_recreated_bucket_is_read_again(server: NatsServer, ref: Cluster
         await jetstream.add_stream(kept)
         await put_binding(client, other, binding(1))
         await client.force_reconnect()
-        await until(lambda: registry.get(other), seconds=30, what="the new bucket's cluster")
-        await until(lambda: registry.get(ref) is None, seconds=30, what="the old cluster's end")
+        await until(lambda: registry.get(other), seconds=90, what="the new bucket's cluster")
+        await until(lambda: registry.get(ref) is None, seconds=90, what="the old cluster's end")
         await registry.stop()

@@ -110,7 +110,7 @@ async def test_garbage_is_answered_invalid_and_becomes_one_dead_letter(client: C
     async def dead_letters() -> list[Stored]:
         return [letter async for letter in replay(client, "DLQ", subjects.dead_letter(subject))]
 
-    (letter,) = await until(dead_letters, seconds=30, what="the dead letter")
+    (letter,) = await until(dead_letters, seconds=90, what="the dead letter")
 
     assert letter.body == b'{"node": 5}'
 
@@ -164,7 +164,7 @@ async def test_requests_run_concurrently_up_to_the_limit(client: Client, ref: Cl
     subject = subjects.slurm(ref, "delete-node")
     await rpc.serve(client, subject, DeleteNode, handler, concurrency=3)
     calls = [asyncio.create_task(rpc.call(client, subject, NODE, Done)) for _ in range(8)]
-    await until(lambda: running == 3, seconds=30, what="three running requests")
+    await until(lambda: running == 3, seconds=90, what="three running requests")
     go.set()
 
     assert await asyncio.gather(*calls) == [Done()] * 8

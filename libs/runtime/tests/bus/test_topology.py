@@ -67,7 +67,7 @@ async def test_an_entry_of_the_leases_bucket_can_have_a_time_to_live(client: Cli
         answer = await client.request(f"$JS.API.DIRECT.GET.KV_leases.$KV.leases.{ref.key}", timeout=2)
         return (answer.headers or {}).get("Status") == "404"
 
-    await until(expired, seconds=30, what="the end of its time")
+    await until(expired, seconds=90, what="the end of its time")
 
 
 async def request(client: Client, subject: str, **change: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ async def test_an_incompatible_newcomer_waits_and_says_for_whom_until_they_are_g
     async with replica(own_client, "proxy", OLD, "a") as old:
         await old.works()
         async with replica(own_client, "scaler", LATER) as newcomer:
-            await until(lambda: newcomer.problem, seconds=30, what="its problem")
+            await until(lambda: newcomer.problem, seconds=90, what="its problem")
 
             assert not newcomer.working.is_set()
             assert "contracts 2 to 3 of scaler 3.0" in newcomer.problem
@@ -117,7 +117,7 @@ async def test_a_rollback_by_too_much_is_told_to_the_newcomer(own_client: Client
     async with replica(own_client, "proxy", LATER) as new:
         await new.works()
         async with replica(own_client, "scaler", OLD) as old:
-            await until(lambda: old.problem, seconds=30, what="its problem")
+            await until(lambda: old.problem, seconds=90, what="its problem")
 
             assert "update this service to their release" in old.problem
             assert new.problem == ""
@@ -135,11 +135,11 @@ async def test_of_two_that_work_already_the_one_that_joined_later_is_not_ready(o
             js = own_client.jetstream()
             await js.add_stream(name="KV_versions", subjects=["$KV.versions.>"], allow_direct=True, allow_msg_ttl=True)
             replicas = (old, newcomer)
-            await until(lambda: any(one.problem for one in replicas), seconds=30, what="a problem")
+            await until(lambda: any(one.problem for one in replicas), seconds=90, what="a problem")
             (waiting,) = [one for one in replicas if one.problem]
             (going_on,) = [one for one in replicas if not one.problem]
             await going_on.stop()
-            await until(lambda: waiting.problem == "", seconds=30, what="its recovery")
+            await until(lambda: waiting.problem == "", seconds=90, what="its recovery")
 
 
 async def test_an_unreadable_announcement_and_one_without_an_end_hold_nobody_back(own_client: Client) -> None:
@@ -192,7 +192,7 @@ async def test_a_newcomer_that_waits_does_not_begin_because_announcements_ended_
     ):
         await old.works()
         async with replica(fast, "scaler", LATER) as newcomer:
-            await until(lambda: newcomer.problem, seconds=30, what="its problem")
+            await until(lambda: newcomer.problem, seconds=90, what="its problem")
             assert not newcomer.working.is_set()
             # The newcomer is the first to look after the outage.
             slow.options["reconnect_time_wait"] = 2.0
@@ -223,7 +223,7 @@ async def test_a_service_announces_itself_as_soon_as_it_is_connected_again(
             return (await announcements(client))[0]
 
         await client.wait_connected(30)
-        (found,) = await until(announced_again, seconds=30, what="its announcement")
+        (found,) = await until(announced_again, seconds=90, what="its announcement")
         assert found.working
 
 
@@ -232,7 +232,7 @@ async def test_a_service_that_waited_joins_after_those_that_began_to_work_meanwh
     body, headers = encode(Announcement(service="proxy", instance="old", software="1", contracts=OLD, working=True))
     await js.publish("$KV.versions.proxy.old", body, headers=headers)
     async with replica(own_client, "scaler", LATER) as waited:
-        await until(lambda: waited.problem, seconds=30, what="its problem")
+        await until(lambda: waited.problem, seconds=90, what="its problem")
         async with replica(own_client, "gateway", NEXT) as meanwhile:
             await meanwhile.works()
             await js.purge_stream("KV_versions", subject="$KV.versions.proxy.old")
@@ -265,7 +265,7 @@ async def test_a_mistake_in_the_check_does_not_end_the_service(
             raise KeyError("a mistake")
 
         monkeypatch.setattr(versions, "announcements", mistaken)
-        await until(lambda: failures >= 2, seconds=30, what="two mistakes")
+        await until(lambda: failures >= 2, seconds=90, what="two mistakes")
 
         assert not old.service._failed
         assert old.problem == ""

@@ -92,7 +92,7 @@ async def test_messages_that_are_sent_afterwards_keep_their_order(
         async def sent() -> bool:
             return await unsent(store) == []
 
-        await until(sent, seconds=30, what="all messages")
+        await until(sent, seconds=90, what="all messages")
 
     assert await ids(client) == [f"job-1:{version}:changed" for version in range(1, 6)]
 

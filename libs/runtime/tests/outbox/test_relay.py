@@ -79,7 +79,7 @@ async def test_writes_succeed_while_nats_is_away(
         async def relayed() -> bool:
             return await outbox.relay_once(JOBS) == 1
 
-        await until(relayed, seconds=30, what="the relay's success")
+        await until(relayed, seconds=90, what="the relay's success")
         await outbox.write(change(3), [outbox_message(3)])
 
     assert await ids(client) == ["job-1:1:changed", "job-1:2:changed", "job-1:3:changed"]
@@ -113,9 +113,9 @@ async def test_the_relay_runs_until_cancelled(store: Store, client: Client, publ
         async def sent() -> bool:
             return await unsent(store) == []
 
-        await until(sent, seconds=30, what="the first message")
+        await until(sent, seconds=90, what="the first message")
         await store.write(with_messages(change(2), [outbox_message(2)], now=1_000_000.0))
-        await until(sent, seconds=30, what="the second message")
+        await until(sent, seconds=90, what="the second message")
         relay.cancel()
 
         with pytest.raises(asyncio.CancelledError):
