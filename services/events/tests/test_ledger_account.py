@@ -4,14 +4,14 @@ import random
 from collections.abc import Iterable
 from datetime import timedelta
 
-from clusterra_contracts.events import Event
+from clusterra_contracts.events import Event, JobFact
 from clusterra_events.ledger.account import Line, lines_of, rates_at
 from clusterra_events.ledger.charge import CHARGES_PER_MICRO_USD, microseconds, to_micro_usd
 from clusterra_events.ledger.facts import Run, Superseded, WorkerFacts, facts_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .ledger_histories import START, ModelWorker, history, job_events, told, worker_events
+from .ledger_histories import START, ModelWorker, at, history, job_events, told, worker_events
 
 HOUR = 3_600_000_000
 
@@ -58,6 +58,33 @@ def test_shares_and_overhead_are_the_bill_in_any_order_and_with_any_repetition(
     assert ledger(shuffled, hours * HOUR) == lines
     worker_days = len({(line.worker, line.day) for line in lines})
     assert abs(sum(line.micro_usd or 0 for line in lines) - made.bill(hours * HOUR)) <= worker_days / 2
+
+
+@given(st.integers(0, 10**9), st.integers(1, 4), st.integers(1, 25), st.integers(1, 12), st.integers(1, 10**11))
+def test_what_a_run_cost_stays_the_same_while_its_worker_goes_on(
+    seed: int, workers: int, jobs: int, hours: int, later: int
+) -> None:
+    made = history(seed, workers=workers, jobs=jobs)
+    first, second = hours * HOUR, hours * HOUR + later
+    over = {
+        (event.data.job_id, event.data.restarts)
+        for event in made.events
+        if isinstance(event.data, JobFact) and event.data.ended_at is not None and event.time <= at(first)
+    }
+
+    before, after = (
+        ledger((each for each in made.events if each.time <= at(until)), until) for until in (first, second)
+    )
+
+    costs = [
+        {
+            (line.day, line.worker, line.job_id, line.run): line.micro_usd
+            for line in lines
+            if (line.job_id, int(line.run.partition(".")[2] or 0)) in over
+        }
+        for lines in (before, after)
+    ]
+    assert costs[0] == costs[1]
 
 
 @given(st.lists(st.integers(0, 10**16), max_size=30))

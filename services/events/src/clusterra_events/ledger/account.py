@@ -22,6 +22,10 @@ Purpose = Literal["job", "boot", "idle", "unattributed"]
 """What a line is for. `unattributed`: jobs ran on a worker whose size is not known."""
 
 
+_ORDER: dict[Purpose, int] = {"boot": 0, "job": 1, "unattributed": 2, "idle": 3}
+"""In this order the lines of a day are rounded: a worker boots before it has jobs, and is idle until its end."""
+
+
 class Line(Wire):
     """What one job, or the overhead of one purpose, cost on one worker on one day (UTC)."""
 
@@ -58,17 +62,18 @@ class _Cell(NamedTuple):
 class _Tally:
     """What has been added up for a line."""
 
-    __slots__ = ("charge", "known", "microseconds", "run", "stale", "unknown")
+    __slots__ = ("charge", "known", "microseconds", "run", "stale", "unknown", "until")
 
     def __init__(self, run: Run | None) -> None:
         self.run = run
-        self.charge = self.microseconds = 0
+        self.charge = self.microseconds = self.until = 0
         self.known = self.stale = self.unknown = False
 
-    def add(self, charge: int, duration: int, price: Price | None) -> None:
+    def add(self, charge: int, begin: int, end: int, price: Price | None) -> None:
         """Add a part of the time at one price."""
         self.charge += charge
-        self.microseconds += duration
+        self.microseconds += end - begin
+        self.until = max(self.until, end)
         known = price is not None and price.micro_usd_per_hour is not None
         self.known |= known
         self.unknown |= not known
@@ -130,7 +135,7 @@ def _lines(worker: str, life: WorkerLife, as_of: int) -> Iterator[Line]:
     for begin, end in _segments(life, as_of if life.end is None else min(as_of, life.end)):
         _charge(life, begin, end, tallies)
     for day in sorted({cell.day for cell in tallies}):
-        cells = sorted(cell for cell in tallies if cell.day == day)
+        cells = sorted((cell for cell in tallies if cell.day == day), key=lambda cell: _order(cell, tallies[cell]))
         amounts = to_micro_usd([tallies[cell].charge for cell in cells])
         for cell, amount in zip(cells, amounts, strict=True):
             tally, run = tallies[cell], tallies[cell].run
@@ -168,20 +173,25 @@ def _segments(life: WorkerLife, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _charge(life: WorkerLife, begin: int, end: int, tallies: dict[_Cell, _Tally]) -> None:
-    duration, day = end - begin, begin // DAY_MICROSECONDS
+    day = begin // DAY_MICROSECONDS
     price = _price_at(life.prices, begin)
-    charge = duration * ((price.micro_usd_per_hour or 0) if price is not None else 0)
+    charge = (end - begin) * ((price.micro_usd_per_hour or 0) if price is not None else 0)
     uses = [use for use in life.uses if use.start <= begin and (use.end is None or use.end >= end)]
     size = life.ready
     shares = [Fraction(0) if size is None else share(use.run, size) for use in uses]
     parts, rest = split(charge, shares)
     for use, part in zip(uses, parts, strict=True):
         if size is not None:
-            tallies.setdefault(_cell(day, use), _Tally(use.run)).add(part, duration, price)
+            tallies.setdefault(_cell(day, use), _Tally(use.run)).add(part, begin, end, price)
     if rest or sum(shares, Fraction(0)) < 1:
         booting = not uses and (size is None or begin < microseconds(size.at))
         purpose: Purpose = "boot" if booting else "unattributed" if size is None else "idle"
-        tallies.setdefault(_Cell(day, purpose), _Tally(None)).add(rest, duration, price)
+        tallies.setdefault(_Cell(day, purpose), _Tally(None)).add(rest, begin, end, price)
+
+
+def _order(cell: _Cell, tally: _Tally) -> tuple[int, int, _Cell]:
+    """Sorts what is over before what goes on, so that the rounding of the one does not depend on the other."""
+    return _ORDER[cell.purpose], tally.until if cell.purpose == "job" else 0, cell
 
 
 def _cell(day: int, use: Use) -> _Cell:

@@ -7,6 +7,7 @@ Prices are micro-USD per hour, and times are microseconds since 1970. Their prod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import accumulate, pairwise
 
 CHARGES_PER_MICRO_USD = 3_600 * 1_000_000
 """An hour in microseconds."""
@@ -39,10 +40,10 @@ def split(charge: int, shares: Sequence[Fraction]) -> tuple[list[int], int]:
 
 
 def to_micro_usd(charges: Sequence[int]) -> list[int]:
-    """Round charges to whole micro-USD, so that they add up to the rounded total (the largest-remainder method)."""
-    total = (sum(charges) + CHARGES_PER_MICRO_USD // 2) // CHARGES_PER_MICRO_USD
-    rounded = [charge // CHARGES_PER_MICRO_USD for charge in charges]
-    by_remainder = sorted(range(len(charges)), key=lambda n: (-(charges[n] % CHARGES_PER_MICRO_USD), n))
-    for number in by_remainder[: total - sum(rounded)]:
-        rounded[number] += 1
-    return rounded
+    """Round charges to whole micro-USD, so that they add up to the rounded total.
+
+    What is rounded is the sum up to and including each charge. So an amount depends on the charges before it alone:
+    it stays the same whatever is added after it.
+    """
+    sums = [(total + CHARGES_PER_MICRO_USD // 2) // CHARGES_PER_MICRO_USD for total in accumulate(charges, initial=0)]
+    return [after - before for before, after in pairwise(sums)]
