@@ -1,7 +1,7 @@
 """A proxy process on a real Slurm and a real NATS, and a client of it."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,8 @@ class ProxyWorld:
     log: Path
     process: Process | None = None
     snapshots: list[QueueSnapshot] = field(default_factory=list)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """More of the proxy's environment."""
 
     async def call[T: Wire](self, operation: Operation, request: Message, result: type[T]) -> T:
         """Send a request and return the reply. Raises RpcFailed."""
@@ -115,7 +117,10 @@ class ProxyWorld:
         """Start the proxy and wait until it watches the cluster."""
         began = now()
         self.process = await start(
-            "proxy", [sys.executable, "-m", "clusterra_proxy"], log=self.log, env=self.nats.environment()
+            "proxy",
+            [sys.executable, "-m", "clusterra_proxy"],
+            log=self.log,
+            env={**self.nats.environment(), **self.settings},
         )
         await until(
             lambda: any(
@@ -163,6 +168,7 @@ async def proxy_world(
     *,
     slurmrestd_url: str | None = None,
     containers: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[ProxyWorld]:
     """A cluster on the given Slurm, with its own NATS and proxy, perhaps with something between it and slurmrestd."""
     binding = slurm.binding(name).model_copy(update={"containers": containers})
@@ -171,7 +177,7 @@ async def proxy_world(
     ref = ClusterRef(tenant="acme", cluster=name)
     async with nats_server(directory / "nats") as nats:
         client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
-        world = ProxyWorld(slurm, ref, client, nats, directory / "proxy.log")
+        world = ProxyWorld(slurm, ref, client, nats, directory / "proxy.log", settings=settings or {})
 
         async def collect(message: Msg) -> None:
             world.snapshots.append(decode(QueueSnapshot, message.data, message.headers))

@@ -43,6 +43,12 @@ class Accounting:
         """Return all runs of a job, or of all tasks of an array; with `uid`, only those that belong to that user."""
         return await self._with_owners(token, {"step": job_id, "show_duplicates": "true"}, uid)
 
+    async def newest_run(self, token: str, job: JobRecord) -> JobRecord | None:
+        """Return the newest run of a job or an array task, without its owner; None when slurmdbd has none."""
+        found = await self._jobs(token, {"step": job.id, "show_duplicates": "true"}, None)
+        runs = [run for run in found if run.job_id == job.job_id]
+        return max(runs, key=lambda run: (run.submit_time or OLDEST, run.start_time or OLDEST), default=None)
+
     async def usage(self, token: str, job: JobRecord) -> AccountingUsage | None:
         """Return what the steps of one run consumed; None when slurmdbd has no such run."""
         version = await self._version(token)

@@ -32,6 +32,8 @@ WRITE_PAUSE_SECONDS = 0.05
 """Between two writes, so that they hold up no request of people."""
 FOLLOWED = timedelta(minutes=15)
 """For how long after its end a job's cost is looked at: events of its end may come late to the ledger."""
+ROUNDS_BETWEEN = 3
+"""Every so many rounds the cost of a job is looked at whose whole cost is noted."""
 MAX_FOLLOWED = 20_000
 MAX_RUN_DAYS = 60
 """The cost of longer runs counts from then on."""
@@ -46,6 +48,8 @@ class _Job:
     noted: str
     looked_at: float = 0.0
     """When its cost was last read, on the monotonic clock."""
+    whole: bool = False
+    """Whether the whole cost is noted, as far as the ledger knows it."""
     final: bool = False
     """Whether nothing is to be noted any more."""
 
@@ -76,8 +80,7 @@ class CostNotes:
     async def note(self) -> None:
         """Note what has changed. Raises SlurmFailed, RpcFailed while Slurm or the ledger cannot be asked."""
         self._follow()
-        open_jobs = (job for job in self._jobs.values() if not job.final)
-        asked = sorted(open_jobs, key=lambda job: job.looked_at)[:MAX_COST_JOBS]
+        asked = self._due()
         if not asked:
             return
         costs = await self._costs(asked)
@@ -109,6 +112,12 @@ class CostNotes:
             if (key in present if not job.record.ended else job.record.end_time and job.record.end_time > oldest)
         }
 
+    def _due(self) -> list[_Job]:
+        """The jobs whose costs are to be looked at, those first that were not for the longest."""
+        recent = time.monotonic() - ROUNDS_BETWEEN * self._every_seconds
+        due = (job for job in self._jobs.values() if not job.final and not (job.whole and job.looked_at > recent))
+        return sorted(due, key=lambda job: (job.whole, job.looked_at))[:MAX_COST_JOBS]
+
     async def _costs(self, jobs: Sequence[_Job]) -> dict[JobId, CostOfJob]:
         today = now().date()
         first = min((job.record.started_at.date() for job in jobs if job.record.started_at), default=today)
@@ -125,13 +134,13 @@ class CostNotes:
         if text is None:
             return False
         if text == job.noted:
-            job.final = over and not cost.running
+            job.whole = over and not cost.running
             return False
         if over and not _may_note(job.record):
             job.final = True
             return False
         try:
-            written = await (self._note_ended(job.record, text) if over else self._note_running(job.record, text))
+            written = await (self._note_ended(job, text) if over else self._note_running(job.record, text))
         except (Conflict, NotFound):
             return True  # it has ended meanwhile: the next round notes it in accounting
         except Rejected as rejected:
@@ -139,7 +148,7 @@ class CostNotes:
             job.final = True
             return True
         if written:
-            job.noted, job.final = text, over and not cost.running
+            job.noted, job.whole = text, over and not cost.running
         return True
 
     async def _note_running(self, record: JobRecord, text: str) -> bool:
@@ -151,8 +160,17 @@ class CostNotes:
                 return True
         return False
 
-    async def _note_ended(self, record: JobRecord, text: str) -> bool:
-        await self._cluster.accounting.note(self._cluster.mint.operator_token(), record.id, text)
+    async def _note_ended(self, job: _Job, text: str) -> bool:
+        """Note the cost in accounting, unless it does not know the end yet, or somebody has commented on the job."""
+        token = self._cluster.mint.operator_token()
+        run = await self._cluster.accounting.newest_run(token, job.record)
+        if run is None or not run.ended:
+            return False
+        if not _may_note(run):
+            job.final = True
+            return False
+        if run.admin_comment != text:
+            await self._cluster.accounting.note(token, job.record.id, text)
         return True
 
     def _tell(self, problem: str) -> None:
