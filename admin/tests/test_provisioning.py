@@ -90,6 +90,17 @@ async def test_an_admin_can_be_made_a_member_again(directory: Directory) -> None
     assert not invitation.admin
 
 
+async def test_an_admin_can_be_made_an_owner_and_is_an_admin_to_the_release_before(directory: Directory) -> None:
+    await apply(directory, provisioned("acme", admins=("boss@acme.example",)))
+
+    changes = await apply(directory, provisioned("acme") | {"owners": ["Boss@acme.example"]})
+
+    invitation = await directory.invitation("boss@acme.example")
+    assert changes == ["invitation of boss@acme.example: tenant acme"]
+    assert invitation is not None
+    assert (invitation.role, invitation.admin) == ("owner", True)
+
+
 async def test_domains_are_bound_to_the_issuers_of_their_tenant(directory: Directory) -> None:
     acme = provisioned("acme", "main")
     await apply(directory, acme)

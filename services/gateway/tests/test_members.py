@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -15,12 +16,17 @@ from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
+from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Put, Update
 from gateway_world import World, _Service
 from route_table import example_path, route_table
+from scim_world import scim_key
 
 SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 TAKEN_SECONDS = 8.0
@@ -249,6 +255,20 @@ async def test_only_an_owner_makes_an_owner(world: World) -> None:
 
     assert await change(boss, ada_id, role="owner") == 403
     assert (await me(ada))["role"] == "member"
+
+
+async def test_whom_the_provision_file_makes_an_owner_is_one_from_the_next_sign_in(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    assert (await me(boss))["role"] == "admin"
+    acme = {"id": "acme", "name": "Acme", "domains": ["acme.example"], "owners": ["boss@acme.example"]}
+    async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
+        provisioning = Provisioning(Directory(world.store, outbox), None)
+        await provisioning.apply(Given.model_validate({"tenants": [acme]}))
+
+    await world.login("boss@acme.example", boss)
+
+    assert (await me(boss))["role"] == "owner"
+    assert await scim_key(boss)
 
 
 async def test_members_of_another_tenant_do_not_exist(world: World) -> None:

@@ -81,13 +81,22 @@ class Domain(Record):
 
 
 class Invitation(Record):
-    """An address that an operator has invited. Its owner may be an admin.
+    """An address that an operator has invited, for a member, an admin or an owner.
 
     They belong to this tenant unless another has the address's domain.
     """
 
     tenant: Id
     admin: bool = False
+    """Also of an owner: the release before knows admins alone."""
+    owner: bool = False
+
+    @property
+    def role(self) -> Role:
+        """The role of whoever has the address."""
+        if self.owner:
+            return "owner"
+        return "admin" if self.admin else "member"
 
 
 class SentInvitation(Record):

@@ -170,7 +170,7 @@ class Enrolment:
                 f"{identity.email} belongs to no workspace", hint="ask a workspace's admin to invite this address"
             )
         if invitation is not None and (domain is None or invitation.tenant == domain.tenant):
-            return _Joining(invitation.tenant, _invited_as(invitation))
+            return _Joining(invitation.tenant, invitation.role)
         assert domain is not None  # noqa: S101 - one of the two is there
         if invitation is not None:
             log.warning("invitation_ignored", invited_by=invitation.tenant, tenant=domain.tenant)
@@ -188,7 +188,7 @@ class Enrolment:
             changes["email"] = identity.email
         updated = known.model_copy(update=changes)
         if invitation is not None and invitation.tenant == known.tenant and known.role_given_at is None:
-            updated = updated.with_role(_invited_as(invitation))
+            updated = updated.with_role(invitation.role)
         try:
             if updated != known:
                 write = Update(ACCOUNTS, key, set=updated.attributes(), condition=VersionIs(item.version))
@@ -255,7 +255,3 @@ def _deactivated() -> Forbidden:
     return Forbidden(
         "the directory of your organization has deactivated this account", hint="ask an admin of your workspace"
     )
-
-
-def _invited_as(invitation: Invitation) -> Role:
-    return "admin" if invitation.admin else "member"

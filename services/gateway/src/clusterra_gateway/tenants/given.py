@@ -109,6 +109,9 @@ class GivenTenant(_Strict):
     issuers: Annotated[tuple[IssuerUrl, ...], Field(max_length=8)] = ()
     """The OpenID Connect issuers that may assert addresses in the domains, written as in their discovery documents.
     Empty: the gateway's own issuer (CLUSTERRA_OIDC_ISSUER)."""
+    owners: tuple[Email, ...] = ()
+    """Those who may delete clusters, let a directory provision people, and make others owners. Without one, an operator
+    invites the first owner over HTTP."""
     admins: tuple[Email, ...] = ()
     members: tuple[Email, ...] = ()
     """Addresses outside the domains, and those of former admins."""

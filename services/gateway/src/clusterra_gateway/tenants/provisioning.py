@@ -75,9 +75,10 @@ class Provisioning:
         for tenant in given.tenants:
             await self.put_tenant(tenant)
         for tenant in given.tenants:
-            for email in sorted({*tenant.admins, *tenant.members}):
+            for email in sorted({*tenant.owners, *tenant.admins, *tenant.members}):
                 await self._refuse_address_of_another(tenant.id, email)
-                invitation = Invitation(tenant=tenant.id, admin=email in tenant.admins)
+                owner = email in tenant.owners
+                invitation = Invitation(tenant=tenant.id, admin=owner or email in tenant.admins, owner=owner)
                 await self._assign(f"invitation of {email}", invitation_key(email), invitation)
             for name, source in tenant.identity_sources.items():
                 self.changes += await apply_source(self._directory.store, MapRef(tenant.id, name), source)
