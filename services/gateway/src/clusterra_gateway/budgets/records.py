@@ -2,19 +2,15 @@
 
 from typing import Annotated
 
-import structlog
 from clusterra_contracts.events import BudgetMeasure
 from clusterra_contracts.identity import Moment
-from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Store
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budgets_partition
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope
-
-log = structlog.get_logger()
+from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope, read_or_log
 
 MAX_BUDGETS = 1000
 """The most budgets of one tenant."""
@@ -59,7 +55,7 @@ class Alert(Record):
 async def budgets_of(store: Store, tenant: str) -> tuple[Budget, ...]:
     """The budgets of a tenant that can be read. The others are logged. Raises StoreUnavailable."""
     page = await store.query(ACCOUNTS, budgets_partition(tenant), limit=MAX_BUDGETS)
-    return tuple(budget for item in page.items if (budget := _read(Budget, item)) is not None)
+    return tuple(budget for item in page.items if (budget := read_or_log(Budget, item)) is not None)
 
 
 async def alerts_of(store: Store, tenant: str, month: str) -> dict[str, Alert]:
@@ -70,18 +66,9 @@ async def alerts_of(store: Store, tenant: str, month: str) -> dict[str, Alert]:
     page = await store.query(
         ACCOUNTS, budget_alerts_partition(tenant), sort=Prefix(f"{month}#"), limit=MAX_BUDGETS * MAX_THRESHOLDS
     )
-    return {item.key.sk: alert for item in page.items if (alert := _read(Alert, item)) is not None}
+    return {item.key.sk: alert for item in page.items if (alert := read_or_log(Alert, item)) is not None}
 
 
 def alert_name(month: str, scope: QuotaScope, threshold: Threshold) -> str:
     """The sort key of an alert."""
     return f"{month}#{scope}#{threshold}"
-
-
-def _read[R: Record](model: type[R], item: Item) -> R | None:
-    try:
-        return model.of(item)
-    except ValidationError as error:
-        # Not the error's text: it repeats the record.
-        log.error("budget_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
-        return None

@@ -29,7 +29,8 @@ class PricedUpdates:
     async def update(self, ref: ClusterRef, viewer: Viewer, jobs: str, update: Update) -> None:
         """Change a job, and reserve before it what it may cost more.
 
-        Raises QuotaExceeded, RpcFailed, and Unavailable where others change the same job all the time.
+        Raises QuotaExceeded, RpcFailed, and Unavailable where others change the same job all the time or a quota cannot
+        be read.
         """
         change = await self._reserve(ref, viewer, jobs, update) if _is_costly(update) else None
         try:
@@ -51,10 +52,10 @@ class PricedUpdates:
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
             now, then = (projected_of((each,), binding.catalogue) or 0 for each in (job, changed_by(job, update)))
             held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
-            leader = job.het_job_id or job.job_id
-            before = next((each for each in held if each.job_id == leader), None)
+            before = held.of_job(job.het_job_id or job.job_id)
             if before is None or then <= now:
                 return None
+            await self._reservations.counting(ref.tenant, before.scopes)
             grown = before.model_copy(update={"micro_usd": before.micro_usd + then - now})
             if await self._reservations.grow(before, grown.micro_usd):
                 return before, grown

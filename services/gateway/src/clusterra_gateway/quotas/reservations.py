@@ -5,9 +5,10 @@ Each change of it is in the transaction with the reservation that causes it, so 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
@@ -22,9 +23,9 @@ from clusterra_gateway.accounts.keyspace import (
     reservation_key,
     reservations_partition,
 )
-from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.http.errors import QuotaExceeded, Unavailable
 from clusterra_gateway.http.money import decimal
-from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation, read_or_log
 
 log = structlog.get_logger()
 
@@ -88,6 +89,20 @@ class Hold:
         return Update(ACCOUNTS, key, add={COMMITTED: amount}, condition=fits, expires_at=expires_at)
 
 
+class Held(NamedTuple):
+    """What is reserved for the jobs of a cluster."""
+
+    reservations: tuple[Reservation, ...]
+    unreadable: frozenset[str]
+    """The jobs whose reservation cannot be read."""
+
+    def of_job(self, job_id: str) -> Reservation | None:
+        """The reservation of a job. Raises Unavailable where it cannot be read."""
+        if job_id in self.unreadable:
+            raise Unavailable("what is reserved for this job cannot be read", hint="contact the operators")
+        return next((each for each in self.reservations if each.job_id == job_id), None)
+
+
 class Reservations:
     """The reservations of all clusters. All methods raise StoreUnavailable."""
 
@@ -95,9 +110,19 @@ class Reservations:
         self._store = store
 
     async def quotas(self, tenant: str) -> tuple[Quota, ...]:
-        """All quotas of a tenant."""
-        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
-        return tuple(Quota.of(item) for item in page.items)
+        """The quotas of a tenant that can be read. The others are logged."""
+        return tuple(quota for quota in (await self._quotas(tenant)).values() if quota is not None)
+
+    async def counting(self, tenant: str, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
+        """The quotas of these scopes. Raises Unavailable where one cannot be read: nobody knows whether it blocks."""
+        found = await self._quotas(tenant)
+        for scope in scopes:
+            if str(scope) in found and found[str(scope)] is None:
+                raise Unavailable(
+                    f"the quota of the {scope.kind} {scope.name} cannot be read",
+                    hint="ask an admin to set it again, or to remove it",
+                )
+        return tuple(quota for quota in found.values() if quota is not None and quota.scope in scopes)
 
     async def used(self, tenant: str, month: str, scope: QuotaScope) -> int:
         """What is used or reserved of a quota."""
@@ -170,10 +195,20 @@ class Reservations:
         except TransactionCancelled:
             log.info("reservation_settled_before", reservation=reservation.id)
 
-    async def of_cluster(self, ref: ClusterRef, most: int) -> tuple[Reservation, ...]:
-        """The reservations for jobs of a cluster that have not been settled."""
+    async def of_cluster(self, ref: ClusterRef, most: int) -> Held:
+        """The reservations for jobs of a cluster that have not been settled. Those that cannot be read are logged."""
         page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
-        return tuple(Reservation.of(item) for item in page.items)
+        read = {item.key.sk: read_or_log(Reservation, item) for item in page.items}
+        unreadable = (item.attributes.get("job_id") for item in page.items if read[item.key.sk] is None)
+        return Held(
+            tuple(reservation for reservation in read.values() if reservation is not None),
+            frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
+        )
+
+    async def _quotas(self, tenant: str) -> dict[str, Quota | None]:
+        """Scope -> its quota; None for one that cannot be read."""
+        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
+        return {item.key.sk: read_or_log(Quota, item) for item in page.items}
 
 
 def month_of(at: datetime) -> str:

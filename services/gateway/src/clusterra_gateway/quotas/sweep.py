@@ -18,14 +18,13 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
-from pydantic import ValidationError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
 from clusterra_gateway.quotas.job_list import listed_jobs
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.requested import projected_of
-from clusterra_gateway.quotas.reservations import Hold, Reservations, month_of
+from clusterra_gateway.quotas.reservations import Held, Hold, Reservations, month_of
 from clusterra_gateway.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
@@ -93,17 +92,13 @@ class QuotaSweep:
                     await self.sweep(ref, binding)
                 except (StoreError, RpcFailed) as error:
                     log.warning("quotas_not_swept", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-                except ValidationError as error:
-                    # Not the error's text: it repeats the record.
-                    told = {"tenant": ref.tenant, "cluster": ref.cluster, "problems": error.error_count()}
-                    log.error("quotas_unreadable", **told)  # noqa: TRY400
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
         quotas = await self._reservations.quotas(ref.tenant)
         if binding.accounting_enforced:
             await self._limits.keep(ref, binding, await self._used_up(ref, quotas))
-        if not quotas and not await self._reservations.of_cluster(ref, 1):
+        if not quotas and not any(await self._reservations.of_cluster(ref, 1)):
             self._skip_until[ref.tenant] = time.monotonic() + NO_QUOTA_SECONDS
             return
         recent = time.monotonic() - CANCEL_SECONDS
@@ -111,13 +106,13 @@ class QuotaSweep:
         # The jobs come first: one that is booked meanwhile is then among the reservations.
         active = await self._active(ref)
         held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
-        for reservation in held:
+        for reservation in held.reservations:
             await self._settle(ref, reservation, active)
             await self._reserve_more(ref, binding, reservation, active.get(reservation.job_id, ()))
         await self._reserve_others(ref, binding, quotas, active, held)
         for quota in quotas:
             if quota.mode == "block_and_kill":
-                await self._kill(ref, quota, held, active)
+                await self._kill(ref, quota, held.reservations, active)
 
     async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
         """The scopes of the quotas that block and have no room at all this month."""
@@ -187,12 +182,12 @@ class QuotaSweep:
         binding: ClusterBinding,
         quotas: Iterable[Quota],
         active: Active,
-        held: Iterable[Reservation],
+        held: Held,
     ) -> None:
         """Reserve for jobs that did not come through the gateway's submit: those of plain sbatch and of runs."""
-        booked = {reservation.job_id for reservation in held}
+        booked = {reservation.job_id for reservation in held.reservations} | held.unreadable
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        unanswered = {each.user for each in held if not each.job_id and each.made_at > lately}
+        unanswered = {each.user for each in held.reservations if not each.job_id and each.made_at > lately}
         for job_id, (job, *components) in active.items():
             counting = tuple(quota for quota in quotas if _counts(quota, ref, job))
             # The job may be that of a submit which is being answered.
