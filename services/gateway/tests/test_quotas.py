@@ -167,6 +167,35 @@ async def test_a_job_that_came_past_the_gateway_is_cancelled_by_name_beyond_the_
     assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
 
 
+async def test_the_quota_of_the_account_that_slurm_chose_counts_a_submit_which_names_none(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "5.00", path="tenant/acme")
+    await set_quota(boss, "0.75", path="account/physics")
+    first, second = [(await submit(ada))[1]["job_id"] for _ in range(2)]
+    for job_id in (first, second):
+        shown = {"account": "physics", "time_limit_seconds": HOUR, "array_tasks": "0-9"}
+        world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=shown)
+
+    await until(lambda: bool(world.acme.cancelled), seconds=90, what="the cancel of the job that does not fit")
+    (kept,) = {first, second} - set(world.acme.cancelled)
+    counted = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}["physics"]
+    world.acme.jobs[kept] = world.acme.jobs[kept].model_copy(update={"state": "COMPLETED", "ended_at": now()})
+    world.acme.job_costs[kept] = JobCost(runs=1, open_runs=0, micro_usd=123_456, as_of=now())
+
+    async def settled() -> bool:
+        used = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}
+        return used == {"acme": "0.123456", "physics": "0.123456"}
+
+    assert (len(world.acme.cancelled), counted) == (1, COST)
+    world.acme.job_costs.update(
+        {each: JobCost(runs=0, open_runs=0, micro_usd=0, as_of=now()) for each in world.acme.cancelled}
+    )
+    for each in world.acme.cancelled:
+        world.acme.jobs[each] = world.acme.jobs[each].model_copy(update={"ended_at": now()})
+    await until(settled, seconds=90, what="what the job really cost")
+
+
 async def test_a_lower_quota_that_kills_cancels_the_newest_jobs(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR

@@ -151,7 +151,7 @@ class Reservations:
             ACCOUNTS,
             reservation_key(growth.ref, reservation.id),
             set={"micro_usd": micro_usd},
-            condition=compare("micro_usd", "==", reservation.micro_usd),
+            condition=_unchanged(reservation),
         )
         try:
             await self._store.transact([kept, *growth.writes(force=force)[1:]], token=uuid.uuid4().hex)
@@ -160,6 +160,28 @@ class Reservations:
                 raise growth.refusal(cancelled.reasons) from cancelled
             return False
         return True
+
+    async def widen(self, reservation: Reservation, quotas: tuple[Quota, ...], *, force: bool = False) -> Reservation:
+        """Count a job in further quotas. Returns what is reserved then. `force`: whatever is left.
+
+        Where the reservation is no longer the one that was read, it is returned as it was, and nothing has changed.
+        Raises QuotaExceeded.
+        """
+        further = Hold(reservation, quotas)
+        wider = reservation.model_copy(update={"scopes": (*reservation.scopes, *(quota.scope for quota in quotas))})
+        kept = Update(
+            ACCOUNTS,
+            reservation_key(further.ref, reservation.id),
+            set={"scopes": wider.attributes()["scopes"]},
+            condition=_unchanged(reservation),
+        )
+        try:
+            await self._store.transact([kept, *further.writes(force=force)[1:]], token=uuid.uuid4().hex)
+        except TransactionCancelled as cancelled:
+            if cancelled.reasons[0] is None:
+                raise further.refusal(cancelled.reasons) from cancelled
+            return reservation
+        return wider
 
     async def book(self, hold: Hold, job_id: str) -> None:
         """Note which job the reservation is for."""
@@ -178,12 +200,11 @@ class Reservations:
     async def settle(self, reservation: Reservation, micro_usd: int) -> None:
         """Replace what is reserved by the real cost. 0 releases it.
 
-        Nothing happens once it is settled, or where more has been reserved since it was read.
+        Nothing happens once it is settled, or where it has been changed since it was read.
         """
         ref = ClusterRef(tenant=reservation.tenant, cluster=reservation.cluster)
         difference = micro_usd - reservation.micro_usd
-        unchanged = compare("micro_usd", "==", reservation.micro_usd)
-        writes: list[Write] = [Delete(ACCOUNTS, reservation_key(ref, reservation.id), unchanged)]
+        writes: list[Write] = [Delete(ACCOUNTS, reservation_key(ref, reservation.id), _unchanged(reservation))]
         writes += [
             Update(
                 ACCOUNTS, quota_use_key(reservation.tenant, reservation.month, str(scope)), add={COMMITTED: difference}
@@ -214,6 +235,12 @@ class Reservations:
 def month_of(at: datetime) -> str:
     """The month that a job which is submitted at this moment counts in."""
     return f"{at:%Y-%m}"
+
+
+def _unchanged(reservation: Reservation) -> Condition:
+    """Whether as much is reserved, in the same quotas, as when it was read."""
+    same = compare("micro_usd", "==", reservation.micro_usd)
+    return same & compare("scopes", "==", reservation.attributes()["scopes"])
 
 
 def _no_quota(scope: QuotaScope, reservation: Reservation) -> Quota:

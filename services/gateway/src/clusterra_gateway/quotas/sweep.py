@@ -107,8 +107,9 @@ class QuotaSweep:
         active = await self._active(ref)
         held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
         for reservation in held.reservations:
-            await self._settle(ref, reservation, active)
+            await self._settle(ref, reservation, active, quotas)
             await self._reserve_more(ref, binding, reservation, active.get(reservation.job_id, ()))
+            await self._count_account(ref, reservation, active.get(reservation.job_id, ()), quotas)
         await self._reserve_others(ref, binding, quotas, active, held)
         for quota in quotas:
             if quota.mode == "block_and_kill":
@@ -131,25 +132,29 @@ class QuotaSweep:
             _add(found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []), job)
         return {job_id: tuple(jobs) for job_id, jobs in found.items()}
 
-    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active) -> None:
+    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
         if not reservation.job_id:
             if now() - reservation.made_at > timedelta(seconds=UNANSWERED_SECONDS):
                 await self._reservations.settle(reservation, 0)
             return
         if reservation.job_id in active:
             return
-        cost = await self._final_cost(ref, reservation)
-        if cost is not None:
-            await self._reservations.settle(reservation, cost)
-
-    async def _final_cost(self, ref: ClusterRef, reservation: Reservation) -> int | None:
-        """What a job really cost; None while it has not ended, or the ledger does not know it yet."""
         try:
             job = await self._slurm.job(ref, ACTOR, reservation.job_id)
         except RpcFailed as failed:
             if failed.error.kind != "not_found":
                 raise
-            return None if now() - reservation.made_at < timedelta(seconds=UNANSWERED_SECONDS) else 0
+            if now() - reservation.made_at >= timedelta(seconds=UNANSWERED_SECONDS):
+                await self._reservations.settle(reservation, 0)
+            return
+        cost = await self._final_cost(ref, reservation, job)
+        if cost is not None:
+            further = _of_account(quotas, reservation, job)
+            counted = await self._reservations.widen(reservation, further, force=True) if further else reservation
+            await self._reservations.settle(counted, cost)
+
+    async def _final_cost(self, ref: ClusterRef, reservation: Reservation, job: Job) -> int | None:
+        """What a job really cost; None while it has not ended, or the ledger does not know it yet."""
         if job.ended_at is None:
             return None
         costs = [await self._ledger.job(ref, ACTOR, each) for each in job.het_components or (reservation.job_id,)]
@@ -174,6 +179,24 @@ class QuotaSweep:
             await self._reservations.grow(reservation, projected, force=not waits)
         except QuotaExceeded as exceeded:
             log.warning("job_changed_over_quota", job_id=reservation.job_id, reason=exceeded.detail)
+            await self._cancel(ref, reservation.job_id)
+
+    async def _count_account(
+        self, ref: ClusterRef, reservation: Reservation, jobs: tuple[Job, ...], quotas: Iterable[Quota]
+    ) -> None:
+        """Count a job in the quota of the account that Slurm chose. One that waits must have room.
+
+        A quota that was set after the submit refuses nothing.
+        """
+        further = _of_account(quotas, reservation, jobs[0]) if jobs else ()
+        if not further or (ref, reservation.job_id) in self._cancelled:
+            return
+        waits = all(job.state == "PENDING" for job in jobs)
+        younger = any(quota.set_at > reservation.made_at for quota in further)
+        try:
+            await self._reservations.widen(reservation, further, force=younger or not waits)
+        except QuotaExceeded as exceeded:
+            log.warning("job_over_quota", job_id=reservation.job_id, user=reservation.user, reason=exceeded.detail)
             await self._cancel(ref, reservation.job_id)
 
     async def _reserve_others(
@@ -242,6 +265,12 @@ def _add(jobs: list[Job], job: Job) -> None:
         jobs.sort(key=lambda each: each.het_offset)
     elif job.array_tasks and not jobs[0].array_tasks:
         jobs[0] = job
+
+
+def _of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
+    """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
+    account = QuotaScope(kind="account", name=job.account or "?")
+    return tuple(quota for quota in quotas if quota.scope == account and account not in reservation.scopes)
 
 
 def _counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
