@@ -14,6 +14,7 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_events.archive import ARCHIVE, Archive
+from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.account import Line, rates_at
 from clusterra_events.ledger.charge import microseconds
 from clusterra_events.ledger.forgetting import Forgetting
@@ -25,7 +26,10 @@ from clusterra_events.ledger.spending import OVERHEAD, Payer, SpendingReader, su
 from clusterra_events.ledger.statements import Statements
 from clusterra_events.ledger.usage import UsageReader
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Attributes
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Put, Update
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +91,31 @@ async def test_any_order_any_repetition_and_a_restart_give_the_same_lines(seed: 
         total = sum(line.micro_usd or 0 for line in lines)
         until = round((NOON - START).total_seconds() * 1_000_000)
         assert abs(total - made.bill(until)) <= len({(line.worker, line.day) for line in lines}) / 2
+
+
+async def test_a_fact_and_a_run_that_cannot_be_read_cost_nobody_else_their_costs() -> None:
+    worker = ModelWorker("xs-1", 0, None, [(0, 1_000_000)], cpus=4)
+    events = worker_events(worker) + [
+        each for job in (1, 2) for each in job_events(job, 0, ("xs-1",), (0, HOUR), (1, 1))
+    ]
+    newer: Attributes = {"fact": '{"type": "of a newer release"}'}
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(events)
+        before = await book.lines()
+        await store.write(Put(LEDGER, keyspace.fact_key(REF, "xs-1", "newer"), newer, Absent()))
+        await store.write(Update(LEDGER, keyspace.open_key(REF, "xs-1"), set={"fact": "newer"}))
+        (run,) = await book.journal.runs(REF, "1")
+        key = keyspace.run_key(REF, "1", int(run.submitted_at.timestamp()), run.restarts)
+        await store.write(Update(LEDGER, key, set={"uid": "nobody"}))
+
+        after = await book.lines()
+        viewer = Viewer(user=SlurmUser(name="root", uid=64_000, gid=64_000), admin=True)
+        other = await book.reports.job(Subject("ledger", REF, "job"), ReadJobCost(viewer=viewer, job_id="2"))
+
+        assert after == before
+        assert await book.journal.runs(REF, "1") == ()
+        assert (other.runs, other.unknown) == (1, False)
 
 
 @settings(max_examples=15, deadline=None)

@@ -16,6 +16,7 @@ from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Value
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
+from pydantic import ValidationError
 
 from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.facts import FACT, Superseded, WorkerFacts, facts_of
@@ -75,14 +76,14 @@ class Journal:
         return tuple(OpenWorker(item.key.sk, item.version) for item in items)
 
     async def facts(self, ref: ClusterRef, worker: OpenWorker) -> tuple[WorkerFacts, ...]:
-        """The facts about the workers of one name, at least those of this version."""
+        """The facts about the workers of one name, at least those of this version. Those it cannot read are logged."""
         key = (ref, worker.name)
         known = self._known.get(key)
         if known is not None and known[0] == worker.version:
             self._known.move_to_end(key)
             return known[1]
         items = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
-        facts = tuple(FACT.validate_json(str(item.attributes["fact"])) for item in items)
+        facts = tuple(fact for item in items if (fact := _fact(item)) is not None)
         self._known[key] = worker.version, facts
         if len(self._known) > MAX_KNOWN_WORKERS:
             self._known.popitem(last=False)
@@ -91,7 +92,7 @@ class Journal:
     async def runs(self, ref: ClusterRef, job_id: JobId) -> tuple[JobRun, ...]:
         """The runs of a job or an array task in their order, or those of all tasks of an array."""
         items = await self._all(keyspace.runs_partition(ref, job_id), "", MAX_RUNS)
-        runs = tuple(_run(item) for item in items)
+        runs = tuple(run for item in items if (run := _run(item)) is not None)
         return runs if "_" not in job_id else tuple(run for run in runs if run.job_id == job_id)
 
     async def _add(self, ref: ClusterRef, worker: str, fact_id: str, fact: WorkerFacts) -> None:
@@ -130,7 +131,8 @@ class Journal:
         once, one at least reads both.
         """
         items = await self._all(keyspace.runs_partition(ref, job_id), f"{job_id}#", MAX_RUNS)
-        for earlier, later in combinations([_run(item) for item in items], 2):
+        runs = [run for item in items if (run := _run(item)) is not None]
+        for earlier, later in combinations(runs, 2):
             fact = Superseded(
                 job_id=job_id, submitted_at=earlier.submitted_at, restarts=earlier.restarts, at=later.submitted_at
             )
@@ -157,5 +159,23 @@ class Journal:
         return int(self._clock() + self._retention_seconds)
 
 
-def _run(item: Item) -> JobRun:
-    return JobRun.model_validate({**item.attributes, "nodes": json.loads(str(item.attributes.get("nodes", "[]")))})
+def _fact(item: Item) -> WorkerFacts | None:
+    """The fact of an item; None for one that this release cannot read, such as one of a newer release."""
+    try:
+        return FACT.validate_json(str(item.attributes.get("fact")))
+    except ValidationError as error:
+        _log_unreadable(item, error)
+        return None
+
+
+def _run(item: Item) -> JobRun | None:
+    try:
+        return JobRun.model_validate({**item.attributes, "nodes": json.loads(str(item.attributes.get("nodes", "[]")))})
+    except ValidationError as error:
+        _log_unreadable(item, error)
+        return None
+
+
+def _log_unreadable(item: Item, error: ValidationError) -> None:
+    # Not the error's text: it repeats the record.
+    log.error("ledger_unreadable", key=f"{item.key.pk} {item.key.sk}", problems=error.error_count())
