@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clusterra_templates.pieces import Value, shown
+from clusterra_templates.pieces import Value, replaced, shown
 from clusterra_templates.problems import RenderRefused
 
 
@@ -67,13 +67,13 @@ def _indented(spaces: Value, text: Value) -> str:
     count = _int(spaces)
     if not 0 <= count <= 100:
         raise RenderRefused("indent: at most 100 spaces")
-    return " " * count + _text(text).replace("\n", "\n" + " " * count)
+    return " " * count + replaced(_text(text), "\n", "\n" + " " * count)
 
 
 def _replaced(old: Value, new: Value, text: Value) -> str:
     if not isinstance(old, str) or not old or not isinstance(new, str) or len(new) > 1000:
         raise RenderRefused("replace: it needs some text, and at most 1000 characters in its place")
-    return _text(text).replace(old, new)
+    return replaced(_text(text), old, new)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

@@ -13,7 +13,8 @@ from jinja2 import StrictUndefined, TemplateError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from clusterra_templates.pieces import Budget, Piece, Placed, Text, Value, shown
+from clusterra_templates.jinja_bounds import bounding, size_of
+from clusterra_templates.pieces import Budget, Piece, Placed, Text, Value, bounded, replaced, shown
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 
 MAX_DEPTH = 12
@@ -68,13 +69,15 @@ def _words(value: Any) -> _Words:
 def _joined(value: Any, separator: str = " ") -> str:
     if not isinstance(value, list | tuple):
         raise RenderRefused("`join` needs a list")
-    return str(separator).join(map(_text, value))
+    texts, between = list(map(_text, value)), str(separator)
+    bounded(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
 
 
 def _replaced(value: Any, old: str, new: str) -> str:
     if not old or len(new) > 1000:
         raise RenderRefused("`replace` needs some text to replace, and at most 1000 characters in its place")
-    return _text(value).replace(str(old), str(new))
+    return replaced(_text(value), str(old), str(new))
 
 
 _FILTERS: Mapping[str, Callable[..., Any]] = {
@@ -130,9 +133,11 @@ class JinjaTemplate:
             ) from None
         except RecursionError:
             raise TemplateInvalid("the template is nested too deep", line=line) from None
+        except ValueError:
+            raise TemplateInvalid("the template has a number that is too long", line=line) from None
         _check(tree, line)
         try:
-            environment.compile(tree)
+            environment.compile(bounding(tree))
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:
             raise TemplateInvalid(f"it is no valid Jinja: {error}", line=line) from None
 
@@ -140,9 +145,7 @@ class JinjaTemplate:
         """Renders it. Raises RenderRefused."""
         values: list[Placed] = []
         environment = _environment(budget, values)
-        tree = environment.parse(self._source)
-        for loop in tree.find_all(nodes.For):
-            loop.iter = nodes.Filter(loop.iter, "counted", [], [], None, None, lineno=loop.lineno)
+        tree = bounding(environment.parse(self._source))
         template = environment.template_class.from_code(environment, environment.compile(tree), environment.globals)
         written: list[str] = []
         try:
@@ -189,7 +192,20 @@ def _environment(budget: Budget, values: list[Placed]) -> _Environment:
             budget.step()
             yield item
 
-    environment.filters = {**_FILTERS, "counted": counted}
+    def listed[L: (list[Any], tuple[Any, ...])](items: L) -> L:
+        budget.in_time()
+        bounded(size_of(items))
+        return items
+
+    def in_time(filter_: Callable[..., Any]) -> Callable[..., Any]:
+        def filtered(*arguments: Any, **named: Any) -> Any:
+            budget.in_time()
+            return filter_(*arguments, **named)
+
+        return filtered
+
+    filters = {name: in_time(each) for name, each in _FILTERS.items()}
+    environment.filters = {**filters, "counted": counted, "listed": listed}
     environment.tests = {name: test for name, test in environment.tests.items() if name in _TESTS}
     environment.globals = {"range": _range}
     return environment
@@ -223,6 +239,8 @@ def _check(tree: nodes.Template, line: int) -> None:
                 line=at,
             )
         match node:
+            case nodes.Name() if node.ctx != "load" and node.name == "range":
+                raise TemplateInvalid("`range` is a function: give the name to nothing else", line=at)
             case nodes.Call() if not (isinstance(node.node, nodes.Name) and node.node.name == "range"):
                 raise TemplateInvalid("a template calls nothing but `range`", line=at)
             case nodes.Filter() if node.name not in _FILTERS:

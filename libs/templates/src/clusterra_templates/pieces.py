@@ -17,6 +17,8 @@ type Value = Scalar | list["Value"] | dict[str, "Value"]
 
 MAX_OUTPUT = 512 * 1024
 """The longest script, in characters: what a job may have."""
+MAX_VALUE = 2 * MAX_OUTPUT
+"""The most characters, and items of lists, of a value that a template computes."""
 MAX_STEPS = 20_000
 """Rounds of all loops of one rendering together."""
 MAX_SECONDS = 2.0
@@ -59,6 +61,10 @@ class Budget:
         self._steps -= 1
         if self._steps < 0:
             raise RenderRefused(f"the loops of the template take more than {MAX_STEPS} rounds: use shorter lists")
+        self.in_time()
+
+    def in_time(self) -> None:
+        """Refuses to go on when the time is over."""
         if time.monotonic() > self._ends:
             raise RenderRefused(f"the template takes longer than {MAX_SECONDS:g} s to render: make it simpler")
 
@@ -88,6 +94,18 @@ def shown(value: Value) -> str:
             return json.dumps(value, ensure_ascii=False, sort_keys=True)
         case _:
             raise RenderRefused("the template writes something that is no value: write one of its fields")
+
+
+def bounded(size: int) -> None:
+    """Refuses a value of this size before it is made: a few steps can make one that fills any memory."""
+    if size > MAX_VALUE:
+        raise RenderRefused(f"the template makes a value of more than {MAX_VALUE // 1024} KiB: keep data in files")
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """The text with `new` in place of `old`, which is not empty. Raises RenderRefused where it would be too large."""
+    bounded(len(text) + text.count(old) * (len(new) - len(old)))
+    return text.replace(old, new)
 
 
 def joined(pieces: Iterable[Piece]) -> str:
