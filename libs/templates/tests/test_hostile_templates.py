@@ -31,6 +31,16 @@ try:
 except (RenderRefused, TemplateInvalid) as refused:
     print(type(refused).__name__, refused)
 """
+_LOAD = """
+import sys
+from clusterra_templates.loading import load
+from clusterra_templates.problems import TemplateInvalid
+
+try:
+    load(sys.stdin.read())
+except TemplateInvalid as refused:
+    print(type(refused).__name__, refused)
+"""
 
 
 def _bounded_process() -> None:
@@ -82,6 +92,26 @@ def test_no_method_gets_the_name_of_the_function_that_may_be_called(name: str) -
     ):
         with pytest.raises(TemplateInvalid, match="`range` is a function"):
             JinjaTemplate(source)
+
+
+@pytest.mark.parametrize("source", ["{{" * 30_000, "{{- " * 15_000, "{{ 1" * 15_000])
+def test_beginnings_without_ends_are_read_once(source: str) -> None:
+    said = _said(_RENDER, source, "go")
+
+    assert "`{{` without `}}`" in said
+
+
+@pytest.mark.parametrize("line", ["{{" * 30_000, "{%" * 30_000, "{##" * 20_000, "#{{\n" * 15_000])
+def test_lines_of_sbatch_with_beginnings_without_ends_are_read_once(line: str) -> None:
+    definition = (
+        "id: a\nname: a\ndescription: a\nvertical: a\ncategory: a\nworkload_group: a\nmodality: a\ntools: []\n"
+        "ready: true\nkind: batch\nruntime: {kind: host_system, binary: a}\ninputs: []\nparameters: []\n"
+        'outputs: {dir: a}\nscript: "#!/bin/bash\\n"\nsbatch: |\n'
+    )
+    said = _said(_LOAD, definition + "".join(f"  {each}\n" for each in line.splitlines()))
+
+    assert said.startswith("TemplateInvalid")
+    assert len(said) < 1000
 
 
 def test_a_number_of_many_digits_is_refused() -> None:

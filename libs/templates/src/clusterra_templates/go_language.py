@@ -13,7 +13,7 @@ from clusterra_templates.problems import TemplateInvalid
 MAX_DEPTH = 20
 """How deep blocks and parentheses may be nested."""
 
-_ACTION = re.compile(r"\{\{(-\s)?(.*?)(\s-)?\}\}", re.DOTALL)
+_TRIMS_BEFORE, _TRIMS_AFTER = re.compile(r"-\s"), re.compile(r"\s-")
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)|(?P<number>-?\d+(?:\.\d+)?)(?![\w.])"
     r"|(?P<variable>\$[A-Za-z_0-9]*)|(?P<field>\.[A-Za-z_][A-Za-z_0-9]*)|(?P<dot>\.)"
@@ -115,26 +115,23 @@ def parse(source: str, line: int = 1) -> Block:
 
 def _parts(source: str, line: int) -> Iterator[str | _Action]:
     at, trims = 0, False
-    for match in _ACTION.finditer(source):
-        text = source[at : match.start()]
-        if "{{" in text:
-            break
+    # Looked for one after the other: a regular expression would read on to the end for each `{{` without its `}}`.
+    while (begin := source.find("{{", at)) >= 0:
+        end = source.find("}}", begin + 2)
+        if end < 0:
+            raise TemplateInvalid("`{{` without `}}`", line=line + source.count("\n", 0, begin))
+        text, inner = source[at:begin], source[begin + 2 : end]
         if trims:
             text = text.lstrip()
-        if match.group(1):
-            text = text.rstrip()
+        if _TRIMS_BEFORE.match(inner):
+            text, inner = text.rstrip(), inner[2:]
         if text:
             yield text
-        inner = match.group(2).strip()
+        at, trims = end + 2, _TRIMS_AFTER.fullmatch(inner[-2:]) is not None
+        inner = (inner[:-2] if trims else inner).strip()
         if not (inner.startswith("/*") and inner.endswith("*/")):
-            yield _Action(inner, line + source.count("\n", 0, match.start()))
-        at, trims = match.end(), bool(match.group(3))
-    rest = source[at:]
-    if "{{" in rest:
-        place = source.index("{{", at)
-        raise TemplateInvalid("`{{` without `}}`", line=line + source.count("\n", 0, place))
-    if trims:
-        rest = rest.lstrip()
+            yield _Action(inner, line + source.count("\n", 0, begin))
+    rest = source[at:].lstrip() if trims else source[at:]
     if rest:
         yield rest
 

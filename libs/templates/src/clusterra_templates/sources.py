@@ -25,9 +25,12 @@ DENIED = frozenset(
 rights, or belong to the person who submits. That person may still set the last ones in `sbatch_override`."""
 check_denied(DENIED)
 
+MAX_SHOWN = 100
+"""How much of a line an error repeats."""
 DEFAULT_INTERPRETER = "#!/bin/bash\n"
-_INSERTION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{##.*?##\}", re.DOTALL)
-_VALUE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_ENDS = {"{{": "}}", "{%": "%}", "{##": "##}"}
+"""How each insertion begins and ends."""
+_BEGINNING = re.compile("|".join(map(re.escape, _ENDS)))
 
 type Template = GoTemplate | JinjaTemplate
 
@@ -76,11 +79,35 @@ def denied_options(script: str, denied: Collection[str] = DENIED) -> list[str]:
 
 def _check_sbatch(source: str, line: int) -> None:
     """Looks at the lines as far as they stand before any value is known."""
-    one_line_each = _INSERTION.sub(lambda match: match.group().replace("\n", " "), source)
+    one_line_each = _inserted(source, lambda insertion: insertion.replace("\n", " "))
     for offset, text in enumerate(one_line_each.split("\n")):
         at = line + offset
-        bare = _INSERTION.sub("", text).strip()
+        bare = _inserted(text, lambda _: "").strip()
         if bare and not bare.startswith("#"):
-            raise TemplateInvalid(f"`sbatch` has only {PREFIX} lines and comments: move {bare!r} to `script`", line=at)
-        if denied := denied_options(_VALUE.sub("1", text)):
+            shown = repr(bare if len(bare) <= MAX_SHOWN else f"{bare[:MAX_SHOWN]}...")
+            raise TemplateInvalid(f"`sbatch` has only {PREFIX} lines and comments: move {shown} to `script`", line=at)
+        known = _inserted(text, lambda insertion: "1" if insertion.startswith("{{") else insertion)
+        if denied := denied_options(known):
             raise TemplateInvalid(denied[0].partition(": ")[2], line=at)
+
+
+def _inserted(source: str, insertion: Callable[[str], str]) -> str:
+    """The source with something else for each insertion, such as `{{ value }}`.
+
+    It is read once. A regular expression would read on to the end for each beginning without an end.
+    """
+    written: list[str] = []
+    at = looked = 0
+    endless = set[str]()
+    while (found := _BEGINNING.search(source, looked)) is not None:
+        begins, looked = found.group(), found.start() + 1
+        if begins in endless:
+            continue
+        end = source.find(_ENDS[begins], found.end())
+        if end < 0:
+            endless.add(begins)
+            continue
+        end += len(_ENDS[begins])
+        written += [source[at : found.start()], insertion(source[found.start() : end])]
+        at = looked = end
+    return "".join([*written, source[at:]])
