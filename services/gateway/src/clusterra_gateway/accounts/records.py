@@ -4,11 +4,14 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
+import structlog
 from clusterra_contracts.identity import Id, Moment, SlurmUser, UserName
 from clusterra_runtime.store.item import Attributes, Item
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from clusterra_gateway.accounts.roles import ROLES, Role, Scope, manages
+
+log = structlog.get_logger()
 
 MemberKind = Literal["person", "service_account"]
 SERVICE_ACCOUNT_ISSUER = "service-account"
@@ -26,6 +29,17 @@ class Record(BaseModel):
     def of(cls, item: Item) -> Self:
         """Reads an item. Raises pydantic's ValidationError for one that this version cannot read."""
         return cls.model_validate(dict(item.attributes))
+
+    @classmethod
+    def readable(cls, item: Item) -> Self | None:
+        """Reads one item of several. One that this version cannot read is logged, and None: the others count."""
+        try:
+            return cls.of(item)
+        except ValidationError as error:
+            # Not the error's text: it repeats the record.
+            told = {"record": cls.__name__, "key": item.key.sk, "problems": error.error_count()}
+            log.error("stored_record_unreadable", **told)  # noqa: TRY400
+            return None
 
     def attributes(self) -> Attributes:
         """The attributes to store."""

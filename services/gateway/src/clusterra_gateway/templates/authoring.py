@@ -200,7 +200,8 @@ async def _loaded(text: str) -> Definition:
 
 
 def _stored(wanted: NewTemplate, definition: Definition) -> StoredVersion:
-    return StoredVersion(wanted.definition, definition.model_dump_json(by_alias=True, exclude_unset=True))
+    model = definition.model_dump_json(by_alias=True, exclude_unset=True)
+    return StoredVersion(definition=wanted.definition, model=model)
 
 
 def _draft(caller: Caller, number: int) -> VersionMark:

@@ -11,7 +11,6 @@ A deleted template keeps its item, so that its numbers go on: a version is never
 
 import secrets
 import time
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from clusterra_contracts.events import AdminFact, AdminKind
@@ -77,8 +76,7 @@ class TemplateRecord(Record):
         return self.published if self.published is not None else self.newest
 
 
-@dataclass(frozen=True)
-class StoredVersion:
+class StoredVersion(Record):
     """The definition of a version, as it was written, and as JSON of its model, which is fast to read."""
 
     definition: str
@@ -94,12 +92,13 @@ class TemplateRecords:
         self._registry = registry
 
     async def all(self, tenant: str) -> list[TemplateRecord]:
-        """All templates of a tenant that are not deleted, in the order of their ids."""
+        """All templates of a tenant that are not deleted and can be read, in the order of their ids."""
         found: list[TemplateRecord] = []
         cursor = None
         while True:
             page = await self._store.query(TEMPLATES, _tenant(tenant), sort=TEMPLATE_MARKS, cursor=cursor)
-            found += [record for record in map(TemplateRecord.of, page.items) if not record.deleted]
+            read = (record for record in map(TemplateRecord.readable, page.items) if record is not None)
+            found += [record for record in read if not record.deleted]
             if (cursor := page.cursor) is None:
                 return found
 
@@ -109,11 +108,9 @@ class TemplateRecords:
         return None if item is None else (TemplateRecord.of(item), item.version)
 
     async def version(self, tenant: str, template_id: str, number: int) -> StoredVersion | None:
-        """The definition of a version; None when there is none."""
+        """The definition of a version; None when there is none, or it cannot be read."""
         item = await self._store.get(TEMPLATES, _version_key(tenant, template_id, number))
-        return (
-            None if item is None else StoredVersion(str(item.attributes["definition"]), str(item.attributes["model"]))
-        )
+        return None if item is None else StoredVersion.readable(item)
 
     async def write(
         self,
@@ -138,7 +135,7 @@ class TemplateRecords:
         writes: list[Write] = [with_messages(change, events.messages, now=time.time()), *events.kept]
         if new is not None:
             place = _version_key(actor.tenant, record.template_id, record.newest)
-            writes.append(Put(TEMPLATES, place, {"definition": new.definition, "model": new.model}, Absent()))
+            writes.append(Put(TEMPLATES, place, new.attributes(), Absent()))
         writes += [Delete(TEMPLATES, _version_key(actor.tenant, record.template_id, number)) for number in gone]
         try:
             await self._store.transact(writes, token=f"template-{secrets.token_hex(16)}")
@@ -154,8 +151,8 @@ async def forget_templates(store: Store, tenant: str) -> int:
     while True:
         page = await store.query(TEMPLATES, _tenant(tenant), cursor=cursor)
         for item in page.items:
-            record = TemplateRecord.of(item)
-            versions = await store.query(TEMPLATES, _version_key(tenant, record.template_id, 0).pk)
+            template_id = item.key.sk.removeprefix(TEMPLATE_MARKS.text)
+            versions = await store.query(TEMPLATES, _version_key(tenant, template_id, 0).pk)
             # The template goes last: it leads to its versions.
             for each in (*versions.items, item):
                 await store.delete(Delete(TEMPLATES, each.key))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from clusterra_contracts.identity import Id, Moment
 from clusterra_templates.parts import TemplateId
 from cronsim import CronSim, CronSimError
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
@@ -29,6 +29,14 @@ Missed = Literal["skip", "last"]
 """What is done about ticks that were missed: none of them is submitted, or the last one."""
 
 
+def _cron(text: str) -> str:
+    try:
+        CronSim(text, datetime.now(UTC))
+    except CronSimError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 class Schedule(Record):
     """A schedule as it is stored. Times are in UTC."""
 
@@ -42,7 +50,7 @@ class Schedule(Record):
     params: dict[str, Any]
     inputs: dict[str, Any]
     sbatch_override: dict[str, Any]
-    cron: str
+    cron: Annotated[str, AfterValidator(_cron)]
     missed: Missed
     created_at: Moment
     next_tick: Moment

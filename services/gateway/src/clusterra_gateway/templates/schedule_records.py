@@ -30,11 +30,11 @@ class ScheduleRecords:
         self._store = directory.store
 
     async def of_tenant(self, tenant: str) -> list[Schedule]:
-        """The schedules of a tenant."""
+        """The schedules of a tenant that can be read."""
         return [schedule for schedule, _ in await self._all(Prefix(f"{tenant}#"))]
 
     async def all(self) -> list[tuple[Schedule, int]]:
-        """All schedules, each with the version of its item."""
+        """All schedules that can be read, each with the version of its item."""
         return await self._all(None)
 
     async def read(self, tenant: str, schedule_id: str) -> tuple[Schedule, int] | None:
@@ -92,7 +92,8 @@ class ScheduleRecords:
         cursor = None
         while True:
             page = await self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=cursor)
-            found += [(Schedule.of(item), item.version) for item in page.items if not _is_deleted(item)]
+            kept = [item for item in page.items if not _is_deleted(item)]
+            found += [(read, item.version) for item in kept if (read := Schedule.readable(item)) is not None]
             if (cursor := page.cursor) is None:
                 return found
 

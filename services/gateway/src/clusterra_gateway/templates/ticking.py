@@ -19,6 +19,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.rendering import Wanted
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
@@ -101,6 +102,12 @@ class Ticking:
                         await self._deal_with(schedule, version, at)
                 except (StoreError, RequestError, RpcFailed, TimeoutError) as error:
                     log.warning("schedule_not_submitted", schedule=schedule.id, reason=_text(error))
+                except ValidationError as error:
+                    # Such as of its owner's record. Not the error's text: it repeats the record.
+                    log.error("schedule_unreadable", schedule=schedule.id, problems=error.error_count())  # noqa: TRY400
+                except Exception:
+                    # One schedule that a fault of ours stops must not stop those of all tenants.
+                    log.exception("schedule_failed", schedule=schedule.id)
 
         await asyncio.gather(*(one(*each) for each in await self._schedules.all() if each[0].latest(at) is not None))
 
