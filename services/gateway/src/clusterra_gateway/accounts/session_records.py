@@ -3,14 +3,11 @@
 import secrets
 from datetime import timedelta
 
-import structlog
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
-from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
-from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -21,8 +18,6 @@ from clusterra_gateway.accounts.keyspace import (
     running_session_key,
 )
 from clusterra_gateway.accounts.records import Record, expiry
-
-log = structlog.get_logger()
 
 KEPT = timedelta(days=30)
 PAGE = 500
@@ -86,7 +81,7 @@ class SessionRecords:
         cursor: str | None = None
         while len(found) < limit:
             page = await self._store.query(ACCOUNTS, interactive_sessions_partition(ref), limit=PAGE, cursor=cursor)
-            read = (each for each in map(_session, page.items) if each is not None)
+            read = (each for each in map(SessionRecord.readable, page.items) if each is not None)
             found += [each for each in read if each.member == member and not each.ended]
             cursor = page.cursor
             if cursor is None:
@@ -136,12 +131,3 @@ class SessionRecords:
             await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, item.key.sk)))
             await self._store.delete(Delete(ACCOUNTS, item.key))
         return len(page.items)
-
-
-def _session(item: Item) -> SessionRecord | None:
-    try:
-        return SessionRecord.of(item)
-    except ValidationError as error:
-        # Not the error's text: it repeats the record.
-        log.error("session_unreadable", job=item.key.sk, problems=error.error_count())  # noqa: TRY400
-        return None

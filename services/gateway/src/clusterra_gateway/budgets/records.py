@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budgets_partition
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope, read_or_log
+from clusterra_gateway.quotas.records import MAX_MICRO_USD, QuotaScope
 
 MAX_BUDGETS = 1000
 """The most budgets of one tenant."""
@@ -55,7 +55,7 @@ class Alert(Record):
 async def budgets_of(store: Store, tenant: str) -> tuple[Budget, ...]:
     """The budgets of a tenant that can be read. The others are logged. Raises StoreUnavailable."""
     page = await store.query(ACCOUNTS, budgets_partition(tenant), limit=MAX_BUDGETS)
-    return tuple(budget for item in page.items if (budget := read_or_log(Budget, item)) is not None)
+    return tuple(budget for item in page.items if (budget := Budget.readable(item)) is not None)
 
 
 async def alerts_of(store: Store, tenant: str, month: str) -> dict[str, Alert]:
@@ -66,7 +66,7 @@ async def alerts_of(store: Store, tenant: str, month: str) -> dict[str, Alert]:
     page = await store.query(
         ACCOUNTS, budget_alerts_partition(tenant), sort=Prefix(f"{month}#"), limit=MAX_BUDGETS * MAX_THRESHOLDS
     )
-    return {item.key.sk: alert for item in page.items if (alert := read_or_log(Alert, item)) is not None}
+    return {item.key.sk: alert for item in page.items if (alert := Alert.readable(item)) is not None}
 
 
 def alert_name(month: str, scope: QuotaScope, threshold: Threshold) -> str:

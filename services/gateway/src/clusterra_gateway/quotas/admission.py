@@ -40,12 +40,13 @@ class Admission:
     async def hold(self, ref: ClusterRef, request: Prepare, identity: str | None) -> Hold | None:
         """The hold of a submit; None where no quota counts it. `identity` is the same for each repetition.
 
-        Raises InvalidRequest for a job whose cost has no bound although a quota blocks, Unavailable, and RpcFailed.
+        Raises InvalidRequest for a job whose cost has no bound although a quota blocks, Unavailable for a quota of it
+        that cannot be read, and RpcFailed.
         """
         scopes = {QuotaScope(kind="user", name=request.user.name), QuotaScope(kind="tenant", name=ref.tenant)}
         if request.job.account:
             scopes.add(QuotaScope(kind="account", name=request.job.account))
-        quotas = await self.reservations.counting(ref.tenant, scopes)
+        quotas = (await self.reservations.quotas(ref.tenant)).counting(scopes)
         binding = self._registry.get(ref)
         if not quotas or binding is None:
             return None

@@ -46,7 +46,8 @@ class PricedUpdates:
     ) -> tuple[Reservation, Reservation] | None:
         """The reservation before and after; None where the change costs nothing more, or no quota counts the job."""
         binding = self._registry.get(ref)
-        if binding is None or not await self._reservations.quotas(ref.tenant):
+        quotas = await self._reservations.quotas(ref.tenant)
+        if binding is None or not (quotas.readable or quotas.unreadable):
             return None
         for _ in range(_ATTEMPTS):
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
@@ -55,7 +56,7 @@ class PricedUpdates:
             before = held.of_job(job.het_job_id or job.job_id)
             if before is None or then <= now:
                 return None
-            await self._reservations.counting(ref.tenant, before.scopes)
+            quotas.counting(before.scopes)
             grown = before.model_copy(update={"micro_usd": before.micro_usd + then - now})
             if await self._reservations.grow(before, grown.micro_usd):
                 return before, grown

@@ -2,14 +2,10 @@
 
 from typing import Annotated, Literal
 
-import structlog
 from clusterra_contracts.identity import Id, Moment
-from clusterra_runtime.store.item import Item
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Record
-
-log = structlog.get_logger()
 
 Mode = Literal["warn", "block", "block_and_kill"]
 """What happens beyond the ceiling. `warn`: the answer of a submit warns. `block`: a submit is refused.
@@ -72,13 +68,3 @@ class Reservation(Record):
     made_at: Moment
     job_id: str = ""
     """Empty until the answer of Slurm is known."""
-
-
-def read_or_log[R: Record](model: type[R], item: Item) -> R | None:
-    """The record of an item; None for one that this release cannot read, which is logged."""
-    try:
-        return model.of(item)
-    except ValidationError as error:
-        # Not the error's text: it repeats the record.
-        log.error(f"{model.__name__.lower()}_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
-        return None

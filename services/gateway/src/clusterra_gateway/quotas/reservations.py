@@ -15,6 +15,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, compare
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -25,7 +26,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.http.errors import QuotaExceeded, Unavailable
 from clusterra_gateway.http.money import decimal
-from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation, read_or_log
+from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 
 log = structlog.get_logger()
 
@@ -36,6 +37,22 @@ RESERVATION_SECONDS = 60 * 86_400
 """After this time a reservation of a job that nobody settles expires."""
 COMMITTED = "committed"
 """The attribute with what is used or reserved, in micro-USD."""
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The quotas of a tenant."""
+
+    readable: tuple[Quota, ...]
+    unreadable: tuple[QuotaScope, ...]
+    """The scopes of those that cannot be read: nobody knows what they allow. Those of an unknown kind are nobody's."""
+
+    def counting(self, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
+        """The quotas of these scopes. Raises Unavailable where one of them cannot be read."""
+        if blind := set(scopes).intersection(self.unreadable):
+            names = ", ".join(sorted(f"{scope.kind} {scope.name}" for scope in blind))
+            raise Unavailable(f"the quota of the {names} cannot be read", hint="ask an admin to set or remove it")
+        return tuple(quota for quota in self.readable if quota.scope in scopes)
 
 
 @dataclass(frozen=True)
@@ -109,20 +126,15 @@ class Reservations:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def quotas(self, tenant: str) -> tuple[Quota, ...]:
-        """The quotas of a tenant that can be read. The others are logged."""
-        return tuple(quota for quota in (await self._quotas(tenant)).values() if quota is not None)
-
-    async def counting(self, tenant: str, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
-        """The quotas of these scopes. Raises Unavailable where one cannot be read: nobody knows whether it blocks."""
-        found = await self._quotas(tenant)
-        for scope in scopes:
-            if str(scope) in found and found[str(scope)] is None:
-                raise Unavailable(
-                    f"the quota of the {scope.kind} {scope.name} cannot be read",
-                    hint="ask an admin to set it again, or to remove it",
-                )
-        return tuple(quota for quota in found.values() if quota is not None and quota.scope in scopes)
+    async def quotas(self, tenant: str) -> Quotas:
+        """All quotas of a tenant. Those that cannot be read are logged."""
+        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
+        read = [(item, Quota.readable(item)) for item in page.items]
+        unreadable = (_scope_of(item) for item, quota in read if quota is None)
+        return Quotas(
+            tuple(quota for _, quota in read if quota is not None),
+            tuple(scope for scope in unreadable if scope is not None),
+        )
 
     async def used(self, tenant: str, month: str, scope: QuotaScope) -> int:
         """What is used or reserved of a quota."""
@@ -142,7 +154,7 @@ class Reservations:
         False when the reservation is no longer the one that was read. Raises QuotaExceeded. In both cases nothing has
         changed.
         """
-        quotas = {quota.scope: quota for quota in await self.quotas(reservation.tenant)}
+        quotas = {quota.scope: quota for quota in (await self.quotas(reservation.tenant)).readable}
         more = reservation.model_copy(update={"micro_usd": micro_usd - reservation.micro_usd})
         # A scope whose quota was removed keeps its account of what is used.
         counting = tuple(quotas.get(scope) or _no_quota(scope, reservation) for scope in reservation.scopes)
@@ -219,17 +231,12 @@ class Reservations:
     async def of_cluster(self, ref: ClusterRef, most: int) -> Held:
         """The reservations for jobs of a cluster that have not been settled. Those that cannot be read are logged."""
         page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
-        read = {item.key.sk: read_or_log(Reservation, item) for item in page.items}
+        read = {item.key.sk: Reservation.readable(item) for item in page.items}
         unreadable = (item.attributes.get("job_id") for item in page.items if read[item.key.sk] is None)
         return Held(
             tuple(reservation for reservation in read.values() if reservation is not None),
             frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
         )
-
-    async def _quotas(self, tenant: str) -> dict[str, Quota | None]:
-        """Scope -> its quota; None for one that cannot be read."""
-        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
-        return {item.key.sk: read_or_log(Quota, item) for item in page.items}
 
 
 def month_of(at: datetime) -> str:
@@ -241,6 +248,14 @@ def _unchanged(reservation: Reservation) -> Condition:
     """Whether as much is reserved, in the same quotas, as when it was read."""
     same = compare("micro_usd", "==", reservation.micro_usd)
     return same & compare("scopes", "==", reservation.attributes()["scopes"])
+
+
+def _scope_of(item: Item) -> QuotaScope | None:
+    kind, _, name = item.key.sk.partition("#")
+    try:
+        return QuotaScope.model_validate({"kind": kind, "name": name})
+    except ValidationError:
+        return None
 
 
 def _no_quota(scope: QuotaScope, reservation: Reservation) -> Quota:

@@ -81,7 +81,7 @@ class QuotaHandlers:
         own = await own_scopes(member, self._unix_users, self._registry)
         found = [
             quota
-            for quota in await self._reservations.quotas(member.tenant)
+            for quota in (await self._reservations.quotas(member.tenant)).readable
             if manages(member.role) or quota.scope in own
         ]
         return json_response(QuotaList(quotas=tuple([await self._view(member.tenant, quota) for quota in found])))
@@ -105,7 +105,7 @@ class QuotaHandlers:
         )
         key = quota_key(tenant, str(scope))
         present = await self._store.get(ACCOUNTS, key)
-        if present is None and len(await self._reservations.quotas(tenant)) >= MAX_QUOTAS:
+        if present is None and len((await self._reservations.quotas(tenant)).readable) >= MAX_QUOTAS:
             raise Conflict(f"a tenant has {MAX_QUOTAS} quotas at most", hint="delete one that is no longer needed")
         condition = Absent() if present is None else VersionIs(present.version)
         told = f"{decimal(quota.limit_micro_usd)} USD, {quota.mode}, buffer {quota.buffer_percent} %"

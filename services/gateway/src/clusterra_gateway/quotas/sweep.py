@@ -95,9 +95,11 @@ class QuotaSweep:
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
-        quotas = await self._reservations.quotas(ref.tenant)
+        found = await self._reservations.quotas(ref.tenant)
+        quotas = found.readable
         if binding.accounting_enforced:
-            await self._limits.keep(ref, binding, await self._used_up(ref, quotas))
+            # As at a submit, a quota that cannot be read allows nothing.
+            await self._limits.keep(ref, binding, [*await self._used_up(ref, quotas), *found.unreadable])
         if not quotas and not any(await self._reservations.of_cluster(ref, 1)):
             self._skip_until[ref.tenant] = time.monotonic() + NO_QUOTA_SECONDS
             return
