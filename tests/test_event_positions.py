@@ -36,12 +36,14 @@ def fact(user: User, number: int) -> JobFact:
 
 
 async def listed(user: User, *, newest_first: bool, begin: str) -> tuple[list[str], str] | None:
-    """The jobs of all pages of a list, and its position; None if the archive was behind at a page."""
+    """The jobs of all pages of a list, and its position; None if the archive was behind or too slow at a page."""
     jobs: list[str] = []
     query = {"kind": KIND, "after": begin, "limit": "7", "newest_first": str(newest_first).lower()}
     positions: set[str | None] = set()
     while True:
         async with user.session.get(f"/v1/clusters/{user.cluster}/events", params=query) as answer:
+            if answer.status == 503:
+                return None
             assert answer.status == 200, await answer.text()
             page = await answer.json()
             positions.add(answer.headers.get("Event-Position"))
