@@ -113,6 +113,23 @@ async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None
     assert [each["name"] for each in await budgets(boss)] == ["ada"]
 
 
+async def test_what_is_known_counts_while_the_ledger_does_not_answer_for_one_cluster(world: World) -> None:
+    boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
+    await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
+    world.acme.spending[:] = [spent(1_000_000, 3_000_000)]
+    await world.add_silent_cluster()
+
+    await until(lambda: thresholds_of(told) == ["actual 100"], seconds=90, what="the event of the budget")
+    (budget,) = await budgets(boss)
+    await world.acme.stop_serving()
+    async with boss.get("/v1/budgets") as answer:
+        nothing_known = answer.status
+
+    amounts = [budget[name]["amount"] for name in ("actual", "forecast")]
+    assert (amounts, budget["unknown"]) == (["1.000000", "3.000000"], True)
+    assert nothing_known == 503
+
+
 def thresholds_of(told: list[Fact]) -> list[str]:
     return [f"{fact.measure} {fact.percent}" for fact in told if isinstance(fact, BudgetFact)]
 

@@ -96,6 +96,24 @@ async def test_an_admin_sees_accounts_overhead_and_the_whole_bill_of_clusters_an
     assert cluster["as_of"]
 
 
+async def test_the_costs_of_other_clusters_are_told_while_the_ledger_does_not_answer_for_one(world: World) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    world.acme.spending[:] = [of_ada(await uid_of(ada), forecast=3_000_000)]
+    await world.add_silent_cluster()
+
+    of_users = await summary(boss, "/v1/cost-summary")
+    of_clusters = await summary(boss, "/v1/cost-summary?by=cluster")
+    async with boss.get("/v1/clusters/silent/costs/summary") as answer:
+        of_silent = answer.status
+
+    (row,) = of_users["rows"]
+    assert (row["month_to_date"]["amount"], row["unknown"], of_users["complete"]) == ("2.000000", True, False)
+    by_name = {each["name"]: each for each in of_clusters["rows"]}
+    assert (by_name["main"]["forecast"]["amount"], by_name["main"]["unknown"]) == ("3.000000", False)
+    assert (by_name["silent"]["forecast"], by_name["silent"]["unknown"]) == (None, True)
+    assert of_silent == 503
+
+
 async def test_another_tenants_costs_are_in_no_summary(world: World) -> None:
     ada, chief = await world.login("ada@acme.example"), await world.login("chief@rival.example")
     world.acme.spending[:] = [of_ada(await uid_of(ada))]

@@ -39,7 +39,7 @@ class Budget(Record):
     set_at: Moment
 
     def crossed(self, threshold: Threshold, micro_usd: int | None) -> bool:
-        """Whether an amount has reached a threshold. An unknown one has not."""
+        """Whether what is known of an amount has reached a threshold."""
         return micro_usd is not None and micro_usd * 100 >= self.limit_micro_usd * threshold.percent
 
 

@@ -67,7 +67,7 @@ class ThresholdView(ResponseBody):
 
 
 class BudgetView(ResponseBody):
-    """A budget, and how much of it is used this month. An amount is null while a part of it is not known."""
+    """A budget, and how much of it is used this month. An amount is null while nothing of it is known."""
 
     scope: ScopeKind
     name: str
@@ -81,7 +81,7 @@ class BudgetView(ResponseBody):
     stale: bool
     """Whether the edge has not confirmed a price for 90 s. The last one counts."""
     unknown: bool
-    """Whether some price is unknown. The amounts do not contain it."""
+    """Whether some price is unknown, or what some cluster cost. The amounts do not contain it."""
     as_of: Moment
     set_by: str
     set_at: Moment

@@ -1,14 +1,13 @@
 """What runs, waits and has run costs, put together from the ledger, the queue and several clusters."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.costs import SpendingDimension, SpendingRow
+from clusterra_contracts.rpc.costs import Spending, SpendingDimension, SpendingRow
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -55,6 +54,12 @@ class Totals:
         self.unknown |= row.unknown
         self.empty = False
 
+    def miss(self, clusters: Collection[str]) -> None:
+        """Note that what some clusters cost is not known."""
+        self.unknown |= bool(clusters)
+        if clusters and self.empty:
+            self.burn_rate = self.pending_bill = self.month_to_date = self.forecast = None
+
     def queue(self, micro_usd: int | None) -> None:
         """Add what some waiting jobs will cost at most."""
         self.queued = None if self.queued is None or micro_usd is None else self.queued + micro_usd
@@ -70,11 +75,25 @@ class ClusterSpending(NamedTuple):
     """What a viewer sees of one cluster."""
 
     ref: ClusterRef
-    rows: tuple[SpendingRow, ...]
+    spending: Spending | RpcFailed
+    """Why the ledger does not answer, if it does not."""
     queue: dict[tuple[str, str], int | None] | None
     """By user and account what their waiting jobs will cost at most; None when Slurm does not say."""
-    as_of: datetime
-    cut: bool
+
+    @property
+    def silent(self) -> bool:
+        """Whether the ledger does not answer."""
+        return isinstance(self.spending, RpcFailed)
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more rows than these."""
+        return isinstance(self.spending, RpcFailed) or self.spending.cut
+
+    @property
+    def rows(self) -> tuple[SpendingRow, ...]:
+        """What the ledger tells."""
+        return () if isinstance(self.spending, RpcFailed) else self.spending.rows
 
 
 class SpendingReads:
@@ -87,10 +106,14 @@ class SpendingReads:
     async def read(
         self, ref: ClusterRef, binding: ClusterBinding, viewer: Viewer, by: SummaryDimension
     ) -> ClusterSpending:
-        """What a viewer sees of one cluster. Raises RpcFailed when the ledger does not answer."""
+        """What a viewer sees of one cluster."""
         dimensions: tuple[SpendingDimension, ...] = (by,) if by in ("user", "account") else ()
-        found = await self._ledger.spending(ref, viewer, dimensions)
-        return ClusterSpending(ref, found.rows, await self._queue(ref, binding, viewer), found.as_of, found.cut)
+        try:
+            found: Spending | RpcFailed = await self._ledger.spending(ref, viewer, dimensions)
+        except RpcFailed as failed:
+            log.warning("spending_not_known", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
+            found = failed
+        return ClusterSpending(ref, found, await self._queue(ref, binding, viewer))
 
     async def _queue(
         self, ref: ClusterRef, binding: ClusterBinding, viewer: Viewer
@@ -111,7 +134,7 @@ class SpendingReads:
         return sums
 
 
-def totals_by(clusters: Iterable[ClusterSpending], by: SummaryDimension, *, whole_bill: bool) -> dict[Payer, Totals]:
+def totals_by(clusters: Collection[ClusterSpending], by: SummaryDimension, *, whole_bill: bool) -> dict[Payer, Totals]:
     """Put clusters together. `whole_bill`: the viewer sees everybody's jobs and the overhead."""
     found: dict[Payer, Totals] = {}
     for cluster in clusters:
@@ -129,7 +152,9 @@ def totals_by(clusters: Iterable[ClusterSpending], by: SummaryDimension, *, whol
         for payer, cost in _queued(cluster, by, of_cluster):
             found.setdefault(payer, Totals()).queue(cost)
     silent = any(cluster.queue is None for cluster in clusters)
+    unknown = {cluster.ref.cluster for cluster in clusters if cluster.silent}
     for payer, totals in found.items():
+        totals.miss(unknown if by != "cluster" else unknown & {payer.name})
         if silent and by in ("user", "account", "tenant") and payer.purpose != "overhead":
             totals.queued = None
     return found

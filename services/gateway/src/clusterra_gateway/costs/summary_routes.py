@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment, now
+from clusterra_contracts.rpc.costs import Spending
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.costs.spending import (
@@ -57,7 +59,7 @@ class SummaryRow(ResponseBody):
     stale: bool
     """Whether the edge has not confirmed a price for 90 s. The last one counts."""
     unknown: bool
-    """Whether some price is unknown. The amounts do not contain it."""
+    """Whether some price is unknown, or what some cluster cost. The amounts do not contain it."""
     as_of: Moment
     """Until when costs are counted."""
 
@@ -68,7 +70,7 @@ class CostSummary(ResponseBody):
     rows: tuple[SummaryRow, ...]
     as_of: Moment
     complete: bool
-    """Whether these are all rows."""
+    """Whether these are all rows, with what all clusters cost."""
 
 
 class Summaries:
@@ -86,10 +88,15 @@ class Summaries:
         sees all rows and the overhead. What is not known is null, never zero.
         """
         by = query(request, SummaryQuery).by
-        return json_response(_summary([await self._read(caller, ref, by)], by, caller))
+        found = await self._read(caller, ref, by)
+        _refuse_silent([found])
+        return json_response(_summary([found], by, caller))
 
     async def of_tenant(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Returns the same over all clusters of the tenant on which the caller is somebody."""
+        """Returns the same over all clusters of the tenant on which the caller is somebody.
+
+        Where the ledger does not answer for some cluster, the amounts lack what it cost: the rows are `unknown`.
+        """
         by = query(request, SummaryQuery).by
         turns = asyncio.Semaphore(AT_ONCE)
 
@@ -103,6 +110,7 @@ class Summaries:
 
         refs = [ref for ref in self._registry.clusters if ref.tenant == caller.member.tenant]
         found = [each for each in await asyncio.gather(*map(one, refs)) if each is not None]
+        _refuse_silent([spending for _, spending in found])
         sees_all = all(there.sees_everybody for there, _ in found)
         return json_response(_summary([spending for _, spending in found], by, caller, sees_all=sees_all))
 
@@ -113,11 +121,18 @@ class Summaries:
         return await self._reads.read(ref, binding, caller.viewer, by)
 
 
+def _refuse_silent(clusters: Sequence[ClusterSpending]) -> None:
+    """Raises RpcFailed where the ledger answers for none of these clusters."""
+    failed = [each.spending for each in clusters if isinstance(each.spending, RpcFailed)]
+    if failed and len(failed) == len(clusters):
+        raise failed[0]
+
+
 def _summary(
     clusters: Sequence[ClusterSpending], by: SummaryDimension, caller: Caller, *, sees_all: bool | None = None
 ) -> CostSummary:
     whole_bill = caller.sees_everybody if sees_all is None else sees_all
-    as_of = min((each.as_of for each in clusters), default=now())
+    as_of = min((each.spending.as_of for each in clusters if isinstance(each.spending, Spending)), default=now())
     totals = totals_by(clusters, by, whole_bill=whole_bill)
     ordered = sorted(totals.items(), key=lambda entry: (-(entry[1].month_to_date or 0), entry[0]))
     return CostSummary(
