@@ -18,6 +18,8 @@ from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
 from gateway_world import World
+from hypothesis import given
+from hypothesis import strategies as st
 
 SUBMIT = "/v1/clusters/main/jobs/submit"
 BODY = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
@@ -321,6 +323,23 @@ async def test_a_job_that_became_too_dear_past_the_gateway_is_cancelled(world: W
     assert set(world.acme.cancelled) == {dear}
 
 
+async def test_tasks_of_an_array_that_became_dear_one_by_one_count_together(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    array = (await submit(ada))[1]["job_id"]
+    whole = world.acme.jobs.pop(array)
+    tasks = {"job_id": array, "array_tasks": "8-9", "time_limit_seconds": HOUR}
+    for number in range(8):  # Slurm makes a record of each task that is changed alone
+        task = f"{array}_{number}"
+        world.acme.jobs[task] = whole.model_copy(update={"job_id": task, "time_limit_seconds": 9 * HOUR})
+    world.acme.jobs[array] = whole.model_copy(update=tasks)
+
+    await until(lambda: bool(world.acme.cancelled), seconds=90, what="the cancel of the array")
+
+    assert world.acme.cancelled == [array]
+
+
 async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     await set_quota(boss, "5.00")
@@ -385,3 +404,9 @@ def test_the_projected_cost_is_the_share_of_the_cheapest_shape(
 )
 def test_the_tasks_of_an_array_are_counted(text: str, count: int) -> None:
     assert task_count(text) == count
+
+
+@given(st.sets(st.integers(0, 40), min_size=1), st.sets(st.integers(0, 50)))
+def test_tasks_with_records_of_their_own_are_not_counted_twice(waiting: set[int], apart: set[int]) -> None:
+    assert task_count(",".join(map(str, waiting)), apart) == len(waiting - apart)
+    assert task_count("3-30:4", apart) == len(set(range(3, 31, 4)) - apart)

@@ -1,7 +1,8 @@
 """What a job will cost at most: its dominant share of the cheapest shape that has it, for its whole time limit."""
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
@@ -67,12 +68,19 @@ def _price(shape: Shape) -> Fraction:
     return Fraction(Decimal(repr(shape.usd_per_hour)))
 
 
-def task_count(tasks: str) -> int:
-    """The number of tasks in Slurm's notation, such as `0-9:3,12%4`; 1 for an empty or a shortened list."""
-    count = 0
+def task_count(tasks: str, apart: Iterable[int] = ()) -> int:
+    """The number of tasks in Slurm's notation, such as `0-9:3,12%4`, less those `apart`; 1 where none can be read."""
+    ranges = sorted(_ranges(tasks), key=lambda each: each.start)
+    if not ranges:
+        return 1
+    starts = [each.start for each in ranges]
+    before = ((task, bisect_right(starts, task)) for task in apart)
+    return sum(map(len, ranges)) - sum(place > 0 and task in ranges[place - 1] for task, place in before)
+
+
+def _ranges(tasks: str) -> Iterator[range]:
     for part in tasks.partition("%")[0].split(","):
         found = _RANGE.fullmatch(part)
         if found is not None:
-            first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-            count += max(0, last - first) // max(step, 1) + 1
-    return max(count, 1)
+            first = int(found[1])
+            yield range(first, max(int(found[2] or first), first) + 1, max(int(found[3] or 1), 1))

@@ -11,8 +11,13 @@ from clusterra_gateway.quotas.projection import projected_together, task_count
 
 
 def projected_of(jobs: Iterable[Job], catalogue: Catalogue) -> int | None:
-    """Return the cost of jobs with all their tasks, such as a job's components. None where one has none."""
-    return projected_together(((request_of(job), task_count(job.array_tasks)) for job in jobs), catalogue)
+    """Return the cost of a job's components, or of an array and its tasks with records of their own.
+
+    None where one of them has none. A task counts once: the array may still list one whose own record is there already.
+    """
+    known = tuple(jobs)
+    apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
+    return projected_together(((request_of(job), task_count(job.array_tasks, apart)) for job in known), catalogue)
 
 
 def changed_by(job: Job, update: Update) -> Job:

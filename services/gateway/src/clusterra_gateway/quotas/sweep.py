@@ -52,7 +52,8 @@ WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
 
 
 type Active = dict[JobId, tuple[Job, ...]]
-"""Jobs that wait or run: of a heterogeneous job all components, the first one first; of any other job one record."""
+"""Jobs that wait or run: of a heterogeneous job all components, the first one first; of an array the tasks that have
+records of their own, after that of all others."""
 
 
 class QuotaSweep:
@@ -131,8 +132,8 @@ class QuotaSweep:
         """The jobs that wait or run, by the id of the submit."""
         found: dict[JobId, list[Job]] = {}
         for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
-            _add(found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []), job)
-        return {job_id: tuple(jobs) for job_id, jobs in found.items()}
+            found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
+        return {job_id: tuple(sorted(jobs, key=_first)) for job_id, jobs in found.items()}
 
     async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
         if not reservation.job_id:
@@ -173,7 +174,7 @@ class QuotaSweep:
         """Reserve more for a job that became dearer, such as by `scontrol update`. One that waits must have room."""
         if not jobs or (ref, reservation.job_id) in self._cancelled:
             return
-        waits = all(job.state == "PENDING" for job in jobs)
+        waits = any(job.state == "PENDING" for job in jobs)
         projected = projected_of(jobs, binding.catalogue) or 0
         if projected * 100 <= reservation.micro_usd * TOLERATED_PERCENT:
             return
@@ -193,7 +194,7 @@ class QuotaSweep:
         further = _of_account(quotas, reservation, jobs[0]) if jobs else ()
         if not further or (ref, reservation.job_id) in self._cancelled:
             return
-        waits = all(job.state == "PENDING" for job in jobs)
+        waits = any(job.state == "PENDING" for job in jobs)
         younger = any(quota.set_at > reservation.made_at for quota in further)
         try:
             await self._reservations.widen(reservation, further, force=younger or not waits)
@@ -260,13 +261,8 @@ class QuotaSweep:
         self._cancelled[ref, job_id] = time.monotonic()
 
 
-def _add(jobs: list[Job], job: Job) -> None:
-    """Keep all components of a heterogeneous job, and of an array its waiting tasks, or one task where none waits."""
-    if not jobs or job.het_job_id:
-        jobs.append(job)
-        jobs.sort(key=lambda each: each.het_offset)
-    elif job.array_tasks and not jobs[0].array_tasks:
-        jobs[0] = job
+def _first(job: Job) -> tuple[int, bool]:
+    return job.het_offset, not job.array_tasks
 
 
 def _of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
