@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
@@ -9,14 +10,17 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.costs import JobCost
-from clusterra_contracts.rpc.slurm_jobs import Update
+from clusterra_contracts.rpc.slurm_jobs import Update as JobUpdate
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
 from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.store import Put, StoreUnavailable, Update
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,6 +241,39 @@ async def test_a_submit_without_a_key_and_with_an_unknown_outcome_keeps_its_rese
     assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
 
 
+@pytest.mark.parametrize("with_key", [True, False])
+async def test_a_job_whose_reservation_lost_its_booking_gets_it_again_and_runs_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, with_key: bool
+) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, COST)
+    reservations, write = reservations_partition(world.acme.ref), world.store.write
+
+    async def away(wanted: Put | Update) -> Item:
+        if wanted.key.pk == reservations:
+            raise StoreUnavailable("away")
+        return await write(wanted)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(world.store, "write", away)
+        status, job = await submit(ada, "key-00000001" if with_key else None)
+    (item,) = (await world.store.query(ACCOUNTS, reservations)).items
+    before = now() - timedelta(minutes=2)
+    await world.store.write(Update(ACCOUNTS, item.key, set={"made_at": before.isoformat()}))
+    shown = {"submitted_at": before, "time_limit_seconds": HOUR, "array_tasks": "0-9"}
+    world.acme.jobs[job["job_id"]] = world.acme.jobs[job["job_id"]].model_copy(update=shown)
+
+    async def booked() -> bool:
+        found = (await world.store.query(ACCOUNTS, reservations)).items
+        return [each.attributes["job_id"] for each in found] == [job["job_id"]]
+
+    await until(lambda: booked() if not world.acme.cancelled else True, seconds=90, what="the booking")
+
+    assert (status, world.acme.cancelled) == (201, [])
+    assert (await quotas(ada))[0]["used"]["amount"] == COST
+
+
 async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -304,7 +341,7 @@ async def test_a_change_that_makes_a_job_dearer_needs_room_in_the_quota(world: W
 
     assert (refused[0], refused[1]["type"]) == (403, "/v1/problems/quota-exceeded")
     assert "0.508334 USD more" in refused[1]["detail"]
-    assert [each.change.changes.time_limit for each in world.acme.changes if isinstance(each.change, Update)] == [90]
+    assert [each.change.changes.time_limit for each in world.acme.changes if isinstance(each.change, JobUpdate)] == [90]
     assert (accepted, used, failed) == (204, "0.750000", 422)
     assert (await quotas(ada))[0]["used"]["amount"] == "0.750000"
 

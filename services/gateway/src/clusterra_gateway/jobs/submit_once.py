@@ -54,7 +54,7 @@ class SubmitOnce:
         """
         submitted = await self._submit(key, message, request, hold)
         if hold is not None and self._reservations is not None:
-            await self._note(self._reservations.book(hold, submitted.job_id))
+            await self._reservations.book(hold, submitted.job_id)
         return submitted
 
     async def _submit(self, key: ScopedKey, message: Submit, request: str, hold: Hold | None) -> Submitted:

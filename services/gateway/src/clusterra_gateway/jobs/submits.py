@@ -6,6 +6,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.idempotency.key import idempotency_key
@@ -73,10 +74,18 @@ class Submits:
             scoped_key = ScopedKey(ref, caller.member.id, key)
             hold = await self._admission.hold(ref, prepare, scoped_key.item.pk)
             submitted = await self._submit_once.submit(scoped_key, message, digest or submission.digest(), hold)
-        left = () if hold is None else await self._admission.left(hold)
+        left = () if hold is None else await self._left(hold)
         log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=message.user.name, job=submitted.job_id)
         warnings = (*submitted.warnings, *over_limit(left))
         return SubmittedJob.model_validate({**submitted.model_dump(), "warnings": warnings, "quotas": left})
+
+    async def _left(self, hold: Hold) -> tuple[QuotaLeft, ...]:
+        """What is left of the quotas; nothing while the store does not answer, because Slurm has the job."""
+        try:
+            return await self._admission.left(hold)
+        except StoreError as error:
+            log.warning("quotas_left_not_read", reason=str(error))
+            return ()
 
     async def _submit_without_key(self, ref: ClusterRef, message: Submit, hold: Hold | None) -> Submitted:
         if hold is None:

@@ -14,7 +14,16 @@ import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, compare
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
+from clusterra_runtime.store.store import (
+    ConditionFailed,
+    Delete,
+    Put,
+    Store,
+    StoreError,
+    TransactionCancelled,
+    Update,
+    Write,
+)
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
@@ -195,8 +204,20 @@ class Reservations:
             return reservation
         return wider
 
+    async def adopt(self, reservation: Reservation, job_id: str) -> bool:
+        """Note which job a reservation without one is for. False where it has one meanwhile, or is settled."""
+        ref = ClusterRef(tenant=reservation.tenant, cluster=reservation.cluster)
+        unbooked = _unchanged(reservation) & compare("job_id", "==", "")
+        key = reservation_key(ref, reservation.id)
+        try:
+            await self._store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=unbooked))
+        except ConditionFailed:
+            return False
+        log.info("reservation_adopted", job_id=job_id)
+        return True
+
     async def book(self, hold: Hold, job_id: str) -> None:
-        """Note which job the reservation is for."""
+        """Note which job the reservation is for. Where that is lost, the sweep finds the job."""
         try:
             await self._store.write(
                 Update(
@@ -208,6 +229,9 @@ class Reservations:
             )
         except ConditionFailed:
             log.info("reservation_gone", job_id=job_id)
+        except StoreError as error:
+            # Slurm has the job: its submit must not fail any more.
+            log.warning("reservation_not_booked", job_id=job_id, reason=str(error))
 
     async def settle(self, reservation: Reservation, micro_usd: int) -> None:
         """Replace what is reserved by the real cost. 0 releases it.

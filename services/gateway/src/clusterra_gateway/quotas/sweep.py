@@ -6,7 +6,6 @@ Every gateway does so, in any order: each step is one transaction that happens o
 import asyncio
 import random
 import time
-import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -22,6 +21,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
 from clusterra_gateway.quotas.job_list import listed_jobs
+from clusterra_gateway.quotas.matching import UNANSWERED_SECONDS, counts, first, of_account, orphan_of, reservation_for
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.requested import projected_of
 from clusterra_gateway.quotas.reservations import Held, Hold, Reservations, month_of
@@ -33,8 +33,6 @@ INTERVAL_SECONDS = 5.0
 NO_QUOTA_SECONDS = 15.0
 """How long a tenant without quotas and reservations is not looked at. So a tenant's first quota holds for jobs that do
 not come through the gateway after this time at the latest; those that still wait or run then are counted, too."""
-UNANSWERED_SECONDS = 900.0
-"""After this time a submit without an answer has no job, or one that is found as any other."""
 ANSWER_SECONDS = 60.0
 """For so long after a submit, the jobs of its user may be the one that it makes."""
 LEDGER_SECONDS = 600.0
@@ -133,7 +131,7 @@ class QuotaSweep:
         found: dict[JobId, list[Job]] = {}
         for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
             found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
-        return {job_id: tuple(sorted(jobs, key=_first)) for job_id, jobs in found.items()}
+        return {job_id: tuple(sorted(jobs, key=first)) for job_id, jobs in found.items()}
 
     async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
         if not reservation.job_id:
@@ -152,7 +150,7 @@ class QuotaSweep:
             return
         cost = await self._final_cost(ref, reservation, job)
         if cost is not None:
-            further = _of_account(quotas, reservation, job)
+            further = of_account(quotas, reservation, job)
             counted = await self._reservations.widen(reservation, further, force=True) if further else reservation
             await self._reservations.settle(counted, cost)
 
@@ -191,7 +189,7 @@ class QuotaSweep:
 
         A quota that was set after the submit refuses nothing.
         """
-        further = _of_account(quotas, reservation, jobs[0]) if jobs else ()
+        further = of_account(quotas, reservation, jobs[0]) if jobs else ()
         if not further or (ref, reservation.job_id) in self._cancelled:
             return
         waits = any(job.state == "PENDING" for job in jobs)
@@ -213,19 +211,30 @@ class QuotaSweep:
         """Reserve for jobs that did not come through the gateway's submit: those of plain sbatch and of runs."""
         booked = {reservation.job_id for reservation in held.reservations} | held.unreadable
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        unanswered = {each.user for each in held.reservations if not each.job_id and each.made_at > lately}
+        orphans = [each for each in held.reservations if not each.job_id]
+        unanswered = {each.user for each in orphans if each.made_at > lately}
         for job_id, (job, *components) in active.items():
-            counting = tuple(quota for quota in quotas if _counts(quota, ref, job))
+            counting = tuple(quota for quota in quotas if counts(quota, ref, job))
             # The job may be that of a submit which is being answered.
             known = job_id in booked or (ref, job_id) in self._cancelled
             if not counting or known or job.user in unanswered:
                 continue
             projected = projected_of((job, *components), binding.catalogue)
-            hold = Hold(_reservation(ref, job_id, job, counting, projected or 0), counting)
+            if await self._adopted(job, orphans, projected or 0):
+                continue
+            hold = Hold(reservation_for(ref, job_id, job, counting, projected or 0), counting)
             refused = await self._refused(hold, bounded=projected is not None)
             if refused:
                 log.warning("job_over_quota", job_id=job_id, user=job.user, reason=refused)
                 await self._cancel(ref, job_id)
+
+    async def _adopted(self, job: Job, orphans: list[Reservation], projected: int) -> bool:
+        """Book a reservation of a submit whose answer was lost for the job that it probably made."""
+        orphan = orphan_of(job, orphans, projected)
+        if orphan is None:
+            return False
+        orphans.remove(orphan)
+        return await self._reservations.adopt(orphan, job.het_job_id or job.job_id.partition("_")[0])
 
     async def _refused(self, hold: Hold, *, bounded: bool) -> str:
         """Reserve, or return why not."""
@@ -259,36 +268,3 @@ class QuotaSweep:
                 raise
         # The list of jobs may show it for another moment.
         self._cancelled[ref, job_id] = time.monotonic()
-
-
-def _first(job: Job) -> tuple[int, bool]:
-    return job.het_offset, not job.array_tasks
-
-
-def _of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
-    """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
-    account = QuotaScope(kind="account", name=job.account or "?")
-    return tuple(quota for quota in quotas if quota.scope == account and account not in reservation.scopes)
-
-
-def _counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
-    return quota.scope in (
-        QuotaScope(kind="user", name=job.user or "?"),
-        QuotaScope(kind="account", name=job.account or "?"),
-        QuotaScope(kind="tenant", name=ref.tenant),
-    )
-
-
-def _reservation(ref: ClusterRef, job_id: JobId, job: Job, counting: tuple[Quota, ...], micro_usd: int) -> Reservation:
-    return Reservation(
-        # The same for every gateway, so that one of them reserves.
-        id=uuid.uuid5(uuid.NAMESPACE_OID, f"{ref.key}#{job_id}#{int(job.submitted_at.timestamp())}").hex,
-        tenant=ref.tenant,
-        cluster=ref.cluster,
-        month=month_of(job.submitted_at),
-        scopes=tuple(quota.scope for quota in counting),
-        micro_usd=micro_usd,
-        user=job.user,
-        made_at=job.submitted_at,
-        job_id=job_id,
-    )
