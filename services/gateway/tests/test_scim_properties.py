@@ -5,15 +5,18 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from clusterra_gateway.provisioned.resources import MAX_EMAILS, MAX_MEMBERS, Group, GroupMember, User
 from clusterra_gateway.scim.filters import pinned
-from clusterra_gateway.scim.group_patch import patched_group
+from clusterra_gateway.scim.group_patch import MAX_SEARCHES, patched_group
 from clusterra_gateway.scim.requests import applied, parsed_patch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scim2_models import InvalidFilterException, SCIMException, ScimFilter
 
+CORE = "urn:ietf:params:scim:schemas:core:2.0:Group"
+STEPS = ["add", "add without a path", "add in the schema", "remove", "remove by path", "remove by one path", "replace"]
 IDS = [f"{number:032x}" for number in range(6)]
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=40)
 COMPARISONS = st.sampled_from(["userName", "externalId", "id", "USERNAME", "active", "name.givenName", "emails"])
@@ -102,7 +105,7 @@ def test_a_patch_makes_a_valid_user_or_is_refused_and_changes_nothing(operations
 
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["add", "remove", "remove by path", "replace"]), st.sets(st.sampled_from(IDS))),
+        st.tuples(st.sampled_from(STEPS), st.sets(st.sampled_from(IDS))),
         max_size=8,
     )
 )
@@ -122,6 +125,16 @@ def test_members_are_those_that_sets_would_have(steps: list[tuple[str, set[str]]
             case "remove by path":
                 operations = [{"op": "remove", "path": f'members[value eq "{each}"]'} for each in sorted(ids)]
                 expected -= ids
+            case "remove by one path":
+                named = " or ".join(f'value eq "{each}"' for each in sorted(ids))
+                operations = [{"op": "remove", "path": f"{CORE}:members[{named}]"}] if ids else []
+                expected -= ids
+            case "add without a path":
+                operations = [{"op": "add", "value": {"Members": values}}]
+                expected |= ids
+            case "add in the schema":
+                operations = [{"op": "add", "path": f"{CORE}:members", "value": values}]
+                expected |= ids
             case _:
                 operations = [{"op": "replace", "value": {"members": values}}]
                 expected = set(ids)
@@ -147,3 +160,17 @@ def test_half_of_a_full_group_is_removed_in_a_moment() -> None:
     assert [each.value for each in left.members or ()] == ids[1::2]
     # A comparison of each with each took 24 s.
     assert time.process_time() - began < 5.0
+
+
+def test_a_patch_does_not_search_the_members_again_and_again() -> None:
+    ids = [f"{number:032x}" for number in range(MAX_MEMBERS)]
+    group = Group(display_name="chem", members=[GroupMember(value=each) for each in ids])
+    path = "members[" + " or ".join(f'value eq "{number}"' for number in range(40)) + "]"
+    searches = parsed_patch({"Operations": [{"op": "remove", "path": path}] * (MAX_SEARCHES + 1)}, Group)
+    began = time.process_time()
+
+    with pytest.raises(SCIMException):
+        patched_group(searches, group)
+
+    # Fifty took 49 s.
+    assert time.process_time() - began < 1.0
