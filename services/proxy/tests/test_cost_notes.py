@@ -135,6 +135,18 @@ async def test_what_the_ledger_learns_after_the_end_is_noted_as_well(costs: Cost
     await costs.until_noted(job, "clusterra:cost_usd=0.000003")
 
 
+async def test_a_job_that_ends_in_the_second_of_its_start_is_noted_as_free(costs: Costs, alice: SlurmUser) -> None:
+    async def free() -> JobId | None:
+        """A job that lasted less than a second, by Slurm's clock; the ledger has no line of any."""
+        job_id = (await costs.proxy.submit(alice, "#!/bin/sh\ntrue\n")).job_id
+        job = await costs.proxy.wait_for_end(alice, job_id, seconds=90)
+        return job_id if job.started_at == job.ended_at else None
+
+    job_id = await until(free, seconds=120, what="a job without a second")
+
+    await costs.until_noted(job_id, "clusterra:cost_usd=0.000000")
+
+
 @given(st.integers(0, 10**15), st.booleans(), st.booleans())
 def test_a_note_has_the_exact_amount_and_says_what_is_wrong_with_it(micro_usd: int, stale: bool, unknown: bool) -> None:
     cost = CostOfJob(job_id="42", micro_usd=micro_usd, running=True, stale=stale, unknown=unknown)

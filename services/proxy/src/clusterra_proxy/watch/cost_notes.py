@@ -86,7 +86,7 @@ class CostNotes:
         costs = await self._costs(asked)
         writes = 0
         for job in asked:
-            cost = costs.get(job.record.id)
+            cost = costs.get(job.record.id) or _nothing(job.record)
             if cost is not None and await self._noted(job, cost):
                 writes += 1
                 await asyncio.sleep(WRITE_PAUSE_SECONDS)
@@ -113,10 +113,10 @@ class CostNotes:
         }
 
     def _due(self) -> list[_Job]:
-        """The jobs whose costs are to be looked at, those first that were not for the longest."""
+        """The jobs whose costs are to be looked at, those first that were not for the longest, and free ones last."""
         recent = time.monotonic() - ROUNDS_BETWEEN * self._every_seconds
         due = (job for job in self._jobs.values() if not job.final and not (job.whole and job.looked_at > recent))
-        return sorted(due, key=lambda job: (job.whole, job.looked_at))[:MAX_COST_JOBS]
+        return sorted(due, key=lambda job: (job.whole, bool(_nothing(job.record)), job.looked_at))[:MAX_COST_JOBS]
 
     async def _costs(self, jobs: Sequence[_Job]) -> dict[JobId, CostOfJob]:
         today = now().date()
@@ -178,6 +178,13 @@ class CostNotes:
         if problem != self._problem:
             log.warning("costs_not_noted", reason=problem)
             self._problem = problem
+
+
+def _nothing(record: JobRecord) -> CostOfJob | None:
+    """The cost of a run that ended in the second of its start: Slurm tells whole seconds. The ledger has no line."""
+    if not record.ended or record.started_at is None or record.end_time != record.started_at:
+        return None
+    return CostOfJob(job_id=record.id, micro_usd=0, running=False)
 
 
 def note_of(cost: CostOfJob) -> str | None:
