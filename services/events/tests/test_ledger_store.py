@@ -118,6 +118,34 @@ async def test_a_fact_and_a_run_that_cannot_be_read_cost_nobody_else_their_costs
         assert (other.runs, other.unknown) == (1, False)
 
 
+async def test_a_large_array_costs_what_all_its_tasks_cost() -> None:
+    events = [
+        each for name in ("xs-1", "xs-2") for each in worker_events(ModelWorker(name, 0, HOUR, [(0, 10**6)], cpus=1))
+    ]
+    for task, worker in (("7_0", "xs-1"), ("7_999", "xs-2")):  # the last one in the order of the table
+        for event in job_events(7, 0, (worker,), (0, HOUR), (1, 1)):
+            events.append(told(event.data.model_copy(update={"job_id": task}), f"{task}.{event.kind}", 0))
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(events)
+        (run,) = await book.journal.runs(REF, "7_0")
+        for number in range(1, 2_300):
+            if number != 999:
+                other = run.model_copy(update={"job_id": f"7_{number}", "ended_at": run.started_at})
+                values = {**other.model_dump(mode="json"), "nodes": '["xs-1"]'}
+                key = keyspace.run_key(REF, other.job_id, int(run.submitted_at.timestamp()), 0)
+                await store.write(Put(LEDGER, key, values, Absent()))
+        viewer = Viewer(user=SlurmUser(name="root", uid=64_000, gid=64_000), admin=True)
+
+        whole, one = [
+            await book.reports.job(Subject("ledger", REF, "job"), ReadJobCost(viewer=viewer, job_id=job_id))
+            for job_id in ("7", "7_999")
+        ]
+
+        assert (whole.runs, whole.micro_usd, whole.unknown) == (2_300, 2 * 10**6, False)
+        assert (one.runs, one.micro_usd) == (1, 10**6)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9))
 async def test_written_lines_are_the_computed_ones_also_after_a_late_fact(seed: int) -> None:

@@ -1,9 +1,10 @@
 """The journal: takes the facts of events into the table, each once, and reads them again."""
 
+import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -26,8 +27,10 @@ log = structlog.get_logger(__name__)
 
 MAX_FACTS = 50_000
 """The most facts about the workers of one name that are read. A worker that runs a job a minute has them in a week."""
-MAX_RUNS = 1_000
-"""The most runs of one job, or of all tasks of an array, that are read."""
+MAX_RUNS = 50_000
+"""The most runs of one job, or of all tasks of an array, that are read: a Slurm that allows more jobs is rare."""
+_MAX_RESTARTS = 1_000
+"""The most runs of one job or task among which those that were queued again are looked for."""
 MAX_KNOWN_WORKERS = 5_000
 """For how many workers the facts are remembered, so that only changed ones are read again."""
 _PAGE = 1_000
@@ -91,9 +94,9 @@ class Journal:
 
     async def runs(self, ref: ClusterRef, job_id: JobId) -> tuple[JobRun, ...]:
         """The runs of a job or an array task in their order, or those of all tasks of an array."""
-        items = await self._all(keyspace.runs_partition(ref, job_id), "", MAX_RUNS)
-        runs = tuple(run for item in items if (run := _run(item)) is not None)
-        return runs if "_" not in job_id else tuple(run for run in runs if run.job_id == job_id)
+        of_task = f"{job_id}#" if "_" in job_id else ""
+        items = await self._all(keyspace.runs_partition(ref, job_id), of_task, MAX_RUNS)
+        return await asyncio.to_thread(_runs_of, items)
 
     async def _add(self, ref: ClusterRef, worker: str, fact_id: str, fact: WorkerFacts) -> None:
         key = keyspace.fact_key(ref, worker, fact_id)
@@ -130,9 +133,8 @@ class Journal:
         Events may arrive in any order and at any replica. Each writes its run and then reads all: of two that write at
         once, one at least reads both.
         """
-        items = await self._all(keyspace.runs_partition(ref, job_id), f"{job_id}#", MAX_RUNS)
-        runs = [run for item in items if (run := _run(item)) is not None]
-        for earlier, later in combinations(runs, 2):
+        items = await self._all(keyspace.runs_partition(ref, job_id), f"{job_id}#", _MAX_RESTARTS)
+        for earlier, later in combinations(_runs_of(items), 2):
             fact = Superseded(
                 job_id=job_id, submitted_at=earlier.submitted_at, restarts=earlier.restarts, at=later.submitted_at
             )
@@ -166,6 +168,10 @@ def _fact(item: Item) -> WorkerFacts | None:
     except ValidationError as error:
         _log_unreadable(item, error)
         return None
+
+
+def _runs_of(items: Iterable[Item]) -> tuple[JobRun, ...]:
+    return tuple(run for item in items if (run := _run(item)) is not None)
 
 
 def _run(item: Item) -> JobRun | None:

@@ -27,7 +27,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_events.ledger.account import Line, rates_at
 from clusterra_events.ledger.charge import microseconds
 from clusterra_events.ledger.facts import WorkerFacts
-from clusterra_events.ledger.journal import JobRun, Journal
+from clusterra_events.ledger.journal import MAX_RUNS, JobRun, Journal
 from clusterra_events.ledger.statements import Statements, utc_day
 
 _FIELDS: dict[CostDimension, tuple[str, ...]] = {
@@ -99,7 +99,7 @@ class Reports:
             micro_usd=total.micro_usd if lasted else 0,
             as_of=as_of,
             stale=total.stale,
-            unknown=total.unknown or (lasted and total.micro_usd is None),
+            unknown=total.unknown or (lasted and total.micro_usd is None) or len(runs) >= MAX_RUNS,
         )
 
     async def jobs(self, subject: Subject, request: ReadJobCosts) -> JobCosts:
