@@ -166,7 +166,7 @@ async def test_signing_out_ends_the_page_and_its_web_sockets(lab: Stack, page: P
 
             # Sooner than the next look is due.
             async with asyncio.timeout(5):
-                while (await running.socket.receive()).type != WSMsgType.CLOSE:
+                while (await running.socket.receive()).type not in (WSMsgType.CLOSED, WSMsgType.ERROR):
                     pass
         async with browser.get(url) as answer:
             assert answer.status == 404

@@ -1,19 +1,27 @@
-"""Carries the messages of a WebSocket between a browser and a session's server."""
+"""Carries a WebSocket between a browser and a session's server: its bytes, as they come.
+
+No message is put together here. A notebook sends the output of a cell as one message of any size, and whoever reads
+slowly would have the gateway hold all of it. So the gateway looks at the handshake only, and holds a few blocks.
+"""
 
 import asyncio
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import aiohttp
-from aiohttp import WSMsgType, web
+from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import WS_KEY, StreamWriter
+from multidict import CIMultiDict
 from yarl import URL
 
 from clusterra_gateway.sessions.forwarding import headers_of
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A notebook sends the output of a cell as one message."""
-_HANDSHAKE = (
-    *("sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions", "sec-websocket-protocol"),
-    *("sec-websocket-accept", "content-length"),
-)
+HELD_BYTES = 64 * 1024
+"""Above twice so many bytes that nobody takes, no more are read."""
+_SWITCHING = 101
 
 
 def opens_web_socket(request: web.Request) -> bool:
@@ -24,49 +32,85 @@ def opens_web_socket(request: web.Request) -> bool:
 async def carry_web_socket(
     request: web.Request, session: aiohttp.ClientSession, url: URL, token: str
 ) -> web.StreamResponse:
-    """Opens the WebSocket at the session's server, then answers the browser, and carries messages until either ends.
+    """Opens the WebSocket at the session's server, then answers the browser, and carries bytes until either ends.
 
     Raises aiohttp.ClientError, among them WSServerHandshakeError when the server refuses.
     """
     headers = headers_of(request, token)
-    for name in _HANDSHAKE:
+    # No compression: its state would take memory of the session's server for each socket. And no body.
+    for name in ("Sec-WebSocket-Extensions", "Content-Length"):
         headers.popall(name, None)
-    offered = [each.strip() for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if each.strip()]
-    async with session.ws_connect(
-        url, headers=headers, protocols=offered, autoping=False, max_msg_size=MAX_MESSAGE_BYTES
-    ) as server:
-        browser = web.WebSocketResponse(
-            protocols=[server.protocol] if server.protocol else [],
-            autoping=False,
-            compress=False,
-            max_msg_size=MAX_MESSAGE_BYTES,
-        )
+    headers.update({"Connection": "Upgrade", "Upgrade": "websocket"})
+    async with session.get(url, headers=headers, allow_redirects=False) as answer:
+        switched = _switched(request, answer)
+        connection = answer.connection
+        assert connection is not None  # noqa: S101 - it stays open behind a 101
+        assert connection.protocol is not None  # noqa: S101 - likewise
+        browser = web.StreamResponse(status=_SWITCHING, headers=switched)
+        browser.force_close()
         await browser.prepare(request)
-        directions = [asyncio.create_task(_carry(browser, server)), asyncio.create_task(_carry(server, browser))]
+        sent, told = _Arriving(request.protocol), _Arriving(connection.protocol)
+        # Of a parser of messages, which it names, aiohttp uses no more than these have.
+        request.protocol.set_parser(sent)  # type: ignore[arg-type]
+        connection.protocol.set_parser(told, told.bytes)
+        to_server = StreamWriter(connection.protocol, asyncio.get_running_loop())
+        directions = [
+            asyncio.create_task(_carry(sent.bytes, to_server.write)),
+            asyncio.create_task(_carry(told.bytes, browser.write)),
+        ]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # It may not have what it has not read yet.
+            if request.transport is not None:
+                request.transport.abort()
+            raise
         finally:
             for each in directions:
                 each.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
-            await browser.close(code=server.close_code or 1000)
-            await server.close(code=browser.close_code or 1000)
+            connection.close()
         return browser
 
 
-type _Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
+def _switched(request: web.Request, answer: aiohttp.ClientResponse) -> CIMultiDict[str]:
+    """The headers of our own answer to the browser. Raises WSServerHandshakeError unless the server has accepted."""
+    key = request.headers.get("Sec-WebSocket-Key", "")
+    accepted = base64.b64encode(hashlib.sha1(key.encode() + WS_KEY, usedforsecurity=False).digest()).decode()
+    offered = {each.strip() for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
+    protocol = answer.headers.get("Sec-WebSocket-Protocol")
+    if (
+        answer.status != _SWITCHING
+        or answer.headers.get("Upgrade", "").lower() != "websocket"
+        or answer.headers.get("Sec-WebSocket-Accept") != accepted
+        or (protocol is not None and protocol not in offered)
+        or "Sec-WebSocket-Extensions" in answer.headers
+    ):
+        raise aiohttp.WSServerHandshakeError(
+            answer.request_info, answer.history, status=answer.status, message="the session opens no WebSocket"
+        )
+    headers = CIMultiDict({"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Accept": accepted})
+    if protocol is not None:
+        headers["Sec-WebSocket-Protocol"] = protocol
+    return headers
 
 
-async def _carry(source: _Socket, target: _Socket) -> None:
-    async for message in source:
-        match message.type:
-            case WSMsgType.TEXT:
-                await target.send_str(message.data)
-            case WSMsgType.BINARY:
-                await target.send_bytes(message.data)
-            case WSMsgType.PING:
-                await target.ping(message.data)
-            case WSMsgType.PONG:
-                await target.pong(message.data)
-            case _:
-                return
+class _Arriving:
+    """What takes the bytes of a connection of aiohttp, in place of the parser of messages that aiohttp has."""
+
+    def __init__(self, protocol: BaseProtocol) -> None:
+        self.bytes = aiohttp.StreamReader(protocol, HELD_BYTES, loop=asyncio.get_running_loop())
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Takes bytes. The sender is held back while too many are held."""
+        self.bytes.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """Takes the end."""
+        self.bytes.feed_eof()
+
+
+async def _carry(source: aiohttp.StreamReader, write: Callable[[bytes], Awaitable[Any]]) -> None:
+    while data := await source.readany():
+        await write(data)
