@@ -24,6 +24,7 @@ from clusterra_gateway.sessions.forwarding import forward, target_of
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
 from clusterra_gateway.sessions.page_paths import ENTRY, ROOT, page_path
 from clusterra_gateway.sessions.reach import READY_SECONDS, Reach, Reached
+from clusterra_gateway.sessions.shares import Shares
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
 
@@ -57,6 +58,7 @@ class Pages:
         self._origin = origin
         self._http: aiohttp.ClientSession | None = None
         self._streams = OpenStreams()
+        self._shares = Shares()
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -123,11 +125,12 @@ class Pages:
         assert self._http is not None  # noqa: S101 - `connected` has made it
         url = target_of(request, reached, page_path(claims.cluster, claims.job_id))
         try:
-            if opens_web_socket(request):
-                with self._streams.opened(claims.member):
-                    carried = carry_web_socket(request, self._http, url, reached.token)
-                    return await self._while_allowed(claims, carried)
-            return await forward(request, self._http, url, reached.token)
+            with self._shares.taken(claims):
+                if opens_web_socket(request):
+                    with self._streams.opened(claims.member):
+                        carried = carry_web_socket(request, self._http, url, reached.token)
+                        return await self._while_allowed(claims, carried)
+                return await forward(request, self._http, url, reached.token)
         except aiohttp.WSServerHandshakeError as error:
             return _page(refusal(error.status), "Refused", "The session refused the connection.")
         except RequestError as error:
