@@ -14,7 +14,7 @@ from clusterra_contracts.rpc.edge_folders import LocalPath, LocalUser
 
 MAX_PATTERNS = 32
 MAX_FOUND = 200
-"""The most files of a page of matches: with paths of 1,024 bytes it stays below NATS' payload limit of 1 MiB."""
+"""The most files of a page of matches. Of long paths a page has fewer, so that it fits into a message."""
 MAX_FILES = 50
 """The most files of one work: the edge has all of them open at once."""
 MAX_PARTS = 16

@@ -27,6 +27,8 @@ from clusterra_edge_agent.folders import patterns
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 100_000
 """The most entries that a request reads of folders: everybody can make more."""
+MAX_PAGE_BYTES = 512 * 1024
+"""The most JSON of a page of matches: it must fit into a message, and a path may have 16 KB, each six bytes in JSON."""
 MAX_DEPTH = 64
 MAX_SECONDS = 20.0
 """How long a request reads folders."""
@@ -102,10 +104,21 @@ def find_files(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list
                 detail = _LINK if stat.S_ISLNK(status.st_mode) else "it is no regular file"
                 found.append((path.encode(), {"problem": {"path": path, "detail": detail}}))
     page = heapq.nsmallest(request["limit"] + 1, found, key=lambda each: each[0])
-    kept = [each for _, each in page[: request["limit"]]]
+    fitting = _fitting(page[: request["limit"]])
+    kept = [each for _, each in fitting]
     problems = [each["problem"] for each in kept if "problem" in each]
-    last = page[request["limit"] - 1][0].decode() if len(page) > request["limit"] else None
+    last = fitting[-1][0].decode() if len(page) > len(fitting) else None
     return {"found": [each for each in kept if "path" in each], "problems": problems, "after": last}, []
+
+
+def _fitting(page: list[tuple[bytes, dict[str, Any]]]) -> list[tuple[bytes, dict[str, Any]]]:
+    """The first ones of a page that fit into a message; of any, at least one."""
+    size = 0
+    for number, (_, each) in enumerate(page):
+        size += len(json.dumps(each))
+        if size > MAX_PAGE_BYTES:
+            return page[: max(number, 1)]
+    return page
 
 
 def open_files(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -148,12 +161,21 @@ def create_file(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], lis
             there = None
         if there is not None and not stat.S_ISREG(there.st_mode):
             raise Refused("something that is no regular file has this name")
+        _remove_of_others(parent, request["temporary"])
         descriptor = os.open(request["temporary"], _WRITTEN, _NEW_FILE_MODE, dir_fd=parent)
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
             os.close(descriptor)
-            raise Refused("its temporary file is no regular file")
+            raise Refused("its temporary file is no regular file, or somebody else's")
     return {"size": status.st_size}, [descriptor]
+
+
+def _remove_of_others(parent: int, name: str) -> None:
+    """Removes a file that somebody else has put there: a download would go on behind what they have written."""
+    # Where it may not be removed, it is refused once it is opened.
+    with suppress(FileNotFoundError, PermissionError):
+        if os.stat(name, dir_fd=parent, follow_symlinks=False).st_uid != os.geteuid():
+            os.unlink(name, dir_fd=parent)
 
 
 def commit_file(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
