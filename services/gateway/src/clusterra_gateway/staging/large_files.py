@@ -27,7 +27,7 @@ PARTS_AT_ONCE = 4
 async def send_in_parts(
     turn: Turn, bucket: Bucket, key: str, file: FoundFile, url_seconds: int
 ) -> StagingProblem | None:
-    """Copy a file. Returns why it cannot be copied. Raises Paused, Lost, RequestError, StoreError."""
+    """Copy a file. Returns why it cannot be copied. Raises Paused, TurnOver, Lost, RequestError, StoreError."""
     upload = await _upload(turn, bucket, key, file)
     size = part_bytes(file.size)
     try:
@@ -38,7 +38,7 @@ async def send_in_parts(
             problem = await _send(turn, bucket, upload, file, (numbers, size, url_seconds))
             if problem is not None:
                 return problem
-            await turn.went_on()
+            await turn.step_done()
         await turn.claim()
         await complete(bucket, upload.key, upload.id, file.size)
     except NotFound:

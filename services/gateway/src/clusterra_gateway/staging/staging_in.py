@@ -12,7 +12,7 @@ from clusterra_gateway.staging.turn import FilePaused, Turn
 async def stage_in(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
     """Copy what is missing, one file after another. Returns False where a file cannot be copied.
 
-    Raises Paused, Lost, RequestError, StoreError.
+    Raises Paused, TurnOver, Lost, RequestError, StoreError.
     """
     try:
         await turn.staged(MakeFolder(folder=turn.staging.folder), "")
@@ -28,7 +28,7 @@ async def stage_in(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
             failing = turn.staging.staged_in.failing(f"{wanted.source}: {problem}")
             await turn.went_on(staged_in=failing)
             return False
-        await turn.went_on(next_input=index + 1, staged_in=turn.staging.staged_in.plus(1, wanted.size))
+        await turn.step_done(next_input=index + 1, staged_in=turn.staging.staged_in.plus(1, wanted.size))
     return True
 
 

@@ -55,7 +55,7 @@ class StagingOut:
         self._keys = KeySpace(turn.ref, turn.staging.member)
 
     async def run(self) -> None:
-        """Copy all that is left. Raises Paused, Lost, RequestError, StoreError."""
+        """Copy all that is left. Raises Paused, TurnOver, Lost, RequestError, StoreError."""
         more = True
         while more:
             more = await self._page()
@@ -112,7 +112,7 @@ class StagingOut:
         copied = [target.file for target in targets if target.file.path not in bad]
         done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied))
         done = done.failing(*(f"{problem.path}: {problem.detail}" for problem in problems))
-        await self._turn.went_on(staged_out=done, cursor=batch[-1].path, upload=None)
+        await self._turn.step_done(staged_out=done, cursor=batch[-1].path, upload=None)
 
     async def _send(self, targets: Sequence[_Target]) -> list[StagingProblem]:
         """Copy small files, each in one request. Returns those that failed."""

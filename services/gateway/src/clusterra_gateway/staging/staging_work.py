@@ -19,7 +19,7 @@ from clusterra_gateway.staging.staging_events import StagingEvents
 from clusterra_gateway.staging.staging_in import stage_in
 from clusterra_gateway.staging.staging_out import StagingOut
 from clusterra_gateway.staging.staging_records import StagingRecords
-from clusterra_gateway.staging.turn import Lost, Paused, Turn
+from clusterra_gateway.staging.turn import Lost, Paused, Turn, TurnOver
 
 log = structlog.get_logger()
 
@@ -73,6 +73,8 @@ class StagingSteps:
                 await self._phase(turn)
             if not turn.staging.over:
                 await turn.release()
+        except TurnOver:
+            await turn.release()
         except Paused as paused:
             await self._pause(turn, str(paused), by_file=paused.by_file)
         except RequestError as error:

@@ -6,7 +6,8 @@ Every gateway does so. A staging is claimed for a while by the one that goes on 
 import asyncio
 import random
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from operator import itemgetter
 
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
@@ -86,12 +87,16 @@ class StagingSweep:
                     running.create_task(self._advance(place))
 
     def _chosen(self, places: list[_Place]) -> list[_Place]:
-        """Those that are due, in a random order, and few of each cluster."""
+        """Those that are due, in a random order: first those of tenants that have few, and few of each cluster."""
         at = time.monotonic()
         due = [place for place in places if self._due.get(place, 0.0) <= at and place not in self._under_way]
         random.shuffle(due)
-        chosen: list[_Place] = []
+        taken, ranked = Counter(ref.tenant for ref, _ in self._under_way), list[tuple[int, _Place]]()
         for place in due:
+            ranked.append((taken[place[0].tenant], place))
+            taken[place[0].tenant] += 1
+        chosen: list[_Place] = []
+        for _, place in sorted(ranked, key=itemgetter(0)):
             if len(self._under_way) + len(chosen) >= AT_A_TIME:
                 break
             if sum(ref == place[0] for ref, _ in (*self._under_way, *chosen)) < PER_CLUSTER:
@@ -144,4 +149,5 @@ class StagingSweep:
             return WAITING_SECONDS
         if staging.not_before is not None:
             return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)
-        return INTERVAL_SECONDS
+        turn_over = staging.phase in ("staging_in", "staging_out") and not staging.claimed_by
+        return SOON_SECONDS if turn_over else INTERVAL_SECONDS

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import time
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, now
@@ -17,6 +18,8 @@ CLAIM = timedelta(seconds=60)
 """Longer than the bucket takes to make one file of its parts. After it another gateway goes on with a staging."""
 RENEWED = timedelta(seconds=15)
 """The age at which a claim is renewed while the edge works."""
+TURN_SECONDS = 30.0
+"""After so long a turn ends where it can go on later, so that the files of one job do not keep those of all waiting."""
 WAIT_SECONDS = 10.0
 UNREACHABLE_ATTEMPTS = 3
 """So often an edge that does not answer is asked again within a turn: its agent may be starting."""
@@ -25,6 +28,10 @@ UNREACHABLE_SECONDS = 2.0
 
 class Lost(Exception):
     """Another gateway goes on with the staging."""
+
+
+class TurnOver(Exception):
+    """It goes on in another turn, after others had theirs."""
 
 
 class Paused(Exception):
@@ -50,6 +57,7 @@ class Turn:
         self.ref = ref
         self._stored = stored
         self._instance = instance
+        self._ends = time.monotonic() + TURN_SECONDS
 
     @property
     def staging(self) -> Staging:
@@ -65,6 +73,12 @@ class Turn:
     async def went_on(self, **changes: object) -> None:
         """Write what went on. Raises Lost."""
         await self._write(self.staging.progressed(now(), claimed_until=now() + CLAIM, **changes))
+
+    async def step_done(self, **changes: object) -> None:
+        """Write what went on, behind which it may go on in another turn. Raises Lost, TurnOver."""
+        await self.went_on(**changes)
+        if time.monotonic() > self._ends:
+            raise TurnOver
 
     async def note(self, **changes: object) -> None:
         """Write something that is no step forward. Raises Lost."""

@@ -1,0 +1,101 @@
+"""Turns of stagings: one that takes long lets others have theirs, whoever has how many."""
+
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged, StagingProblem
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.staging import turn
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.staging_work import StagingSteps
+from clusterra_gateway.staging.sweep import AT_A_TIME, SOON_SECONDS, StagingSweep
+from clusterra_gateway.tables import TABLES
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.table_use import tables_of
+from test_staging_state import staging
+
+REF = ClusterRef(tenant="acme", cluster="main")
+PAGES = 20
+
+
+class LinksOnly:
+    """An edge whose folder has links alone, in pages of one: nothing of it is copied."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def stage(self, _ref: ClusterRef, request: Stage) -> Staged:
+        assert isinstance(request.work, FindFiles)
+        self.asked += 1
+        number = int(request.work.after or 0) + 1
+        if number > PAGES:
+            return Staged(state="done")
+        problem = StagingProblem(path=f"{number:04}", detail="it is a link")
+        return Staged(state="done", problems=(problem,), after=f"{number:04}" if number < PAGES else None)
+
+
+async def no_message(*_message: object) -> None:
+    """Publishes nothing."""
+
+
+async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "TURN_SECONDS", 0.0)
+    edge: Any = LinksOnly()
+    nothing: Any = None
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
+        monkeypatch.setattr(StagingSteps, "_bucket", _a_bucket)
+        steps = StagingSteps(records, directory, (nothing, edge), (nothing, Bounds(60, 60, 1)), "one")
+        at = now()
+        wanted = staging("staging_out", created_at=at, progressed_at=at)
+        await records.create(REF, wanted)
+
+        first = await steps.advance(REF, wanted.id)
+        asked, turns = edge.asked, 1
+        last = first
+        while last is not None and not last.over:
+            last = await steps.advance(REF, wanted.id)
+            turns += 1
+
+    assert first is not None
+    assert (asked, first.cursor, first.claimed_by, first.phase) == (1, "0001", "", "staging_out")
+    assert last is not None
+    assert (last.phase, last.staged_out.failed_files, turns) == ("failed", PAGES, PAGES + 1)
+
+
+async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:
+    return object()
+
+
+def a_sweep() -> StagingSweep:
+    nothing: Any = None
+    return StagingSweep(nothing, nothing)
+
+
+def test_a_staging_whose_turn_is_over_goes_on_soon() -> None:
+    assert a_sweep()._pause_seconds((REF, "0" * 32), staging("staging_out")) == SOON_SECONDS
+    assert a_sweep()._pause_seconds((REF, "0" * 32), staging("staging_out", claimed_by="another")) > SOON_SECONDS
+    assert a_sweep()._pause_seconds((REF, "0" * 32), staging("submitting")) > SOON_SECONDS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tenant_with_many_stagings_keeps_nobody_waiting(seed: int) -> None:
+    sweep = a_sweep()
+    many = [
+        (ClusterRef(tenant="acme", cluster=f"c{cluster}"), f"{number:032x}")
+        for cluster in range(30)
+        for number in range(10)
+    ]
+    few = (ClusterRef(tenant="rival", cluster="main"), f"{seed:032x}")
+
+    chosen = sweep._chosen([*many, few])
+    sweep._under_way.update(place for place in chosen if place != few)
+    again = sweep._chosen([*many, few])
+
+    assert few in chosen
+    assert len(chosen) == AT_A_TIME
+    assert again == [few]
