@@ -64,7 +64,10 @@ def test_no_credential_of_the_gateway_reaches_a_session() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["clusterra_session=x", "__Host-clusterra_session=x; Path=/", "clusterra_page_main_7=x", "clusterra_login=x"],
+    [
+        *("clusterra_session=x", "__Host-clusterra_session=x; Path=/", "clusterra_page_main_7=x", "clusterra_login=x"),
+        *("=clusterra_page_main_7=x", " = clusterra_session=x; Path=/", "clusterra_session", ""),
+    ],
 )
 def test_a_session_sets_no_cookie_of_the_gateway(line: str) -> None:
     assert own_cookie(line) is None

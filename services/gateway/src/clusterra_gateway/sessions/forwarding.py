@@ -95,7 +95,9 @@ def _named_by_connection(headers: Mapping[str, str]) -> frozenset[str]:
 
 def own_cookie(line: str) -> str | None:
     """A cookie that a session may set: for this host alone, and none of ours; else None."""
-    if is_ours(line.partition("=")[0].strip()):
+    name = line.partition("=")[0].strip()
+    # One without a name comes back as its value alone, in which any name may stand.
+    if not name or is_ours(name):
         return None
     parts = [each.strip() for each in line.split(";")]
     return "; ".join(each for each in parts if each.partition("=")[0].strip().lower() != "domain")
