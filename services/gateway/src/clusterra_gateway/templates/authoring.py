@@ -1,6 +1,5 @@
 """The handlers of a workspace's own templates: versions, reviews, publishing, roll back."""
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -22,6 +21,7 @@ from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
 from clusterra_gateway.templates.records import StoredVersion, TemplateRecord, TemplateRecords, VersionMark
+from clusterra_gateway.templates.threads import in_thread
 
 log = structlog.get_logger()
 
@@ -192,7 +192,7 @@ class Authoring:
 
 async def _loaded(text: str) -> Definition:
     try:
-        return await asyncio.to_thread(load, text)
+        return await in_thread(load, text)
     except TemplateInvalid as error:
         raise InvalidRequest(
             f"the definition is not valid: {error}", hint="GET /v1/templates/schema describes definitions"

@@ -1,6 +1,5 @@
 """Renders what somebody launches: a job, a preset, or the steps of a workflow. Off the event loop."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, 
 
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
 from clusterra_gateway.templates.library import Found, Library
+from clusterra_gateway.templates.threads import in_thread
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Renderings:
             wanted, definition = _with_preset(parent, definition, wanted), parent
         assert isinstance(definition, Runnable)  # noqa: S101 - there is no other kind
         try:
-            made = await asyncio.to_thread(render, definition, _sorted(definition, wanted), context, now=now())
+            made = await in_thread(render, definition, _sorted(definition, wanted), context, now=now())
         except (RenderRefused, TemplateInvalid) as error:
             raise InvalidRequest(
                 str(error), hint=f"GET /v1/templates/{found.definition.id} shows the parameters and the script"
