@@ -1,7 +1,11 @@
-"""How long the page of a session is reached: never beyond the sign-in that led to it."""
+"""How long the page of a session is reached, and how often it is looked at."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, now
@@ -12,6 +16,7 @@ from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.sessions import reach as reach_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance
 from clusterra_gateway.sessions.page_cookie import PageClaims
 from clusterra_gateway.sessions.reach import Reach
@@ -26,23 +31,110 @@ REF = ClusterRef(tenant="acme", cluster="main")
 KEYS = SessionKeys(KeySet([OctKey.generate_key(256)]))
 
 
-async def test_a_session_that_was_just_looked_at_is_gone_when_the_cookie_has_expired(world: World) -> None:
+MEMBER = "member"
+
+
+@asynccontextmanager
+async def reach_of(world: World) -> AsyncIterator[tuple[Reach, SessionJobs]]:
     store, client, registry = world.store, world.client, world.registry
     jobs = SessionJobs(SessionRecords(store), SlurmRequests(client), EdgeRequests(client, 5))
     entrance = Entrance(None, KEYS, registry, Tickets(store))
-    _, kid = KEYS.derive(TOKEN, "any")
-    record = SessionRecord(
-        job_id="42", member="m1", template_id="jupyter", name="Jupyter", run_id="r1", kid=kid, created_at=now()
-    )
-    names = {"tenant": "acme", "cluster": "main", "job_id": "42", "member": "m1", "sign_in": "s1"}
-    open_still, over = (PageClaims(**names, exp=int(time.time()) + seconds) for seconds in (60, -1))
     async with Outbox(store, partial(bus.store, client)) as outbox:
-        reach = Reach(client, Directory(store, outbox), registry, UnixUsers(MapRecords(store)), jobs, entrance)
-        for claims in (open_still, over):
-            reach._remembered(claims, REF, SessionView(record, "ready"))
+        yield Reach(client, Directory(store, outbox), registry, UnixUsers(MapRecords(store)), jobs, entrance), jobs
 
-        found = await reach.find(open_still)
+
+def session(member: str = MEMBER) -> SessionRecord:
+    _, kid = KEYS.derive(TOKEN, "any")
+    names = {"job_id": "42", "member": member, "template_id": "jupyter", "name": "Jupyter", "run_id": "r1"}
+    return SessionRecord(**names, kid=kid, created_at=now())
+
+
+def claims_of(member: str = MEMBER, seconds: int = 60) -> PageClaims:
+    end = int(time.time()) + seconds
+    return PageClaims(tenant="acme", cluster="main", job_id="42", member=member, sign_in="s1", exp=end)
+
+
+async def waiting_session(world: World) -> PageClaims:
+    """The claims of ada, who has a session whose job waits."""
+    ada = await world.login("ada@acme.example")
+    async with ada.get("/v1/users/me") as answer:
+        person = await answer.json()
+    world.acme.add_job("42", state="PENDING", uid=person["uid"])
+    await SessionRecords(world.store).create(REF, session(person["id"]))
+    return claims_of(person["id"])
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, jobs: SessionJobs, before: Callable[[], Awaitable[object]]) -> list[str]:
+    """The ids of the jobs that are looked at, each after `before`."""
+    looked: list[str] = []
+    find = jobs.find
+
+    async def counting(*asked: Any) -> SessionView:
+        looked.append(asked[3])
+        await before()
+        return await find(*asked)
+
+    monkeypatch.setattr(jobs, "find", counting)
+    return looked
+
+
+async def test_a_session_that_was_just_looked_at_is_gone_when_the_cookie_has_expired(world: World) -> None:
+    claims = await waiting_session(world)
+    over = claims.model_copy(update={"exp": int(time.time()) - 1})
+
+    async with reach_of(world) as (reach, _):
+        found = await reach.find(claims)
         with pytest.raises(NotFound):
             await reach.find(over)
 
-    assert found.view.record == record
+    assert found.view.state == "pending"
+
+
+async def test_many_who_ask_at_once_are_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = await waiting_session(world)
+
+    async with reach_of(world) as (reach, jobs):
+        looked = counted(monkeypatch, jobs, partial(asyncio.sleep, 0))
+        found = await asyncio.gather(*(reach.find(claims) for _ in range(200)))
+
+    assert {each.view.state for each in found} == {"pending"}
+    assert looked == ["42"]
+
+
+async def test_a_session_that_is_gone_is_not_looked_for_again_and_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach_module, "WAITING_SECONDS", 3600.0)
+    claims = await waiting_session(world)
+    world.acme.set_state("42", "COMPLETED")
+
+    async with reach_of(world) as (reach, jobs):
+        looked = counted(monkeypatch, jobs, partial(asyncio.sleep, 0))
+        for _ in range(5):
+            with pytest.raises(NotFound):
+                await reach.find(claims)
+
+    assert looked == ["42"]
+
+
+async def test_a_look_that_began_before_a_right_was_taken_is_not_remembered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = await waiting_session(world)
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def held_up() -> None:
+        begun.set()
+        await goes_on.wait()
+
+    async with reach_of(world) as (reach, jobs):
+        looked = counted(monkeypatch, jobs, held_up)
+        first = asyncio.create_task(reach.find(claims))
+        await begun.wait()
+
+        reach.forget("acme")
+        goes_on.set()
+        await first
+        await reach.find(claims)
+
+    assert looked == ["42"] * 2

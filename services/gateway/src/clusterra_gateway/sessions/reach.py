@@ -1,5 +1,6 @@
 """The way to the session of a page's cookie: it is checked again, at most every few seconds, that it is still open."""
 
+import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 READY_SECONDS = 10.0
 """How long a session that was ready is taken for ready, and its owner for its owner."""
 WAITING_SECONDS = 1.0
-"""How long one that was not ready is taken for not ready."""
+"""How long one that was not ready is taken for not ready, and one that is gone for gone."""
 MAX_KNOWN = 10_000
 
 
@@ -58,6 +59,10 @@ class Reach:
         self._jobs = jobs
         self._entrance = entrance
         self._known: OrderedDict[PageClaims, Reached] = OrderedDict()
+        self._gone: OrderedDict[PageClaims, float] = OrderedDict()
+        """Until when those that are gone are not looked for, by the monotonic clock."""
+        self._looks: dict[PageClaims, asyncio.Task[Reached]] = {}
+        """The looks that are under way: all who ask meanwhile wait for the same one."""
         self._targets: OrderedDict[str, tuple[ClusterRef, SessionJob]] = OrderedDict()
 
     async def find(self, claims: PageClaims) -> Reached:
@@ -72,6 +77,32 @@ class Reach:
         known = self._known.get(claims)
         if known is not None and known.until > time.monotonic():
             return known
+        if self._gone.get(claims, 0.0) > time.monotonic():
+            raise _gone()
+        look = self._looks.get(claims)
+        if look is None:
+            look = self._looks[claims] = asyncio.create_task(self._look(claims))
+            look.add_done_callback(_noticed)
+        return await asyncio.shield(look)
+
+    async def _look(self, claims: PageClaims) -> Reached:
+        look = asyncio.current_task()
+        try:
+            ref, view = await self._found(claims)
+            reached = self._reached(claims, ref, view)
+        except NotFound:
+            self._remember(self._gone, claims, time.monotonic() + WAITING_SECONDS)
+            raise
+        else:
+            # Somebody may see less since it began: the next one to ask looks again.
+            if self._looks.get(claims) is look:
+                self._remember(self._known, claims, reached)
+            return reached
+        finally:
+            if self._looks.get(claims) is look:
+                del self._looks[claims]
+
+    async def _found(self, claims: PageClaims) -> tuple[ClusterRef, SessionView]:
         ref = ClusterRef(tenant=claims.tenant, cluster=claims.cluster)
         binding, member = self._registry.get(ref), await self._directory.member(claims.member)
         if binding is None or member is None or member.disabled or member.tenant != claims.tenant:
@@ -84,12 +115,13 @@ class Reach:
         view = await self._jobs.find(ref, member.id, there.user, claims.job_id)
         if view.state == "ended":
             raise _gone()
-        return self._remembered(claims, ref, view)
+        return ref, view
 
     def forget(self, tenant: str) -> None:
         """Have the sessions of a tenant be looked at again: somebody may see less than before."""
-        for claims in [claims for claims in self._known if claims.tenant == tenant]:
-            del self._known[claims]
+        for known in (self._known, self._looks):
+            for claims in [claims for claims in known if claims.tenant == tenant]:
+                del known[claims]
 
     async def open(self, host: str) -> ByteStream:
         """Open a stream to the session that a host name stands for. Raises RpcFailed."""
@@ -105,19 +137,25 @@ class Reach:
             return await store.get(ACCOUNTS, api_token_key(claims.member, claims.sign_in)) is not None
         return await store.get(ACCOUNTS, signed_out_key(claims.member, claims.sign_in)) is None
 
-    def _remembered(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> Reached:
+    def _reached(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> Reached:
         host = f"j{claims.job_id}.{ref.cluster}.{ref.tenant}.session"
         wait = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
-        reached = Reached(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
-        self._known[claims] = reached
-        self._known.move_to_end(claims)
         if view.job is not None:
-            self._targets[host] = (ref, view.job)
-            self._targets.move_to_end(host)
-        for kept in (self._known, self._targets):
-            if len(kept) > MAX_KNOWN:
-                kept.popitem(last=False)
-        return reached
+            self._remember(self._targets, host, (ref, view.job))
+        return Reached(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
+
+    @staticmethod
+    def _remember[K, V](kept: OrderedDict[K, V], key: K, value: V) -> None:
+        kept[key] = value
+        kept.move_to_end(key)
+        if len(kept) > MAX_KNOWN:
+            kept.popitem(last=False)
+
+
+def _noticed(look: asyncio.Task[Reached]) -> None:
+    """Whoever asked may have left."""
+    if not look.cancelled():
+        look.exception()
 
 
 def _gone() -> NotFound:
