@@ -1,18 +1,22 @@
 """Folders whose names and files mean harm: what the edge tells of them, over real NATS. It needs root."""
 
+import asyncio
 import hashlib
 import os
 import random
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.edge_folders import LocalUser
+from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder, LocalUser
 from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged
 from clusterra_edge_agent.folders.folder_requests import FolderRequests
 from clusterra_edge_agent.folders.user_process import FolderRefused, UserProcesses
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.bus import Client
@@ -110,3 +114,36 @@ def test_where_it_cannot_be_removed_nothing_is_downloaded(shared: Path) -> None:
         pass
 
     assert (shared / ".clusterra-mark.part").read_text() == "xxxxx"
+
+
+async def test_a_user_whose_files_hang_leaves_threads_to_others(
+    client: Client, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared / "a.txt").touch()
+    goes_on, answered, begun = threading.Event(), UserProcesses._answered, list[LocalUser]()
+
+    def held_up(processes: UserProcesses, user: LocalUser, request: bytes) -> Any:
+        begun.append(user)
+        if user == ADA:
+            goes_on.wait()
+        return answered(processes, user, request)
+
+    async def read(user: LocalUser) -> None:
+        await rpc.call(client, subjects.edge(REF, "folder"), ListFolder(user=user), FolderPage, timeout_seconds=60)
+
+    async def staged(user: LocalUser, number: int) -> None:
+        work = FindFiles(folder="", patterns=("*.txt",))
+        request = Stage(id=f"{user.uid:016}{number:016}", user=user, work=work, wait_seconds=20)
+        told = await rpc.call(client, subjects.edge(REF, "stage"), request, Staged, timeout_seconds=60)
+        assert told.state == "done"
+
+    monkeypatch.setattr(UserProcesses, "_answered", held_up)
+    of_ada = [asyncio.create_task(each) for number in range(8) for each in (read(ADA), staged(ADA, number))]
+    try:
+        await until(lambda: len(begun) >= 4, seconds=90, what="all threads that ada may have")
+        async with asyncio.timeout(15):
+            await read(BOB)
+            await staged(BOB, 0)
+    finally:
+        goes_on.set()
+        await asyncio.gather(*of_ada)

@@ -13,10 +13,13 @@ from pydantic import ValidationError
 
 from clusterra_edge_agent.folders.failures import failed, failure
 from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
+from clusterra_edge_agent.folders.user_turns import UserTurns
 
-MAX_READS = 16
+MAX_READS = 64
 """The most requests at once. Further ones wait for their turn."""
 THREADS = 4
+THREADS_OF_USER = 2
+WAITING_OF_USER = 14
 
 
 class FolderReads:
@@ -25,6 +28,7 @@ class FolderReads:
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="folders")
+        self._turns = UserTurns(THREADS_OF_USER, WAITING_OF_USER)
 
     def close(self) -> None:
         """Shuts the threads down."""
@@ -65,9 +69,10 @@ class FolderReads:
             offset=request.offset, size=size, modified_ns=told["files"][0]["modified_ns"], data=data
         )
 
-    async def _in_thread[Q, A](self, work: Callable[[Q], A], request: Q) -> A:
+    async def _in_thread[Q: (ListFolder, ReadFile), A](self, work: Callable[[Q], A], request: Q) -> A:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
+            async with self._turns.taken(request.user.uid):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
         except (FolderRefused, FolderUnavailable) as error:
             raise failure(error) from None
         except OSError as error:

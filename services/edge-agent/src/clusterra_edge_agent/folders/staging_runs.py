@@ -13,11 +13,13 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_edge_agent.folders.failures import failed, failure
 from clusterra_edge_agent.folders.staging_work import StagingWork, WorkEnded
 from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
+from clusterra_edge_agent.folders.user_turns import UserTurns
 
 log = structlog.get_logger(__name__)
 
 THREADS = 4
 """How many pieces of work run at once. The others wait for their turn."""
+THREADS_OF_USER = 2
 MAX_WORKS = 32
 """How many pieces of work are known at most. Further requests are asked to retry."""
 MAX_REQUESTS = 2 * MAX_WORKS
@@ -38,6 +40,7 @@ class StagingRuns:
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="staging")
+        self._turns = UserTurns(THREADS_OF_USER, MAX_WORKS)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._ending = asyncio.Event()
 
@@ -87,11 +90,15 @@ class StagingRuns:
         if len(self._runs) >= MAX_WORKS:
             raise failed("unavailable", "too many files are being staged at this edge", "try again in a minute")
         work = StagingWork(self._processes, request)
-        task = asyncio.get_running_loop().run_in_executor(self._threads, work.run)
+        task = asyncio.create_task(self._worked(work, request.user.uid))
         task.add_done_callback(_noticed)
         log.info("staging_work_begins", work=request.work.work, uid=request.user.uid)
         run = self._runs[request.id] = _Run(work, task)
         return run
+
+    async def _worked(self, work: StagingWork, uid: int) -> Staged:
+        async with self._turns.taken(uid):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work.run)
 
     def _forget(self) -> None:
         before = time.monotonic() - FORGOTTEN_SECONDS

@@ -59,6 +59,8 @@ class StagingWork:
 
     def run(self) -> Staged:
         """Do the work. Raises FolderUnavailable, FolderRefused for the folder as a whole, and WorkEnded."""
+        if self._ended.is_set():
+            raise WorkEnded
         match self._request.work:
             case MakeFolder() as work:
                 self._processes.ask(self._request.user, "make", folder=work.folder)
