@@ -8,12 +8,15 @@ from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged, Stagi
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.staging import turn
-from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.staging.sweep import AT_A_TIME, SOON_SECONDS, StagingSweep
 from clusterra_gateway.tables import TABLES
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Put
 from clusterra_runtime.store.table_use import tables_of
 from test_staging_state import staging
 
@@ -69,6 +72,18 @@ async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(mon
 
 async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:
     return object()
+
+
+async def test_a_mark_that_names_no_staging_stops_no_other() -> None:
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        records = StagingRecords(store)
+        await store.write(Put(STAGING, Key(UNFINISHED, "acme main#1"), {}, Absent()))
+        await records.create(REF, staging("staging_out", created_at=now()))
+
+        found, _ = await records.unfinished(10, None)
+
+    assert found == ((REF, "0" * 32),)
 
 
 def a_sweep() -> StagingSweep:

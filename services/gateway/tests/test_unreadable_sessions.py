@@ -5,7 +5,12 @@ from typing import Any
 
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, interactive_session_key, running_session_key
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    RUNNING_SESSIONS,
+    interactive_session_key,
+    running_session_key,
+)
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.identity.sessions import SessionKeys
@@ -17,6 +22,7 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Put, Store
 from gateway_world import World
@@ -35,6 +41,16 @@ async def write_unreadable(store: Store) -> None:
     """A session of a release that names its owner in another way."""
     await store.write(Put(ACCOUNTS, interactive_session_key(REF, "41"), {"job_id": "41"}, Absent()))
     await store.write(Put(ACCOUNTS, running_session_key(REF, "41"), {}, Absent()))
+
+
+async def test_a_mark_that_names_no_session_hides_no_other(world: World) -> None:
+    records = SessionRecords(world.store)
+    await world.store.write(Put(ACCOUNTS, Key(RUNNING_SESSIONS, "acme main#42"), {}, Absent()))
+    await records.create(REF, session())
+
+    found, _ = await records.running(None)
+
+    assert found == ((REF, "42"),)
 
 
 async def test_the_sessions_of_others_are_listed(world: World) -> None:

@@ -395,6 +395,6 @@ def running_session_key(ref: ClusterRef, job_id: str) -> Key:
 
 
 def running_session(key: Key) -> tuple[ClusterRef, str]:
-    """The cluster and the job of this mark."""
+    """The cluster and the job of this mark. Raises pydantic's ValidationError for one that names none."""
     cluster, _, job_id = key.sk.rpartition("#")
     return ClusterRef.from_key(cluster), job_id

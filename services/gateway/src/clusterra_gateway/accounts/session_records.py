@@ -3,11 +3,14 @@
 import secrets
 from datetime import timedelta
 
+import structlog
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
+from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -18,6 +21,8 @@ from clusterra_gateway.accounts.keyspace import (
     running_session_key,
 )
 from clusterra_gateway.accounts.records import Record, expiry
+
+log = structlog.get_logger()
 
 KEPT = timedelta(days=30)
 PAGE = 500
@@ -89,9 +94,12 @@ class SessionRecords:
         return tuple(found[:limit])
 
     async def running(self, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, JobId], ...], str | None]:
-        """The sessions whose jobs have not ended, as far as is known: a page and a cursor."""
+        """The sessions whose jobs have not ended, as far as is known: a page and a cursor.
+
+        Marks that name none are logged.
+        """
         page = await self._store.query(ACCOUNTS, RUNNING_SESSIONS, limit=PAGE, cursor=cursor)
-        return tuple(running_session(item.key) for item in page.items), page.cursor
+        return tuple(each for each in map(_marked, page.items) if each is not None), page.cursor
 
     async def end(self, ref: ClusterRef, job_id: JobId) -> None:
         """Note that a session has ended."""
@@ -131,3 +139,11 @@ class SessionRecords:
             await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, item.key.sk)))
             await self._store.delete(Delete(ACCOUNTS, item.key))
         return len(page.items)
+
+
+def _marked(mark: Item) -> tuple[ClusterRef, JobId] | None:
+    try:
+        return running_session(mark.key)
+    except ValidationError:
+        log.error("session_mark_unreadable", key=mark.key.sk)  # noqa: TRY400
+        return None
