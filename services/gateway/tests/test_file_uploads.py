@@ -39,11 +39,10 @@ class Uploader:
 
     async def begin(self) -> str:
         """Begin, or find the upload that was begun before."""
-        folder = self.path.rpartition("/")[0]
-        known = await self.person.call("GET", UPLOADS, params={"path": folder})
-        for each in known.body["uploads"]:
-            if each["path"] == self.path:
-                return str(each["upload_id"])
+        known = await self.person.call("GET", UPLOADS, params={"path": self.path})
+        if known.body["uploads"]:
+            assert known.body["uploads"][0]["path"] == self.path
+            return str(known.body["uploads"][0]["upload_id"])
         begun = await self.person.call("POST", UPLOADS, json={"path": self.path, "size": self.size})
         assert begun.status == 201, begun.body
         return str(begun.body["upload_id"])
@@ -141,6 +140,20 @@ async def test_the_bucket_takes_no_part_with_other_bytes_or_another_number(files
 
     assert all(status in {400, 403} for status in refused), refused
     assert (await uploader.listed(upload))["parts"] == []
+
+
+async def test_the_uploads_to_a_folder_or_to_a_file_of_a_similar_name_are_others(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+    paths = ("data/x", "data/x/y", "data/xx")
+    for path in paths:
+        await Uploader(ada, path, [b"end"]).begin()
+
+    found = {
+        path: [each["path"] for each in (await ada.call("GET", UPLOADS, params={"path": path})).body["uploads"]]
+        for path in ("data/x", "data/xx", "data")
+    }
+
+    assert found == {"data/x": ["data/x", "data/x/y"], "data/xx": ["data/xx"], "data": list(paths)}
 
 
 async def test_only_a_whole_file_is_made(files: FilesWorld) -> None:

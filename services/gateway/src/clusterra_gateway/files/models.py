@@ -145,7 +145,7 @@ class BegunUpload(ResponseBody):
 
 
 class UploadsQuery(Query):
-    """The folder whose unfinished uploads to list."""
+    """The folder, or the file, whose unfinished uploads to list."""
 
     path: PathText
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED_UPLOADS)] = 100

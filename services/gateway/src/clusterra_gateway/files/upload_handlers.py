@@ -62,7 +62,7 @@ class UploadHandlers:
         return await self._once.answer(request, caller.owner_key, wanted, act)
 
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists uploads to a folder that were neither completed nor aborted."""
+        """Lists uploads to a folder, or to one file, that were neither completed nor aborted."""
         wanted = query(request, UploadsQuery)
         reach = await Reach.of(self._buckets, caller, ref)
         folder = reach.folder(wanted.path)

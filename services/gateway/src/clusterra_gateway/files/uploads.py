@@ -78,8 +78,17 @@ async def begin(bucket: Bucket, key: str) -> str:
     return await bucket.ask(ask)
 
 
-async def unfinished(bucket: Bucket, prefix: str, limit: int) -> tuple[FoundUpload, ...]:
-    """Uploads of keys with a prefix, at most so many. Raises RequestError."""
+async def unfinished(bucket: Bucket, folder: str, limit: int) -> tuple[FoundUpload, ...]:
+    """Uploads to a folder, whose key ends in `/`, or to the one file of this name, at most so many. Raises RequestError.
+
+    The file is asked for by its key: MinIO lists uploads by a whole key only, and tells of no folder's.
+    """
+    file = folder.removesuffix("/")
+    of_file, below = await asyncio.gather(_uploads(bucket, file, limit), _uploads(bucket, folder, limit))
+    return (*(each for each in of_file if each.key == file), *below)[:limit]
+
+
+async def _uploads(bucket: Bucket, prefix: str, limit: int) -> tuple[FoundUpload, ...]:
 
     def ask(s3: S3) -> tuple[FoundUpload, ...]:
         answer = s3.client.list_multipart_uploads(Bucket=s3.bucket, Prefix=prefix, MaxUploads=limit)
