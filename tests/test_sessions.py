@@ -222,9 +222,9 @@ async def test_an_idle_session_is_warned_and_cancelled_and_a_busy_one_is_not(
         await until(has_ended, seconds=60, what="the end of the idle session", every=0.2)
     ends = [each.data for each in await owner.history("action.*") if each.subject == page.job_id]
 
-    assert [(each.kind, getattr(each, "actor", "")) for each in ends] == [
-        ("action.warn", "idle-cull"),
-        ("action.cancel", "idle-cull"),
-    ]
+    told = [(each.kind, getattr(each, "actor", "")) for each in ends]
+    # The lab's own gateway, whose minutes are longer, may withdraw a warning: then there is another one.
+    assert set(told[:-1]) == {("action.warn", "idle-cull")}
+    assert told[-1] == ("action.cancel", "idle-cull")
     async with page.browser.get(page.url) as answer:
         assert answer.status == 404
