@@ -7,18 +7,21 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_contracts.identity import now
+from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.costs import JobCost
 from clusterra_contracts.rpc.slurm_jobs import Update as JobUpdate
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservations_partition
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
-from clusterra_gateway.quotas.reservations import Reservations
+from clusterra_gateway.quotas.records import QuotaScope, Reservation
+from clusterra_gateway.quotas.reservations import Reservations, month_of
 from clusterra_gateway.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
+from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import Put, StoreUnavailable, Update
 from gateway_world import World
@@ -272,6 +275,28 @@ async def test_a_job_whose_reservation_lost_its_booking_gets_it_again_and_runs_o
 
     assert (status, world.acme.cancelled) == (201, [])
     assert (await quotas(ada))[0]["used"]["amount"] == COST
+
+
+async def test_what_was_reserved_on_one_cluster_is_settled_while_another_has_nothing(world: World) -> None:
+    ref = ClusterRef(tenant="acme", cluster="second")
+    await ClusterStandIn(ref).serve(world.client)
+    await world.add_silent_cluster(ref.cluster)
+    lost = Reservation(
+        id="lost",
+        tenant=ref.tenant,
+        cluster=ref.cluster,
+        month=month_of(now()),
+        scopes=(QuotaScope(kind="user", name="ada"),),
+        micro_usd=500_000,
+        user="ada",
+        made_at=now() - timedelta(hours=1),
+    )
+    await world.store.write(Put(ACCOUNTS, reservation_key(ref, lost.id), lost.attributes(), Absent()))
+
+    async def settled() -> bool:
+        return await world.store.get(ACCOUNTS, reservation_key(ref, lost.id)) is None
+
+    await until(settled, seconds=90, what="the release of a submit without a job")
 
 
 async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(world: World) -> None:

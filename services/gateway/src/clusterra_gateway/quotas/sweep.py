@@ -31,8 +31,9 @@ log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
 NO_QUOTA_SECONDS = 15.0
-"""How long a tenant without quotas and reservations is not looked at. So a tenant's first quota holds for jobs that do
-not come through the gateway after this time at the latest; those that still wait or run then are counted, too."""
+"""How long a cluster without reservations is not looked at while its tenant has no quotas. So a tenant's first quota
+holds for jobs that do not come through the gateway after this time at the latest; those that still wait or run then are
+counted, too."""
 ANSWER_SECONDS = 60.0
 """For so long after a submit, the jobs of its user may be the one that it makes."""
 LEDGER_SECONDS = 600.0
@@ -65,14 +66,14 @@ class QuotaSweep:
         self._ledger = ledger
         self._registry = registry
         self._limits = SlurmLimits(slurm)
-        self._skip_until: dict[str, float] = {}
+        self._skip_until: dict[ClusterRef, float] = {}
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
         """The jobs that were cancelled recently, and when."""
         self._woken = asyncio.Event()
 
     def on_event(self, ref: ClusterRef, _event: Event) -> None:
         """Look soon."""
-        if time.monotonic() >= self._skip_until.get(ref.tenant, 0.0):
+        if time.monotonic() >= self._skip_until.get(ref, 0.0):
             self._woken.set()
 
     async def run(self) -> None:
@@ -85,7 +86,7 @@ class QuotaSweep:
                 pass
             self._woken.clear()
             for ref, binding in tuple(self._registry.clusters.items()):
-                if time.monotonic() < self._skip_until.get(ref.tenant, 0.0):
+                if time.monotonic() < self._skip_until.get(ref, 0.0):
                     continue
                 try:
                     await self.sweep(ref, binding)
@@ -100,7 +101,7 @@ class QuotaSweep:
             # As at a submit, a quota that cannot be read allows nothing.
             await self._limits.keep(ref, binding, [*await self._used_up(ref, quotas), *found.unreadable])
         if not quotas and not any(await self._reservations.of_cluster(ref, 1)):
-            self._skip_until[ref.tenant] = time.monotonic() + NO_QUOTA_SECONDS
+            self._skip_until[ref] = time.monotonic() + NO_QUOTA_SECONDS
             return
         recent = time.monotonic() - CANCEL_SECONDS
         self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
