@@ -371,6 +371,26 @@ async def test_a_change_that_makes_a_job_dearer_needs_room_in_the_quota(world: W
     assert (await quotas(ada))[0]["used"]["amount"] == "0.750000"
 
 
+async def test_a_job_that_is_made_cheaper_and_dear_again_reserves_no_more_than_it_costs(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "1.00")
+    job_id = (await submit(ada))[1]["job_id"]
+    shown = {"time_limit_seconds": HOUR, "array_tasks": "0-9"}
+    world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=shown)
+
+    answers = []
+    for minutes in (6, 60) * 3 + (6,):
+        async with ada.patch(f"/v1/clusters/main/jobs/{job_id}", json={"time_limit": minutes}) as answer:
+            answers.append(answer.status)
+    used = (await quotas(ada))[0]["used"]["amount"]
+    async with ada.patch(f"/v1/clusters/main/jobs/{job_id}_3", json={"time_limit": 1}) as answer:
+        of_one_task = answer.status
+
+    assert (answers, used) == ([204] * 7, "0.050000")
+    assert (of_one_task, (await quotas(ada))[0]["used"]["amount"]) == (204, used)
+
+
 async def test_a_job_that_became_too_dear_past_the_gateway_is_cancelled(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR

@@ -27,7 +27,7 @@ class PricedUpdates:
         self._registry = registry
 
     async def update(self, ref: ClusterRef, viewer: Viewer, jobs: str, update: Update) -> None:
-        """Change a job, and reserve before it what it may cost more.
+        """Change a job, and reserve before it what it may cost more, or release after it what it costs less.
 
         Raises QuotaExceeded, RpcFailed, and Unavailable where others change the same job all the time or a quota cannot
         be read.
@@ -36,15 +36,21 @@ class PricedUpdates:
         try:
             await self._slurm.change(ref, viewer, jobs, update)
         except RpcFailed as failed:
-            if change is not None and not failed.error.may_have_effect:
+            if change is not None and change[1].micro_usd > change[0].micro_usd and not failed.error.may_have_effect:
                 before, grown = change
                 await self._reservations.grow(grown, before.micro_usd, force=True)
             raise
+        if change is not None and change[1].micro_usd < change[0].micro_usd:
+            before, less = change
+            await self._reservations.grow(before, less.micro_usd, force=True)
 
     async def _reserve(
         self, ref: ClusterRef, viewer: Viewer, jobs: str, update: Update
     ) -> tuple[Reservation, Reservation] | None:
-        """The reservation before and after; None where the change costs nothing more, or no quota counts the job."""
+        """The reservation before and after; None where the cost stays, or no quota counts the job.
+
+        More is reserved here. Less is not released yet, and only where the change is that of a whole job.
+        """
         binding = self._registry.get(ref)
         quotas = await self._reservations.quotas(ref.tenant)
         if binding is None or not (quotas.readable or quotas.unreadable):
@@ -54,8 +60,10 @@ class PricedUpdates:
             now, then = (projected_of((each,), binding.catalogue) or 0 for each in (job, changed_by(job, update)))
             held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
             before = held.of_job(job.het_job_id or job.job_id)
-            if before is None or then <= now:
+            if before is None or then == now or (then < now and ("_" in jobs or not then)):
                 return None
+            if then < now:
+                return before, before.model_copy(update={"micro_usd": max(before.micro_usd + then - now, then)})
             quotas.counting(before.scopes)
             grown = before.model_copy(update={"micro_usd": before.micro_usd + then - now})
             if await self._reservations.grow(before, grown.micro_usd):
