@@ -14,7 +14,8 @@ from clusterra_gateway.sessions.page_cookie import PageClaims
 
 MAX_OF_PERSON = 100
 """A browser has some six to an origin; over HTTP/2 it may ask for a hundred at once."""
-MAX_OF_TENANT = MAX_CONNECTIONS // 4
+MAX_OF_TENANT = MAX_CONNECTIONS * 3 // 4
+"""So that an installation for one tenant has most of them, and others always have some."""
 
 
 class Shares:
