@@ -79,7 +79,7 @@ async def begin(bucket: Bucket, key: str) -> str:
 
 
 async def unfinished(bucket: Bucket, folder: str, limit: int) -> tuple[FoundUpload, ...]:
-    """Uploads to a folder, whose key ends in `/`, or to the one file of this name, at most so many. Raises RequestError.
+    """Uploads to a folder, whose key ends in `/`, or to the file of this name, at most so many. Raises RequestError.
 
     The file is asked for by its key: MinIO lists uploads by a whole key only, and tells of no folder's.
     """
