@@ -90,6 +90,8 @@ class ClusterStandIn:
     """Answers every submit, but no other check of a submission, with this error."""
     submit_error: ErrorKind | None = None
     """Answers every submit with this error."""
+    unreadable_jobs: set[str] = field(default_factory=set)
+    """The jobs whose details nobody can read."""
     lose_replies: int = 0
     """The number of submits that make a job but are answered with `unavailable`."""
     hold: asyncio.Event | None = None
@@ -142,6 +144,8 @@ class ClusterStandIn:
         self.written = asyncio.Event()
 
     def _visible(self, viewer: Viewer, job_id: str) -> Job:
+        if job_id in self.unreadable_jobs:
+            raise rpc_failure("unavailable", f"job {job_id} cannot be read")
         job = self.jobs.get(job_id)
         if job is None or not viewer.sees(job.uid):
             raise rpc_failure("not_found", f"there is no job {job_id}")

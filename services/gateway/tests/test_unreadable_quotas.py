@@ -3,6 +3,8 @@
 from typing import Any
 
 import aiohttp
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.costs import JobCost
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key, reservation_key, reservations_partition
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
@@ -75,3 +77,20 @@ async def test_a_job_whose_reservation_cannot_be_read_is_not_counted_twice(world
     assert world.acme.cancelled == []
     assert await used_by(ada) == COST
     assert dearer == 503
+
+
+async def test_a_job_that_cannot_be_read_keeps_no_other_from_being_settled(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "5.00")
+    jobs = [(await submit(ada))[1]["job_id"] for _ in range(2)]
+    world.acme.unreadable_jobs = {jobs[0]}
+    ended = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
+    for job in jobs:
+        world.acme.jobs[job] = world.acme.jobs[job].model_copy(update=ended)
+        world.acme.job_costs[job] = JobCost(runs=1, micro_usd=0, as_of=now())
+
+    async def settled() -> bool:
+        return bool(await used_by(ada) == COST)
+
+    await until(settled, seconds=90, what="the end of one reservation, beside that of the unreadable job")

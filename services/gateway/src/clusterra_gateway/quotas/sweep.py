@@ -38,6 +38,8 @@ ANSWER_SECONDS = 60.0
 """For so long after a submit, the jobs of its user may be the one that it makes."""
 LEDGER_SECONDS = 600.0
 """How long the ledger may take to learn of a job's end. Then the projected cost stays."""
+MAX_SILENT = 2
+"""After how many jobs of a cluster without an answer the others have to wait for the next look."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
 TOLERATED_PERCENT = 125
@@ -108,10 +110,19 @@ class QuotaSweep:
         # The jobs come first: one that is booked meanwhile is then among the reservations.
         active = await self._active(ref)
         held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        silent = 0
         for reservation in held.reservations:
-            await self._settle(ref, reservation, active, quotas)
-            await self._reserve_more(ref, binding, reservation, active.get(reservation.job_id, ()))
-            await self._count_account(ref, reservation, active.get(reservation.job_id, ()), quotas)
+            jobs = active.get(reservation.job_id, ())
+            try:
+                await self._settle(ref, reservation, active, quotas)
+                await self._reserve_more(ref, binding, reservation, jobs)
+                await self._count_account(ref, reservation, jobs, quotas)
+            except RpcFailed as failed:
+                # Nobody may be able to read this one. Where Slurm or the ledger is silent, each would take seconds.
+                silent += failed.error.kind == "unavailable" and not failed.error.internal
+                if silent > MAX_SILENT:
+                    raise
+                log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
         await self._reserve_others(ref, binding, quotas, active, held)
         for quota in quotas:
             if quota.mode == "block_and_kill":
