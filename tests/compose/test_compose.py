@@ -10,6 +10,7 @@ from connections import ALLOWED, reached
 
 pytestmark = pytest.mark.containers
 
+OPEN_SECONDS = 240.0
 REPLICATED = ("gateway", "proxy", "scaler", "events", "edge")
 SECRETS = {
     "nats": {"/etc/nats/nats-server.conf", "/etc/nats/resolver.conf"},
@@ -170,6 +171,28 @@ async def test_output_arrives_as_it_is_printed(composed: Composition) -> None:
     arrived = json.loads(shown)
     assert [line for line, _ in arrived] == ["first", "second"]
     assert arrived[1][1] - arrived[0][1] > pause_seconds / 2
+
+
+async def test_an_interactive_session_opens_in_a_browser(composed: Composition) -> None:
+    files = {
+        "open_session": "tests/compose/open_session.py",
+        "session_client.py": "tests/session_client.py",
+        "page_template.yaml": "tests/compose/page_template.yaml",
+    }
+
+    shown = await composed.compose(
+        *("--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "--entrypoint=python"),
+        *(f"--volume={ROOT}/{source}:/{name}:ro" for name, source in files.items()),
+        *("demo", "/open_session", composed.gateway_url, "/page_template.yaml"),
+        seconds=OPEN_SECONDS,
+    )
+
+    opened = json.loads(shown)
+    assert opened["url"].startswith(
+        f"http://sessions.localhost:{composed.environment['CLUSTERRA_PORT']}/sessions/main/"
+    )
+    assert (opened["status"], opened["without_ticket"]) == (200, 404), opened
+    assert opened["text"].startswith(f"the page of job {opened['job_id']} for ")
 
 
 async def requests(composed: Composition, gateway: str) -> float:
