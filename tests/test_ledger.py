@@ -16,6 +16,14 @@ from clusterra_lab.stack.stack import Stack
 from clusterra_runtime import catalogue
 
 SCRIPT = "#!/bin/bash\nsleep 3\n"
+STEPS_SCRIPT = """\
+#!/bin/bash
+srun --exact --ntasks=1 --job-name=long sleep 4 &
+srun --exact --ntasks=1 --job-name=short sleep 2 &
+wait
+srun --exact --ntasks=2 --job-name=both sleep 2
+sleep 2
+"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,41 @@ async def test_the_costs_as_tables_have_the_same_sum(ada: User) -> None:
         for table in tables
     ]
     assert sums == [bill] * 3
+
+
+async def test_the_steps_of_a_job_share_its_cost_by_what_they_had(ada: User, observer: Observer) -> None:
+    whole = {"name": "steps", "tasks": 2, "minimum_cpus": 2, "memory_per_cpu": 512}
+    job = (await ada.submit(STEPS_SCRIPT, whole)).job_id
+    await until(lambda: (job, "job.completed") in observer.job_events, seconds=150, what="the end of the job")
+    fact = observer.job_events[job, "job.completed"].data
+    assert isinstance(fact, JobFact)
+    assert fact.started_at is not None
+    assert fact.ended_at is not None
+
+    async def settled() -> Any:
+        """All steps have ended in slurmdbd, and the ledger knows the end of the job."""
+        report = await get(ada, f"jobs/{job}/costs")
+        ended = [step["name"] for step in report["steps"] if step["ended_at"]]
+        again = await get(ada, f"jobs/{job}/costs")
+        return report if sorted(ended) == ["both", "long", "short"] and again["total"] == report["total"] else None
+
+    report = await until(settled, seconds=90, what="the costs of the steps", every=0.5)
+
+    total, remainder = micro(report["total"]), micro(report["remainder"])
+    steps = {step["name"]: step for step in report["steps"]}
+    assert report["complete"]
+    assert sum(micro(step["cost"]) for step in report["steps"]) + remainder == total > 0
+    assert remainder > 0
+    job_seconds = int((fact.ended_at - fact.started_at).total_seconds())
+    for name, share in (("long", Fraction(1, 2)), ("short", Fraction(1, 2)), ("both", Fraction(1))):
+        step = steps[name]
+        seconds = (
+            datetime.fromisoformat(step["ended_at"]) - datetime.fromisoformat(step["started_at"])
+        ).total_seconds()
+        assert (step["state"], step["cpus"], step["memory_mib"]) == ("COMPLETED", 2 * share, 1024 * share)
+        assert abs(micro(step["cost"]) - total * share * int(seconds) / job_seconds) <= 1
+    async with ada.session.get(f"/v1/clusters/{ada.cluster}/jobs/{job}") as answer:
+        assert (await answer.json())["cost"]["total"] == report["total"]
 
 
 async def test_the_profile_says_what_running_jobs_cost(ada: User, observer: Observer) -> None:

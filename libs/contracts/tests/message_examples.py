@@ -27,6 +27,7 @@ from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
+from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
@@ -346,6 +347,27 @@ EXAMPLES: dict[str, Wire] = {
         after=slurm_rest_rpc.RestCursor(group=20001, key="0000000043"),
     ),
     "slurm.block-submits.v1": slurm_limits_rpc.BlockSubmits(users=("ada",), accounts=("physics",)),
+    "slurm.steps.v1": slurm_steps_rpc.ReadSteps(viewer=VIEWER, job_id="42_7"),
+    "slurm.job-steps.v1": slurm_steps_rpc.JobSteps(
+        runs=(
+            slurm_steps_rpc.RunSteps(
+                job_id="42_7",
+                started_at=MOMENT,
+                ended_at=None,
+                allocation=slurm_steps_rpc.Allocation(cpus=4, memory_mib=4096, gpus=1, nodes=1),
+                steps=(
+                    slurm_steps_rpc.JobStep(
+                        step_id="0",
+                        name="align",
+                        state="COMPLETED",
+                        started_at=MOMENT,
+                        ended_at=LATER,
+                        allocation=slurm_steps_rpc.Allocation(cpus=2, memory_mib=1024, gpus=0, nodes=1),
+                    ),
+                ),
+            ),
+        ),
+    ),
     "slurm.nodes.v1": slurm_nodes_rpc.ListNodes(),
     "slurm.node-list.v1": slurm_nodes_rpc.NodePage(
         nodes=(
@@ -458,6 +480,11 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "ledger.job.v1": costs_rpc.ReadJobCost(viewer=VIEWER, job_id="42_7"),
     "ledger.job-cost.v1": costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
+    "ledger.runs.v1": costs_rpc.ReadRunCosts(viewer=VIEWER, job_id="42_7"),
+    "ledger.run-costs.v1": costs_rpc.RunCosts(
+        job=costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
+        runs=(costs_rpc.RunCost(job_id="42_7", started_at=MOMENT, micro_usd=81_600),),
+    ),
     "ledger.jobs.v1": costs_rpc.ReadJobCosts(job_ids=("42_7", "43"), since=MOMENT.date()),
     "ledger.job-costs.v1": costs_rpc.JobCosts(
         costs=(costs_rpc.CostOfJob(job_id="42_7", micro_usd=81_600, running=True),),

@@ -9,7 +9,15 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, JobFact, WorkerFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, TenantRef
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.costs import CostPage, CostRow, ReadCosts, ReadJobCost, ReadJobCosts, ReadSpending
+from clusterra_contracts.rpc.costs import (
+    CostPage,
+    CostRow,
+    ReadCosts,
+    ReadJobCost,
+    ReadJobCosts,
+    ReadRunCosts,
+    ReadSpending,
+)
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_contracts.shapes import Catalogue, Shape
@@ -286,6 +294,28 @@ async def test_a_job_costs_the_sum_of_its_runs_and_an_array_that_of_its_tasks() 
             return (await book.reports.job(Subject("ledger", REF, "job"), request)).micro_usd
 
         assert [await cost(job_id) for job_id in ("7_1", "7_2", "7", "8")] == [250_000, 500_000, 750_000, 0]
+
+
+async def test_the_runs_of_a_requeued_job_are_told_apart_and_cost_what_the_job_does() -> None:
+    workers = [ModelWorker(name, 0, 9 * HOUR, [(0, price)], cpus=4) for name, price in (("a", 1_000_000), ("b", 8))]
+    first, second = (
+        [
+            event.model_copy(update={"id": f"{event.id}.{restarts}"})
+            for event in job_events(7, restarts, (worker,), (begin, begin + HOUR), (4, 100))
+        ]
+        for restarts, worker, begin in ((0, "a", HOUR), (1, "b", 3 * HOUR))
+    )
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take([*worker_events(workers[0]), *worker_events(workers[1]), *first, *second])
+
+        read = ReadRunCosts(viewer=viewer(1000, admin=True), job_id="7")
+        told = await book.reports.runs(Subject("ledger", REF, "runs"), read)
+        with pytest.raises(RpcFailed, match="not_found"):
+            await book.reports.runs(Subject("ledger", REF, "runs"), read.model_copy(update={"viewer": viewer(29999)}))
+
+    assert [(run.started_at, run.micro_usd) for run in told.runs] == [(at(HOUR), 1_000_000), (at(3 * HOUR), 8)]
+    assert (told.job.runs, told.job.micro_usd) == (2, 1_000_008)
 
 
 async def test_a_job_that_ended_in_the_second_of_its_start_costs_nothing() -> None:

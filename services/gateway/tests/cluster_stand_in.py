@@ -15,7 +15,9 @@ from clusterra_contracts.rpc.costs import (
     JobCost,
     ReadCosts,
     ReadJobCost,
+    ReadRunCosts,
     ReadSpending,
+    RunCosts,
     Spending,
     SpendingRow,
 )
@@ -35,6 +37,7 @@ from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
+from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import RpcFailed, serve
@@ -81,6 +84,8 @@ class ClusterStandIn:
     """The number of pages of costs that are answered before the ledger fails."""
     blocks: list[BlockSubmits] = field(default_factory=list)
     job_costs: dict[str, JobCost] = field(default_factory=dict)
+    run_costs: dict[str, RunCosts] = field(default_factory=dict)
+    steps: dict[str, JobSteps] = field(default_factory=dict)
     spending: list[SpendingRow] = field(default_factory=list)
     """What the ledger answers, whatever it is asked for."""
     history_fails_after: int | None = None
@@ -119,6 +124,8 @@ class ClusterStandIn:
             await serve(client, f"history.{self.ref.tenant}.{self.ref.cluster}", ReadHistory, self._history),
             await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.costs", ReadCosts, self._costs),
             await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.job", ReadJobCost, self._job_cost),
+            await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.runs", ReadRunCosts, self._run_costs),
+            await serve(client, f"{slurm}.steps", ReadSteps, self._steps),
             await serve(client, f"ledger.{self.ref.tenant}.{self.ref.cluster}.spending", ReadSpending, self._spend),
         ]
 
@@ -337,6 +344,14 @@ class ClusterStandIn:
     async def _job_cost(self, _subject: Subject, request: ReadJobCost) -> JobCost:
         self._visible(request.viewer, request.job_id)
         return self.job_costs.get(request.job_id, JobCost(runs=0, micro_usd=0, as_of=now()))
+
+    async def _run_costs(self, _subject: Subject, request: ReadRunCosts) -> RunCosts:
+        self._visible(request.viewer, request.job_id)
+        return self.run_costs.get(request.job_id, RunCosts(job=JobCost(runs=0, micro_usd=0, as_of=now()), runs=()))
+
+    async def _steps(self, _subject: Subject, request: ReadSteps) -> JobSteps:
+        self._visible(request.viewer, request.job_id)
+        return self.steps.get(request.job_id, JobSteps(runs=()))
 
     async def _spend(self, _subject: Subject, request: ReadSpending) -> Spending:
         seen = [row for row in self.spending if row.purpose == "job" and request.viewer.sees(row.uid)]

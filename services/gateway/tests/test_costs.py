@@ -2,13 +2,14 @@
 
 import csv
 import io
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from aiohttp import ClientPayloadError
 from clusterra_contracts.identity import now
-from clusterra_contracts.rpc.costs import CostRow, JobCost
+from clusterra_contracts.rpc.costs import CostRow, JobCost, RunCost, RunCosts
+from clusterra_contracts.rpc.slurm_steps import Allocation, JobStep, JobSteps, RunSteps
 from clusterra_gateway.costs.tables import FOCUS_COLUMNS
 from clusterra_gateway.http.money import decimal
 from gateway_world import World
@@ -136,3 +137,54 @@ async def test_a_job_has_its_cost_and_one_that_the_ledger_does_not_know_yet_is_u
     assert costs[0]["stale"]
     assert costs[1]["total"]["amount"] == "0.000000"
     assert (costs[2]["total"], costs[2]["unknown"]) == (None, True)
+
+
+def steps_of_a_job(micro_usd: int | None) -> tuple[JobSteps, RunCosts]:
+    """A run of ten seconds. A step has half of it, and another one all of it in the last two seconds."""
+    begin = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    at = [begin + timedelta(seconds=seconds) for seconds in range(11)]
+    whole, half = Allocation(cpus=2, memory_mib=1024, nodes=1), Allocation(cpus=1, memory_mib=512, nodes=1)
+    steps = (
+        JobStep(step_id="0", name="half", state="COMPLETED", started_at=at[0], ended_at=at[4], allocation=half),
+        JobStep(step_id="1", name="all", state="RUNNING", started_at=at[8], ended_at=None, allocation=whole),
+    )
+    run = RunSteps(job_id="1", started_at=begin, ended_at=None, allocation=whole, steps=steps)
+    cost = JobCost(runs=1, open_runs=1, micro_usd=micro_usd, as_of=at[10], unknown=micro_usd is None)
+    known = RunCost(job_id="1", started_at=begin, micro_usd=micro_usd)
+    return JobSteps(runs=(run,)), RunCosts(job=cost, runs=(known,))
+
+
+@pytest.mark.parametrize(
+    ("micro_usd", "steps", "remainder"),
+    [(72_501, ["0.014500", "0.014500"], "0.043501"), (0, ["0.000000"] * 2, "0.000000"), (None, [None, None], None)],
+)
+async def test_steps_and_remainder_are_the_jobs_cost(
+    world: World, micro_usd: int | None, steps: list[str | None], remainder: str | None
+) -> None:
+    ada = await world.login("ada@acme.example")
+    world.acme.add_job("1")
+    world.acme.steps["1"], world.acme.run_costs["1"] = steps_of_a_job(micro_usd)
+
+    async with ada.get("/v1/clusters/main/jobs/1/costs") as answer:
+        assert answer.status == 200, await answer.text()
+        report = await answer.json()
+
+    amounts = [each["cost"] and each["cost"]["amount"] for each in report["steps"]]
+    assert amounts == steps
+    assert (report["remainder"] and report["remainder"]["amount"]) == remainder
+    assert (report["unknown"], report["complete"]) == (micro_usd is None, True)
+
+
+async def test_a_job_that_has_not_started_has_no_steps_and_another_users_is_none(world: World) -> None:
+    ada, bob = await world.login("ada@acme.example"), await world.login("bob@acme.example")
+    world.acme.add_job("1", state="PENDING")
+
+    async with ada.get("/v1/clusters/main/jobs/1/costs") as answer:
+        report = await answer.json()
+    async with bob.get("/v1/clusters/main/jobs/1/costs") as refused:
+        assert refused.status == 404
+
+    assert (report["steps"], report["total"], report["remainder"]) == (
+        [],
+        *[{"amount": "0.000000", "currency": "USD"}] * 2,
+    )

@@ -30,6 +30,7 @@ from clusterra_gateway.bus.requests import (
 from clusterra_gateway.clusters import fleet_routes, management
 from clusterra_gateway.clusters import routes as clusters
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
+from clusterra_gateway.costs import job_steps as step_costs
 from clusterra_gateway.costs import routes as costs
 from clusterra_gateway.costs import summary_routes as cost_summaries
 from clusterra_gateway.device_flow import routes as device_flow
@@ -228,6 +229,7 @@ def gateway_routes(
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),
         *costs.routes(access, ledger),
+        *step_costs.routes(access, slurm, ledger),
         *cost_summaries.routes(access, bus.registry, ledger, slurm),
         *quotas.routes(access, directory, reservations, bus.registry, unix_users),
         *budgets.routes(access, directory, ledger, bus.registry, unix_users),

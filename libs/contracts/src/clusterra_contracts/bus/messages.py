@@ -25,6 +25,7 @@ from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
+from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
@@ -84,6 +85,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("cancel", slurm_rpc.Cancel, rpc.Done, "gateway"),
     _slurm("change", slurm_jobs_rpc.ChangeJob, rpc.Done, "gateway"),
     _slurm("block-submits", slurm_limits_rpc.BlockSubmits, rpc.Done, "gateway"),
+    _slurm("steps", slurm_steps_rpc.ReadSteps, slurm_steps_rpc.JobSteps, "gateway"),
     _slurm("nodes", slurm_nodes_rpc.ListNodes, slurm_nodes_rpc.NodePage, "gateway"),
     _slurm("drain", slurm_nodes_rpc.Drain, slurm_nodes_rpc.Drained, "scaler"),
     _slurm("undrain", slurm_nodes_rpc.Undrain, rpc.Done, "scaler"),
@@ -109,6 +111,7 @@ REQUESTS: tuple[Request, ...] = (
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
+    Request("ledger.{tenant}.{cluster}.runs", costs_rpc.ReadRunCosts, costs_rpc.RunCosts, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.jobs", costs_rpc.ReadJobCosts, costs_rpc.JobCosts, "events", ("proxy",)),
     Request("ledger.{tenant}.{cluster}.spending", costs_rpc.ReadSpending, costs_rpc.Spending, "events", ("gateway",)),
     Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),

@@ -49,6 +49,7 @@ BUDGETS: Mapping[str, Budget] = {
     "prepare": READ,
     "get": READ,
     "list": READ,
+    "steps": READ,
     "cancel": CANCEL,
     "change": CANCEL,
     "block-submits": CANCEL,

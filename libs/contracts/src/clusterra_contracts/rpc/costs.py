@@ -98,6 +98,38 @@ class JobCost(Wire):
     unknown: bool = False
 
 
+MAX_RUN_COSTS = 1000
+
+
+class ReadRunCosts(Wire):
+    """Read what each run of a job, an array task or all tasks of an array cost."""
+
+    schema_name: ClassVar[str] = "ledger.runs.v1"
+
+    viewer: Viewer
+    job_id: JobId
+
+
+class RunCost(Wire):
+    """What one run cost. `micro_usd` is None while nothing of it is known."""
+
+    job_id: JobId
+    started_at: Moment
+    micro_usd: int | None
+
+
+class RunCosts(Wire):
+    """What a job cost, and those runs of it that have started, MAX_RUN_COSTS at most.
+
+    All runs together cost what the job does.
+    """
+
+    schema_name: ClassVar[str] = "ledger.run-costs.v1"
+
+    job: JobCost
+    runs: Annotated[tuple[RunCost, ...], Field(max_length=MAX_RUN_COSTS)]
+
+
 SpendingDimension = Literal["user", "account"]
 """What sums of spending are told apart by."""
 

@@ -31,6 +31,7 @@ Operation = Literal[
     "rest",
     "rest-watched",
     "block-submits",
+    "steps",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
 `get-watched`, `list-watched`, `find-key` and `rest-watched`."""

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +11,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.costs import (
     MAX_COST_DAYS,
+    MAX_RUN_COSTS,
     CostDimension,
     CostOfJob,
     CostPage,
@@ -20,6 +21,9 @@ from clusterra_contracts.rpc.costs import (
     ReadCosts,
     ReadJobCost,
     ReadJobCosts,
+    ReadRunCosts,
+    RunCost,
+    RunCosts,
 )
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -61,6 +65,31 @@ class Sum:
         self.unknown |= line.unknown
 
 
+@dataclass(frozen=True, slots=True)
+class _JobLines:
+    """The runs of a job that have started, and its lines."""
+
+    started: Sequence[JobRun]
+    lines: Sequence[Line]
+    as_of: datetime
+    cut: bool
+    """Whether there are more runs than are read."""
+
+    def cost(self) -> JobCost:
+        total = Sum()
+        for line in self.lines:
+            total.add(line)
+        lasted = any(_lasted(run) for run in self.started)
+        return JobCost(
+            runs=len(self.started),
+            open_runs=_open_runs(self.started),
+            micro_usd=total.micro_usd if lasted else 0,
+            as_of=self.as_of,
+            stale=total.stale,
+            unknown=total.unknown or (lasted and total.micro_usd is None) or self.cut,
+        )
+
+
 class Reports:
     """The handlers of the ledger's requests about one cluster."""
 
@@ -78,29 +107,31 @@ class Reports:
 
     async def job(self, subject: Subject, request: ReadJobCost) -> JobCost:
         """What a job cost. Raises RpcFailed (`not_found`) for a job that the viewer may not see."""
+        return (await self._of_job(subject, request)).cost()
+
+    async def runs(self, subject: Subject, request: ReadRunCosts) -> RunCosts:
+        """What each run of a job cost. Raises RpcFailed (`not_found`) for a job that the viewer may not see."""
+        found = await self._of_job(subject, request)
+        by_run: dict[tuple[str, str], Sum] = {}
+        for line in found.lines:
+            by_run.setdefault((line.job_id, line.run), Sum()).add(line)
+        return RunCosts(job=found.cost(), runs=tuple(_run_cost(run, by_run) for run in found.started[:MAX_RUN_COSTS]))
+
+    async def _of_job(self, subject: Subject, request: ReadJobCost | ReadRunCosts) -> _JobLines:
         as_of = now()
         runs = await self._journal.runs(subject.ref, request.job_id)
         if any(not request.viewer.sees(run.uid) for run in runs):
             raise RpcFailed(RpcError(kind="not_found", detail=f"there is no job {request.job_id}"))
         started = [run for run in runs if run.started_at is not None]
-        # Slurm tells whole seconds. A run that ended in the second of its start has no lines, and costs nothing.
-        lasted = any(run.ended_at is None or run.ended_at != run.started_at for run in started)
-        total = Sum()
+        lines: list[Line] = []
         if started:
             first = min(utc_day(run.started_at) for run in started if run.started_at is not None)
             last = max(utc_day(run.ended_at or as_of) for run in started)
             workers = frozenset(node for run in started for node in run.nodes)
             for line in await self._statements.lines(subject.ref, first, last, as_of, workers=workers):
                 if line.job_id == request.job_id or line.job_id.startswith(f"{request.job_id}_"):
-                    total.add(line)
-        return JobCost(
-            runs=len(started),
-            open_runs=_open_runs(started),
-            micro_usd=total.micro_usd if lasted else 0,
-            as_of=as_of,
-            stale=total.stale,
-            unknown=total.unknown or (lasted and total.micro_usd is None) or len(runs) >= MAX_RUNS,
-        )
+                    lines.append(line)
+        return _JobLines(started, lines, as_of, cut=len(runs) >= MAX_RUNS)
 
     async def jobs(self, subject: Subject, request: ReadJobCosts) -> JobCosts:
         """What several jobs cost so far. Raises RpcFailed (`invalid`) for too many days."""
@@ -178,6 +209,17 @@ def rows_of(lines: Iterable[Line], by: tuple[CostDimension, ...]) -> dict[_Key, 
         )
         for key, (values, total) in sums.items()
     }
+
+
+def _lasted(run: JobRun) -> bool:
+    """Slurm tells whole seconds. A run that ended in the second of its start has no lines, and costs nothing."""
+    return run.ended_at is None or run.ended_at != run.started_at
+
+
+def _run_cost(run: JobRun, by_run: Mapping[tuple[str, str], Sum]) -> RunCost:
+    assert run.started_at is not None  # noqa: S101 - only runs that have started are asked for
+    found = by_run.get((run.job_id, f"{int(run.submitted_at.timestamp())}.{run.restarts}"), Sum())
+    return RunCost(job_id=run.job_id, started_at=run.started_at, micro_usd=found.micro_usd if _lasted(run) else 0)
 
 
 def _open_runs(runs: Sequence[JobRun]) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 
 import structlog
-from clusterra_contracts.rpc.costs import ReadCosts, ReadJobCost, ReadJobCosts, ReadSpending
+from clusterra_contracts.rpc.costs import ReadCosts, ReadJobCost, ReadJobCosts, ReadRunCosts, ReadSpending
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.client import Client
@@ -43,6 +43,7 @@ class Ledger:
         usage = UsageReader(spending, self._registry.clusters)
         await rpc.serve(self._client, "ledger.*.*.costs", ReadCosts, reports.costs, queue=QUEUE)
         await rpc.serve(self._client, "ledger.*.*.job", ReadJobCost, reports.job, queue=QUEUE)
+        await rpc.serve(self._client, "ledger.*.*.runs", ReadRunCosts, reports.runs, queue=QUEUE)
         await rpc.serve(self._client, "ledger.*.*.jobs", ReadJobCosts, reports.jobs, queue=QUEUE)
         await rpc.serve(self._client, "ledger.*.*.spending", ReadSpending, spending.read, queue=QUEUE)
         await rpc.serve_tenant(self._client, "usage.*", ReadUsage, usage.read, queue=QUEUE)

@@ -14,7 +14,9 @@ from clusterra_contracts.rpc.costs import (
     JobCost,
     ReadCosts,
     ReadJobCost,
+    ReadRunCosts,
     ReadSpending,
+    RunCosts,
     Spending,
     SpendingDimension,
 )
@@ -42,6 +44,7 @@ from clusterra_contracts.rpc.slurm import (
 from clusterra_contracts.rpc.slurm_jobs import Action, ChangeJob
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
+from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.nats.bus import Client
@@ -96,6 +99,10 @@ class SlurmRequests:
         read = partial(self._call, ref, "list", request, JobPage)
         again = partial(self._call_once, ref, "list-watched", ListWatched(request=request), JobPage)
         return await repeated(read, again, REPEAT_READ_SECONDS)
+
+    async def steps(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobSteps:
+        """The steps of all runs of a job. There are none of a job that the viewer may not see."""
+        return await self._call(ref, "steps", ReadSteps(viewer=viewer, job_id=job_id), JobSteps)
 
     async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
         """Has Slurm refuse the jobs of those whose quota is used up."""
@@ -225,6 +232,11 @@ class LedgerRequests:
         """What a job cost. A job that the viewer may not see is `not_found`."""
         request = ReadJobCost(viewer=viewer, job_id=job_id)
         return await call(self._client, subjects.ledger(ref, "job"), request, JobCost, timeout_seconds=USAGE_SECONDS)
+
+    async def runs(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> RunCosts:
+        """What each run of a job cost. A job that the viewer may not see is `not_found`."""
+        request = ReadRunCosts(viewer=viewer, job_id=job_id)
+        return await call(self._client, subjects.ledger(ref, "runs"), request, RunCosts, timeout_seconds=COSTS_SECONDS)
 
 
 class HistoryRequests:

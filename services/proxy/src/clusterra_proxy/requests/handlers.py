@@ -18,6 +18,7 @@ from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_contracts.rpc.slurm_rest import ReadRest
+from clusterra_contracts.rpc.slurm_steps import ReadSteps
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription
@@ -34,6 +35,7 @@ from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes,
 from clusterra_proxy.requests.prepare import prepare
 from clusterra_proxy.requests.query import get_job
 from clusterra_proxy.requests.rest.reads import RestReads
+from clusterra_proxy.requests.steps import read_steps
 from clusterra_proxy.requests.submit import submit
 from clusterra_proxy.requests.watched import find_watched, list_here, list_watched
 from clusterra_proxy.slurmrestd.errors import Unavailable
@@ -91,6 +93,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
         Route("cancel", Cancel, partial(cancel, actions)),
         Route("change", ChangeJob, partial(change_job, actions)),
         Route("block-submits", BlockSubmits, block_submits),
+        Route("steps", ReadSteps, read_steps),
         Route("nodes", ListNodes, list_nodes),
         Route("drain", Drain, drain),
         Route("undrain", Undrain, undrain),

@@ -13,6 +13,7 @@ from clusterra_proxy.slurmrestd.associations import Association, Associations, c
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.step_records import AccountingStepLists, AccountingSteps
 from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
 
@@ -58,6 +59,16 @@ class Accounting:
         )
         runs = answer.jobs if answer else ()
         return next((run for run in runs if run.job_id == job.job_id and run.time.start == job.start_time), None)
+
+    async def steps(self, token: str, job_id: JobId, *, uid: int | None) -> tuple[AccountingSteps, ...]:
+        """Return all runs of a job, or of all tasks of an array, with their steps; with `uid`, only that user's."""
+        version = await self._version(token)
+        owner = {} if uid is None else {"users": str(uid)}
+        query = {"step": job_id, "show_duplicates": "true", **owner}
+        answer = await self._rest.read_list(
+            version.slurmdb("jobs/"), token, AccountingStepLists, entity="job", query=query
+        )
+        return answer.jobs if answer else ()
 
     async def submitted(
         self, token: str, *, after: datetime, before: datetime | None = None, uid: int | None = None
