@@ -13,6 +13,7 @@ import pytest
 from central_manifests import Manifest, build, kubectl_path, named, pod_spec
 from clusterra_lab.kube.kubernetes import KubectlFailed
 from kube_plane import plane_or_skip
+from reachability import Pod, reaches
 
 ROOT = Path(__file__).parents[2]
 K3S = ROOT / "compose" / "k3s"
@@ -52,6 +53,18 @@ def test_the_site_leaves_nothing_open(built: list[Manifest]) -> None:
     assert not {each["kind"] for each in built} & {"NodePool", "EC2NodeClass"}
     images = {each["image"] for one in built if (spec := pod_spec(one)) for each in spec["containers"]}
     assert images == {"example/clusterra-slurmd:1.2", "example/clusterra-edge-agent:1.2", "example/coredns:1"}
+
+
+def test_the_agent_reaches_the_servers_of_sessions(built: list[Manifest]) -> None:
+    policies = [each for each in built if each["kind"] == "NetworkPolicy" and each["metadata"]["namespace"] == "slurm"]
+    agent, worker = (
+        Pod(name, "slurm", {"app.kubernetes.io/name": name}, {"kubernetes.io/metadata.name": "slurm"})
+        for name in ("edge-agent", "slurmd")
+    )
+
+    reached = {port for port in (22, 6818, 8888) if reaches(policies, agent, worker, port, "TCP")}
+
+    assert reached == {8888}
 
 
 def test_every_secret_of_the_pods_is_made(built: list[Manifest]) -> None:
