@@ -1,5 +1,7 @@
 """A person's interactive sessions, as a client of the API and a browser use them."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import ClientSession
@@ -20,6 +22,19 @@ async def asked(user: User, method: str, path: str, body: Any = None, *, status:
     async with user.session.request(method, path, json=body) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json() if answer.status != 204 else None
+
+
+@asynccontextmanager
+async def published(admin: User, definition: str) -> AsyncIterator[str]:
+    """Publish a template in an admin's workspace, and delete it after the block. Returns its id."""
+    created = await asked(admin, "POST", "/v1/templates", {"definition": definition}, status=201)
+    template = f"/v1/templates/{created['id']}"
+    try:
+        await asked(admin, "POST", f"{template}/versions/1/review", {"approve": True})
+        await asked(admin, "POST", f"{template}/versions/1/publish")
+        yield created["id"]
+    finally:
+        await asked(admin, "DELETE", template, status=204)
 
 
 async def state(user: User, job_id: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from clusterra_contracts.events import MisclassifiedFact
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer
@@ -18,6 +19,7 @@ from clusterra_lab.machine.debian_root import RootNotBuilt
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from session_client import asked, entered, place, published, until_ready
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -91,6 +93,25 @@ async def test_a_job_runs_in_a_new_pod_as_its_user_and_the_pod_is_removed(
 
     kinds = [event.data.kind for event in events if event.subject == node]
     assert [kind for kind in kinds if kind != "worker.priced"] == ["worker.started", "worker.stopped"]
+
+
+async def test_the_page_of_a_session_in_a_pod_opens_in_its_owners_browser(lab: Stack, ada: User) -> None:
+    """The agent connects to the pod's address, and the server of the template wants the session's token."""
+    definition = Path(__file__).with_name("session_page.yaml").read_text()
+    async with published(ada, definition) as template_id:
+        wanted = {"template_id": template_id, "params": {"listen": "0.0.0.0"}}
+        job_id = (await asked(ada, "POST", place(ada), wanted, status=201))["job_id"]
+        await until_ready(ada, job_id)
+
+        async with ClientSession() as browser, ClientSession() as stranger:
+            url = await entered(ada, browser, job_id)
+            async with browser.get(url) as answer, stranger.get(url) as refused:
+                text = await answer.text()
+                assert (answer.status, refused.status) == (200, 404), text
+        await asked(ada, "DELETE", place(ada, job_id), status=204)
+
+    assert text.startswith(f"the page of job {job_id} for ")
+    await no_workers(lab)
 
 
 async def test_a_busy_worker_is_protected_and_a_forced_deletion_waits_for_its_job(

@@ -7,35 +7,20 @@ JSON: the page's answer to ada, and the status for a browser without her ticket.
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession
 from clusterra_lab.parts.login import log_in
-from clusterra_lab.parts.user import User, logged_in
-from session_client import asked, entered, place, until_ready
-
-
-@asynccontextmanager
-async def _published(ada: User, definition: str) -> AsyncIterator[str]:
-    """Publish a template of ada's workspace; returns its id."""
-    created = await asked(ada, "POST", "/v1/templates", {"definition": definition}, status=201)
-    template = f"/v1/templates/{created['id']}"
-    try:
-        await asked(ada, "POST", f"{template}/versions/1/review", {"approve": True})
-        await asked(ada, "POST", f"{template}/versions/1/publish")
-        yield created["id"]
-    finally:
-        await asked(ada, "DELETE", template, status=204)
+from clusterra_lab.parts.user import logged_in
+from session_client import asked, entered, place, published, until_ready
 
 
 async def _opened(gateway: str, definition: str) -> dict[str, Any]:
     password = Path("/etc/clusterra/ada").read_text().strip()
     async with (
         logged_in(gateway, "main", lambda url: log_in(url, "ada", password)) as ada,
-        _published(ada, definition) as template_id,
+        published(ada, definition) as template_id,
     ):
         started = await asked(ada, "POST", place(ada), {"template_id": template_id}, status=201)
         job_id = started["job_id"]

@@ -177,13 +177,13 @@ async def test_an_interactive_session_opens_in_a_browser(composed: Composition) 
     files = {
         "open_session": "tests/compose/open_session.py",
         "session_client.py": "tests/session_client.py",
-        "page_template.yaml": "tests/compose/page_template.yaml",
+        "session_page.yaml": "tests/session_page.yaml",
     }
 
     shown = await composed.compose(
         *("--progress=quiet", "run", "--rm", "--no-deps", "--no-TTY", "--entrypoint=python"),
         *(f"--volume={ROOT}/{source}:/{name}:ro" for name, source in files.items()),
-        *("demo", "/open_session", composed.gateway_url, "/page_template.yaml"),
+        *("demo", "/open_session", composed.gateway_url, "/session_page.yaml"),
         seconds=OPEN_SECONDS,
     )
 
