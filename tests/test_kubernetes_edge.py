@@ -101,14 +101,15 @@ async def test_the_page_of_a_session_in_a_pod_opens_in_its_owners_browser(lab: S
     async with published(ada, definition) as template_id:
         wanted = {"template_id": template_id, "params": {"listen": "0.0.0.0"}}
         job_id = (await asked(ada, "POST", place(ada), wanted, status=201))["job_id"]
-        await until_ready(ada, job_id)
-
-        async with ClientSession() as browser, ClientSession() as stranger:
-            url = await entered(ada, browser, job_id)
-            async with browser.get(url) as answer, stranger.get(url) as refused:
-                text = await answer.text()
-                assert (answer.status, refused.status) == (200, 404), text
-        await asked(ada, "DELETE", place(ada, job_id), status=204)
+        try:
+            await until_ready(ada, job_id)
+            async with ClientSession() as browser, ClientSession() as stranger:
+                url = await entered(ada, browser, job_id)
+                async with browser.get(url) as answer, stranger.get(url) as refused:
+                    text = await answer.text()
+                    assert (answer.status, refused.status) == (200, 404), text
+        finally:
+            await asked(ada, "DELETE", place(ada, job_id), status=204)
 
     assert text.startswith(f"the page of job {job_id} for ")
     await no_workers(lab)
