@@ -435,7 +435,9 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "edge.log-chunk.v1": edge_rpc.LogChunk(offset=100, size=105, data=b"aGVsbG8="),
     "edge.session.v1": streams_rpc.ReadSession(session=SESSION),
-    "edge.session-ready.v1": streams_rpc.SessionReady(streams=2, idle_seconds=7.5),
+    "edge.session-ready.v1": streams_rpc.SessionReady(
+        token_cookie="code-server-session-42", streams=2, idle_seconds=7.5
+    ),
     "edge.stream-open.v1": streams_rpc.OpenStream(session=SESSION),
     "edge.stream-opened.v1": streams_rpc.StreamOpened(stream_id="0123456789abcdef" * 2),
     "edge.stream-read.v1": streams_rpc.ReadStream(stream_id="0123456789abcdef" * 2, wait_seconds=10),

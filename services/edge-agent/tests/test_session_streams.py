@@ -80,6 +80,15 @@ async def test_a_session_that_has_told_its_port_is_ready(tmp_path: Path) -> None
     assert workers.asked == [SessionServer("42", OWNER, port)]
 
 
+async def test_a_session_may_ask_for_its_token_in_a_cookie(tmp_path: Path) -> None:
+    async with server() as port:
+        tell(tmp_path, f'{{"port": {port}, "token_cookie": "code-server-session-42"}}')
+
+        ready = await streams(tmp_path, Workers()).read(ABOUT, ReadSession(session=SESSION))
+
+    assert ready.token_cookie == "code-server-session-42"
+
+
 async def test_a_forged_session_file_counts_for_nothing(tmp_path: Path) -> None:
     workers = Workers()
     async with server() as port:
@@ -99,7 +108,10 @@ async def test_a_link_to_a_session_file_counts_for_nothing(tmp_path: Path) -> No
     assert (await refused(streams(tmp_path, Workers()))).error.kind == "not_found"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"port": 22}', '{"port": "secret"}', "x" * 2000])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"port": 22}', '{"port": "secret"}', '{"port": 8888, "token_cookie": "a; secret=b"}', "x" * 2000],
+)
 async def test_a_session_file_that_is_none_names_what_is_wrong(tmp_path: Path, content: str) -> None:
     tell(tmp_path, content)
 

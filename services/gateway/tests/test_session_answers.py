@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import forward
 from clusterra_gateway.sessions.pages import refusal
 from yarl import URL
@@ -29,7 +30,7 @@ async def browser_of(answer: bytes) -> AsyncIterator[TestClient[web.Request, web
 
         async def handler(request: web.Request) -> web.StreamResponse:
             try:
-                return await forward(request, session, url, "0" * 64)
+                return await forward(request, session, url, ServerToken("0" * 64))
             except aiohttp.ClientError:
                 return web.Response(status=HTTPStatus.BAD_GATEWAY)
 

@@ -10,6 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.identity import now
 from clusterra_gateway.http.errors import Unauthenticated
 from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of, own_cookie
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
 from clusterra_gateway.sessions.tickets import Ticket, Tickets
@@ -53,13 +54,21 @@ def test_no_credential_of_the_gateway_reaches_a_session() -> None:
         }
     )
 
-    headers = headers_of(request, "0" * 64)
+    headers = headers_of(request, ServerToken("0" * 64))
 
     assert headers["Authorization"] == f"token {'0' * 64}"
     assert headers["Cookie"] == "_xsrf=kept"
     assert headers["Accept"] == "text/html"
     assert "X-Secret-Hop" not in headers
     assert "secret" not in str(headers)
+
+
+def test_a_session_gets_its_token_in_the_cookie_that_it_asks_for_whatever_the_browser_sends() -> None:
+    request = asking({"Cookie": "theme=dark; code-server-session-42=planted"})
+
+    headers = headers_of(request, ServerToken("0" * 64, "code-server-session-42"))
+
+    assert headers["Cookie"] == f"theme=dark; code-server-session-42={'0' * 64}"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.http import WS_KEY
 from aiohttp.test_utils import TestClient, TestServer
+from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.pages import refusal
 from clusterra_gateway.sessions.web_sockets import carry_web_socket
 from yarl import URL
@@ -60,7 +61,7 @@ async def gateway_of(url: URL, carried: list[asyncio.Task[Any]] | None = None) -
     async with aiohttp.ClientSession() as session:
 
         async def handler(request: web.Request) -> web.StreamResponse:
-            carrying = asyncio.create_task(carry_web_socket(request, session, url, "0" * 64))
+            carrying = asyncio.create_task(carry_web_socket(request, session, url, ServerToken("0" * 64)))
             if carried is not None:
                 carried.append(carrying)
             try:

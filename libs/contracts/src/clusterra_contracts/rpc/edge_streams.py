@@ -17,6 +17,7 @@ MAX_WAIT_SECONDS = 20.0
 
 StreamId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Number = Annotated[int, Field(ge=0, lt=10**15)]
+CookieName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Chunk = Annotated[Base64Bytes, Field(max_length=CHUNK_BYTES)]
 """The bytes of a chunk. pydantic counts them after it has decoded them."""
 
@@ -48,6 +49,8 @@ class SessionReady(Wire):
 
     strip_prefix: bool = False
     """Whether the server does not know the prefix of the path that browsers use."""
+    token_cookie: CookieName | None = None
+    """A cookie in which the server also wants its token, because it reads no `Authorization`."""
     streams: int = 0
     """How many streams to it are open."""
     idle_seconds: Annotated[float, Field(ge=0)] | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from clusterra_contracts.identity import JobId
+from clusterra_contracts.rpc.edge_streams import CookieName
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusterra_edge_agent.logs import job_output
@@ -24,6 +25,8 @@ class SessionFile(BaseModel):
     port: Annotated[int, Field(ge=1024, le=65535)]
     strip_prefix: bool = False
     """Whether the server does not know the prefix of the path that browsers use."""
+    token_cookie: CookieName | None = None
+    """A cookie in which the server also wants its token, because it reads no `Authorization`."""
 
 
 class NoSessionFile(Exception):

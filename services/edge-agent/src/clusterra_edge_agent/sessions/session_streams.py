@@ -68,7 +68,12 @@ class SessionStreams:
         with suppress(OSError):
             await writer.wait_closed()
         streams, idle_seconds = self._acceptor.use_of(request.session.job_id)
-        return SessionReady(strip_prefix=told.strip_prefix, streams=streams, idle_seconds=idle_seconds)
+        return SessionReady(
+            strip_prefix=told.strip_prefix,
+            token_cookie=told.token_cookie,
+            streams=streams,
+            idle_seconds=idle_seconds,
+        )
 
     async def connect(self, session: SessionJob) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to a session's server. Raises RpcFailed, OSError."""

@@ -1,5 +1,7 @@
 """What sessions need from the installation: their origin, their servers' tokens, and tickets."""
 
+from typing import NamedTuple
+
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
@@ -16,6 +18,13 @@ from clusterra_gateway.sessions.tickets import Ticket, Tickets, valid_until
 log = structlog.get_logger()
 
 TOKEN = "session"  # noqa: S105 - the purpose of a derived token
+
+
+class ServerToken(NamedTuple):
+    """The token that a session's server demands, and the cookie in which it wants it besides `Authorization`."""
+
+    token: str
+    cookie: str | None = None
 
 
 class Entrance:

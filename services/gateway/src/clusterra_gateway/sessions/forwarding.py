@@ -7,6 +7,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.page_cookie import is_ours
 from clusterra_gateway.sessions.reach import Reached
 
@@ -35,28 +36,35 @@ def target_of(request: web.Request, reached: Reached, prefix: str) -> URL:
     return URL(f"http://{reached.host}{raw}", encoded=True)
 
 
-def headers_of(request: web.Request, token: str) -> CIMultiDict[str]:
-    """The headers of a request without what is the gateway's: a session never sees a credential of the API."""
+def headers_of(request: web.Request, token: ServerToken) -> CIMultiDict[str]:
+    """The headers of a request, with the server's token and without what is the gateway's.
+
+    A session never sees a credential of the API.
+    """
     named = _named_by_connection(request.headers)
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
         if name.lower() not in _NOT_PASSED_ON and name.lower() not in named
     )
-    cookies = "; ".join(
+    cookies = [
         pair
         for line in request.headers.getall("Cookie", [])
         for pair in (each.strip() for each in line.split(";"))
-        if pair and not is_ours(pair.partition("=")[0].strip())
-    )
+        if pair and not is_ours(name := pair.partition("=")[0].strip()) and name != token.cookie
+    ]
+    if token.cookie is not None:
+        cookies.append(f"{token.cookie}={token.token}")
     if cookies:
-        headers["Cookie"] = cookies
-    headers["Authorization"] = f"token {token}"
+        headers["Cookie"] = "; ".join(cookies)
+    headers["Authorization"] = f"token {token.token}"
     headers["X-Forwarded-Proto"] = request.scheme
     return headers
 
 
-async def forward(request: web.Request, session: aiohttp.ClientSession, url: URL, token: str) -> web.StreamResponse:
+async def forward(
+    request: web.Request, session: aiohttp.ClientSession, url: URL, token: ServerToken
+) -> web.StreamResponse:
     """Passes one request on. Raises aiohttp.ClientError when the session does not answer."""
     async with session.request(
         request.method,

@@ -128,9 +128,9 @@ class Pages:
             with self._shares.taken(claims):
                 if opens_web_socket(request):
                     with self._streams.opened(claims.member):
-                        carried = carry_web_socket(request, self._http, url, reached.token)
+                        carried = carry_web_socket(request, self._http, url, reached.server_token)
                         return await self._while_allowed(claims, carried)
-                return await forward(request, self._http, url, reached.token)
+                return await forward(request, self._http, url, reached.server_token)
         except aiohttp.WSServerHandshakeError as error:
             return _page(refusal(error.status), "Refused", "The session refused the connection.")
         except RequestError as error:

@@ -18,7 +18,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.entrance import Entrance, ServerToken
 from clusterra_gateway.sessions.page_cookie import PageClaims
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
@@ -38,6 +38,11 @@ class Reached:
     host: str
     until: float
     """When it must be looked at again."""
+
+    @property
+    def server_token(self) -> ServerToken:
+        """What its server demands."""
+        return ServerToken(self.token, None if self.view.ready is None else self.view.ready.token_cookie)
 
 
 class Reach:

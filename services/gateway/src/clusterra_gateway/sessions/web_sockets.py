@@ -17,6 +17,7 @@ from aiohttp.http import WS_KEY, StreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
+from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of
 
 HELD_BYTES = 64 * 1024
@@ -30,7 +31,7 @@ def opens_web_socket(request: web.Request) -> bool:
 
 
 async def carry_web_socket(
-    request: web.Request, session: aiohttp.ClientSession, url: URL, token: str
+    request: web.Request, session: aiohttp.ClientSession, url: URL, token: ServerToken
 ) -> web.StreamResponse:
     """Opens the WebSocket at the session's server, then answers the browser, and carries bytes until either ends.
 
