@@ -1,10 +1,8 @@
 """JupyterLab in the shared folder of a lab, and a client of its kernels."""
 
-import json
 import shutil
-import sys
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession, ClientWebSocketResponse
+from cached_packages import installed, linked
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.edge_connections import EdgeConnections
@@ -21,18 +20,13 @@ from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
-from clusterra_lab.machine.cache import cache_dir
-from clusterra_lab.machine.file_lock import exclusive_lock
-from clusterra_lab.machine.process import run
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
-from uv import find_uv_bin
 
 PACKAGES = ("jupyterlab==4.5.*", "ipykernel==7.*")
-PLAYWRIGHT = "playwright==1.65.*"
 FOLDER = "jupyter"
 """Its place in the shared folder."""
 _COMMAND = """\
@@ -46,20 +40,6 @@ exec /usr/bin/python3 -m jupyterlab "$@"
 """
 
 
-async def installed(name: str, *packages: str, options: tuple[str, ...] = ()) -> Path:
-    """A folder of the cache with these packages of PyPI, which is made once."""
-    folder = cache_dir() / name
-    async with exclusive_lock(folder.with_suffix(".lock"), seconds=600, what=f"the installation of {packages[0]}"):
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            command = [find_uv_bin(), "pip", "install", "--quiet", "--only-binary", ":all:", "--target", str(folder)]
-            log = folder.with_suffix(".log")
-            made = await run(name, [*command, *options, *packages], log=log)
-            assert made.exit_code == 0, log.read_text()
-            (folder / "complete").touch()
-    return folder
-
-
 async def installed_jupyter(lab: Stack) -> str:
     """Put JupyterLab into the shared folder. Returns its path in jobs."""
     asked = await lab.slurm.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
@@ -67,33 +47,11 @@ async def installed_jupyter(lab: Stack) -> str:
     packages = await installed(f"jupyter-{version}", *PACKAGES, options=("--python-version", version))
     site = Path(lab.slurm.shared_dir) / FOLDER
     if not site.exists():
-        shutil.copytree(packages, site / "packages", copy_function=_linked)
+        shutil.copytree(packages, site / "packages", copy_function=linked)
         (site / "bin").mkdir()
         (site / "bin" / "jupyter").write_text(_COMMAND)
         (site / "bin" / "jupyter").chmod(0o755)
     return f"{lab.slurm.shared_path}/{FOLDER}"
-
-
-async def in_chromium(address: str, cookies: Mapping[str, str], directory: Path) -> str:
-    """What `browser_page` prints of a session in a real browser with these cookies. The machine must have Chromium."""
-    chromium = shutil.which("chromium")
-    assert chromium is not None
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    packages = await installed(f"playwright-{version}", PLAYWRIGHT, options=("--python", sys.executable))
-    script, log = Path(__file__).with_name("browser_page.py"), directory / "browser.log"
-    arguments = (address, chromium, str(directory / "page.png"), json.dumps(dict(cookies)))
-    # Not `-E`: the packages are found by PYTHONPATH.
-    ran = await run("browser", [sys.executable, str(script), *arguments], log=log, env={"PYTHONPATH": str(packages)})
-    assert ran.exit_code == 0, log.read_text()
-    return log.read_text().strip().splitlines()[-1]
-
-
-def _linked(source: str, target: str) -> str:
-    try:
-        Path(target).hardlink_to(source)
-    except OSError:
-        shutil.copy2(source, target)
-    return target
 
 
 @dataclass(frozen=True)

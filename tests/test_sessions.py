@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
+from chromium import in_chromium
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from jupyter_site import idle_cull, in_chromium, installed_jupyter, kernel
+from jupyter_site import idle_cull, installed_jupyter, kernel
 from session_client import asked, entered, place, state, until_ready
 
 
@@ -109,7 +110,8 @@ async def test_a_real_browser_works_in_the_notebook(lab: Stack, owner: User, pag
     """From the page on the API's origin, in a browser in which the owner has signed in."""
     cookies = {each.key: each.value for each in owner.session.cookie_jar}
 
-    told = await in_chromium(f"{lab.gateway_url}{place(owner, page.job_id, 'open')}", cookies, tmp_path)
+    address = f"{lab.gateway_url}{place(owner, page.job_id, 'open')}"
+    told = await in_chromium("jupyter_page.py", address, cookies, tmp_path)
 
     assert told == "42"
 
