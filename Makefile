@@ -83,9 +83,9 @@ test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Ide
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
-test-software: $(VENV)/.installed ## Run MPI over two workers, modules, Apptainer and more templates in jobs on real Slurm (builds a larger Debian root once, some 3 minutes)
+test-software: $(VENV)/.installed ## Run MPI over two workers, modules, conda, Apptainer, VS Code and more templates in jobs on real Slurm (builds a larger Debian root and code-server once)
 	@$(BIN)/lab prepare --software
-	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py
+	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py tests/software/sessions_with_vscode.py
 
 test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 10 minutes)
 	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=7200 tests/test_openapi.py
