@@ -1,13 +1,17 @@
 """Software on workers, by jobs on real Slurm: `make test-software`.
 
-MPI by PMIx, modules, packages of Python, containers, and templates whose programs other tests' workers do not have. The
-commands are those of docs/guide/software.md.
+MPI, modules, packages of Python and of conda, containers, and templates whose programs other tests' workers do not
+have. The commands are those of docs/guide/software.md.
 """
 
+import shutil
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from cached_packages import installed, linked
+from clusterra_lab.machine.process import run
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from template_jobs import completed, missing_of_example
@@ -83,6 +87,16 @@ async def test_mpirun_of_open_mpi_starts_ranks_on_two_workers_by_pmix(ada: User)
     assert "ranks: 4 on 2 nodes\n" in said
 
 
+async def test_srun_of_debians_slurm_has_pmi2_and_refuses_pmix(ada: User) -> None:
+    said = await commands(
+        ada, "srun --mpi=list 2>&1 | sort\nif srun --mpi=pmix true 2>&1; then echo started; else echo refused; fi"
+    )
+
+    assert {"none", "pmi2"} <= set(said.split())
+    assert "Invalid MPI type 'pmix'" in said
+    assert said.splitlines()[-1] == "refused"
+
+
 async def test_a_package_is_installed_in_a_virtual_environment(lab: Stack, ada: User) -> None:
     wheels = lab.slurm.shared_dir / "wheels"
     wheels.mkdir()
@@ -105,6 +119,37 @@ def wheel(folder: Path) -> None:
         packed.writestr(f"{of}/METADATA", "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
         packed.writestr(f"{of}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         packed.writestr(f"{of}/RECORD", "")
+
+
+async def test_an_environment_of_conda_is_made_in_one_job_and_used_in_another(lab: Stack, ada: User) -> None:
+    """By the program of docs/guide/software.md, with a channel in the shared folder."""
+    shared = lab.slurm.shared_dir
+    client = await installed("conda-client", "py-rattler==0.28.*")
+    builder = await installed("conda-builder", "py-rattler-build==0.73.*")
+    shutil.copytree(client, shared / "rattler", copy_function=linked)
+    (shared / "rattler" / "environment.py").write_text(program_of_the_guide("## conda"))
+    channel = await run(
+        "conda-channel",
+        [sys.executable, str(Path(__file__).with_name("conda_channel.py")), str(shared / "channel")],
+        log=shared / "channel.log",
+        env={"PYTHONPATH": f"{client}:{builder}"},
+    )
+    assert channel.exit_code == 0, channel.tail()
+    folder = lab.slurm.shared_path
+    made = f"PYTHONPATH={folder}/rattler python3 {folder}/rattler/environment.py ~/envs/hello"
+
+    await commands(ada, f"{made} file://{folder}/channel greet")
+    said = await commands(ada, "export PATH=~/envs/hello/bin:$PATH\ngreet\nls ~/envs/hello/conda-meta\necho ~")
+
+    greeting, *packages, home = said.splitlines()
+    assert greeting == f"greetings from {home}/envs/hello"
+    assert packages == ["greet-1.0-0.json", "greeting-words-2.0-0.json", "history"]
+
+
+def program_of_the_guide(heading: str) -> str:
+    """The first program in Python below a heading of docs/guide/software.md."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "software.md").read_text()
+    return guide.partition(f"\n{heading}\n")[2].partition("```python\n")[2].partition("```")[0]
 
 
 async def test_a_search_in_a_blast_database_finds_the_sequence(lab: Stack, ada: User) -> None:
