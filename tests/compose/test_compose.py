@@ -32,6 +32,15 @@ SECRETS = {
 """Service -> the files of the volume `secrets` that its containers see."""
 
 
+async def test_slurmctld_does_not_end_while_it_starts(composed: Composition) -> None:
+    """A SIGHUP of its entrypoint ended it on a busy machine, and Compose took it for unhealthy."""
+    (container,) = await composed.containers("slurmctld")
+
+    restarts = await composed.docker("inspect", "--format={{.RestartCount}}", container)
+
+    assert restarts.strip() == "0"
+
+
 async def test_the_demo_passes(composed: Composition) -> None:
     printed = await composed.demo()
 
