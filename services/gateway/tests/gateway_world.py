@@ -20,7 +20,7 @@ from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.registry import Registry, put_binding
+from clusterra_runtime.nats.registry import Registry, delete_binding, put_binding
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
@@ -100,10 +100,11 @@ class World:
         return await self.opened.enter_async_context(aiohttp.ClientSession(self.url, headers=header(name)))
 
     async def add_silent_cluster(self, name: str = "silent") -> None:
-        """Give acme another cluster, for which no other service answers."""
+        """Give acme another cluster, for which no other service answers. The tests of a process share a NATS."""
         ref, binding = ClusterRef(tenant="acme", cluster=name), self.registry.get(self.acme.ref)
         assert binding is not None
         await put_binding(self.client, ref, binding)
+        self.opened.push_async_callback(delete_binding, self.client, ref)
         await until(lambda: ref in self.registry.clusters, seconds=90, what=f"the cluster {name}")
 
     async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
