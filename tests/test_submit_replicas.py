@@ -2,8 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 from aiohttp import ClientConnectionError
@@ -21,21 +20,8 @@ def key() -> str:
     return str(uuid.uuid4())
 
 
-@contextmanager
-def stalled(lab: Stack) -> Iterator[None]:
-    """slurmctld is stopped (SIGSTOP): it takes requests, and carries them out at the end of the block."""
-    daemons = lab.slurm["slurmctld"].processes()
-    for daemon in daemons:
-        daemon.suspend()
-    try:
-        yield
-    finally:
-        for daemon in daemons:
-            daemon.resume()
-
-
 async def sent_to_slurm(lab: Stack) -> None:
-    """Wait until a submit of `LONG` has reached the stalled slurmctld, which polls and looks for jobs never fill."""
+    """Wait until a submit of `LONG` has reached the suspended slurmctld, which polls and looks for jobs never fill."""
     pid, port = lab.slurm["slurmctld"].processes()[0].pid, lab.slurm.slurmctld_port
     await until(lambda: unread_bytes(pid, port) > len(LONG["script"]), seconds=30, what="the submit at slurmctld")
 
@@ -67,7 +53,7 @@ async def test_another_body_or_person_is_not_answered_with_the_job(replicas: Rep
 
 
 async def test_a_timeout_of_slurmrestd_that_did_submit(replicas: Replicas, key: str) -> None:
-    with stalled(replicas.lab):
+    with replicas.lab.slurm["slurmctld"].suspended():
         status, problem = await replicas.submit(0, key)
 
     assert (status, problem["type"]) == (504, "/v1/problems/outcome-unknown")
@@ -79,7 +65,7 @@ async def test_a_timeout_of_slurmrestd_that_did_submit(replicas: Replicas, key: 
 
 
 async def test_a_gateway_that_is_killed_between_claim_and_answer(replicas: Replicas, key: str) -> None:
-    with stalled(replicas.lab):
+    with replicas.lab.slurm["slurmctld"].suspended():
         lost = asyncio.create_task(replicas.submit(1, key, LONG))
         await sent_to_slurm(replicas.lab)
         replicas.gateways[1].kill()
@@ -93,7 +79,7 @@ async def test_a_gateway_that_is_killed_between_claim_and_answer(replicas: Repli
 
 
 async def test_proxies_that_are_killed_between_slurms_acceptance_and_their_answer(replicas: Replicas, key: str) -> None:
-    with stalled(replicas.lab):
+    with replicas.lab.slurm["slurmctld"].suspended():
         lost = asyncio.create_task(replicas.submit(0, key, LONG))
         await sent_to_slurm(replicas.lab)
         for proxy in replicas.proxies:

@@ -1,7 +1,6 @@
 """Notes of costs: exact amounts, nothing where nothing is known, and in the end what the ledger says in the end."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -75,19 +74,6 @@ async def costs(slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempP
         await proxy.cancel(carol, other)
 
 
-@contextmanager
-def stalled(slurm: SlurmWorld) -> Iterator[None]:
-    """slurmctld is stopped (SIGSTOP)."""
-    daemons = slurm.cluster["slurmctld"].processes()
-    for daemon in daemons:
-        daemon.suspend()
-    try:
-        yield
-    finally:
-        for daemon in daemons:
-            daemon.resume()
-
-
 async def run_until_noted(costs: Costs, job: JobId) -> None:
     """Wait until slurmctld shows the cost of a job that runs."""
     costs.micro_usd[job] = 1
@@ -112,7 +98,7 @@ async def test_a_record_of_the_end_that_slurmctld_sends_late_does_not_replace_th
         await proxy.wait_for_end(alice, job, seconds=90)
         await costs.asked_again()
     finally:
-        with stalled(slurm):
+        with slurm.cluster["slurmctld"].suspended():
             await slurm.cluster["slurmdbd"].start()
             costs.micro_usd[job] = 2
             costs.over.add(job)

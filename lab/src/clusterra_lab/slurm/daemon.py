@@ -1,7 +1,7 @@
 """The daemons of a Slurm control plane, each a process of this machine inside the cluster's namespaces."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -58,6 +58,18 @@ class RunningDaemon:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """It is stopped (SIGSTOP): it takes requests, and carries them out at the end of the block."""
+        daemons = self.processes()
+        for daemon in daemons:
+            daemon.suspend()
+        try:
+            yield
+        finally:
+            for daemon in daemons:
+                daemon.resume()
 
     async def ready(self) -> None:
         """Wait until it is ready. Raises ProcessDied with the end of its log, or TimeoutError."""

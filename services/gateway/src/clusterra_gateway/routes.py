@@ -166,7 +166,6 @@ def gateway_routes(
     reservations = Reservations(directory.store)
     admission = Admission(reservations, slurm, bus.registry)
     submits = Submits(slurm, keys, admission)
-    submits = Submits(slurm, keys, Admission(reservations, slurm, bus.registry))
     updates = PricedUpdates(reservations, slurm, bus.registry)
     run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)

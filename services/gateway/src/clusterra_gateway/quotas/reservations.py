@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, compare
-from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.item import Attributes, Item
 from clusterra_runtime.store.store import (
     ConditionFailed,
     Delete,
@@ -168,19 +168,7 @@ class Reservations:
         # A scope whose quota was removed keeps its account of what is used.
         counting = tuple(quotas.get(scope) or _no_quota(scope, reservation) for scope in reservation.scopes)
         growth = Hold(more, counting, more=True)
-        kept = Update(
-            ACCOUNTS,
-            reservation_key(growth.ref, reservation.id),
-            set={"micro_usd": micro_usd},
-            condition=_unchanged(reservation),
-        )
-        try:
-            await self._store.transact([kept, *growth.writes(force=force)[1:]], token=uuid.uuid4().hex)
-        except TransactionCancelled as cancelled:
-            if cancelled.reasons[0] is None:
-                raise growth.refusal(cancelled.reasons) from cancelled
-            return False
-        return True
+        return await self._changed(reservation, {"micro_usd": micro_usd}, growth, force=force)
 
     async def widen(self, reservation: Reservation, quotas: tuple[Quota, ...], *, force: bool = False) -> Reservation:
         """Count a job in further quotas. Returns what is reserved then. `force`: whatever is left.
@@ -190,19 +178,8 @@ class Reservations:
         """
         further = Hold(reservation, quotas)
         wider = reservation.model_copy(update={"scopes": (*reservation.scopes, *(quota.scope for quota in quotas))})
-        kept = Update(
-            ACCOUNTS,
-            reservation_key(further.ref, reservation.id),
-            set={"scopes": wider.attributes()["scopes"]},
-            condition=_unchanged(reservation),
-        )
-        try:
-            await self._store.transact([kept, *further.writes(force=force)[1:]], token=uuid.uuid4().hex)
-        except TransactionCancelled as cancelled:
-            if cancelled.reasons[0] is None:
-                raise further.refusal(cancelled.reasons) from cancelled
-            return reservation
-        return wider
+        changes = {"scopes": wider.attributes()["scopes"]}
+        return wider if await self._changed(reservation, changes, further, force=force) else reservation
 
     async def adopt(self, reservation: Reservation, job_id: str) -> bool:
         """Note which job a reservation without one is for. False where it has one meanwhile, or is settled."""
@@ -261,6 +238,21 @@ class Reservations:
             tuple(reservation for reservation in read.values() if reservation is not None),
             frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
         )
+
+    async def _changed(self, reservation: Reservation, changes: Attributes, hold: Hold, *, force: bool) -> bool:
+        """Change a reservation, and count in the same transaction what the hold adds to quotas.
+
+        False where it is no longer the one that was read. Raises QuotaExceeded.
+        """
+        key = reservation_key(hold.ref, reservation.id)
+        kept = Update(ACCOUNTS, key, set=changes, condition=_unchanged(reservation))
+        try:
+            await self._store.transact([kept, *hold.writes(force=force)[1:]], token=uuid.uuid4().hex)
+        except TransactionCancelled as cancelled:
+            if cancelled.reasons[0] is None:
+                raise hold.refusal(cancelled.reasons) from cancelled
+            return False
+        return True
 
 
 def month_of(at: datetime) -> str:
