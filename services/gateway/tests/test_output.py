@@ -198,6 +198,21 @@ async def test_the_stream_of_a_requeued_job_starts_from_the_beginning(world: Wor
     assert reader.events[2].data == "2nd\n"
 
 
+async def test_output_that_is_read_before_the_record_tells_of_the_run_is_sent_once(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+    world.acme.add_job("7", state="PENDING")
+    world.acme.write_output("7", b"one\n")
+
+    async with sse_reader(browser, STREAM) as reader:
+        await reader.until_text("one\n")
+        await change_state(world, state="RUNNING")
+        await until(lambda: len(world.acme.reads) >= 4, seconds=90, what="more reads")
+        await change_state(world)
+        await reader.until_end()
+
+    assert [event.event for event in reader.events] == ["message", "end"]
+
+
 async def test_the_output_of_a_second_run_is_noticed_however_long_it_is(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")

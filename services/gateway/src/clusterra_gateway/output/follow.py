@@ -80,8 +80,11 @@ class _JobState:
 
     @property
     def run(self) -> int:
-        """The newest run that may have written output. A requeued job is counted when it runs again."""
-        return self.job.restarts - (self.job.state == "PENDING")
+        """The newest run that may have written output, from 0. A requeued job is counted when it runs again.
+
+        A job that never ran counts as its first run: its output may be read before its record tells that it runs.
+        """
+        return max(0, self.job.restarts - (self.job.state == "PENDING"))
 
     async def wait(self, seconds: float) -> None:
         """Waits for an event about the job, but no longer than this, and reads the job's state where that is due."""
