@@ -104,8 +104,10 @@ class ClusterStandIn:
     keys: dict[tuple[int, str], Submitted] = field(default_factory=dict)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     _subscriptions: list[Subscription] = field(default_factory=list)
+    _client: Client | None = None
 
     async def serve(self, client: Client) -> None:
+        self._client = client
         slurm = f"slurm.{self.ref.tenant}.{self.ref.cluster}"
         self._subscriptions = [
             await serve(client, f"{slurm}.submit", Submit, self._submit),
@@ -133,6 +135,8 @@ class ClusterStandIn:
         for subscription in self._subscriptions:
             await subscription.unsubscribe()
         self._subscriptions = []
+        if self._client is not None:
+            await self._client.flush()  # else the server may send the next request to one of these subscriptions, in vain
 
     def add_job(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
         job = Job(job_id=job_id, name="hello", user=user, uid=uid, state=state, partition="main", submitted_at=now())
