@@ -1,4 +1,4 @@
-"""Which paths a pattern matches. Pure, and without any import that is not Python's own: `as_user` uses it.
+"""Which paths a glob pattern matches. Pure, and without any import that is not Python's own: `as_user` uses it.
 
 `*`, `?` and `[abc]` match within a name, as in a shell; a name that begins with a dot is matched by a pattern that
 begins with a dot. `**` matches any number of folders, also none.

@@ -1,4 +1,7 @@
-"""Calls `as_user`: a process for each request, which ends with it. Blocks: call it in a thread."""
+"""Starts a process for each request that opens files as a user (`as_user`), and takes its answer.
+
+Blocks: call it in a thread.
+"""
 
 import json
 import os
