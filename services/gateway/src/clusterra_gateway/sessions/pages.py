@@ -24,7 +24,7 @@ from clusterra_gateway.sessions.forwarding import forward, target_of
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
 from clusterra_gateway.sessions.page_paths import ENTRY, ROOT, page_path
 from clusterra_gateway.sessions.reach import READY_SECONDS, Reach, Reached
-from clusterra_gateway.sessions.shares import Shares
+from clusterra_gateway.sessions.request_limits import RequestLimits
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
 
@@ -58,7 +58,7 @@ class Pages:
         self._origin = origin
         self._http: aiohttp.ClientSession | None = None
         self._streams = OpenStreams()
-        self._shares = Shares()
+        self._limits = RequestLimits()
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -125,7 +125,7 @@ class Pages:
         assert self._http is not None  # noqa: S101 - `connected` has made it
         url = target_of(request, reached, page_path(claims.cluster, claims.job_id))
         try:
-            with self._shares.taken(claims):
+            with self._limits.taken(claims):
                 if opens_web_socket(request):
                     with self._streams.opened(claims.member):
                         carried = carry_web_socket(request, self._http, url, reached.server_token)

@@ -1,7 +1,7 @@
-"""How many requests to sessions one replica passes on at a time: of a person, and of a tenant.
+"""Concurrency limits: how many requests to sessions one replica passes on at a time, of a person and of a tenant.
 
-Each takes a connection, for as long as the session's server likes: its answer may take hours, and the edge is its
-tenant's own. So nobody may take all of them.
+Each request takes a connection for as long as the session's server likes: its answer may take hours, and the edge is
+the tenant's own. So no person and no tenant may take all connections.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ MAX_OF_TENANT = MAX_CONNECTIONS * 3 // 4
 """So that an installation for one tenant has most of them, and others always have some."""
 
 
-class Shares:
+class RequestLimits:
     """Counts the requests under way."""
 
     def __init__(self) -> None:
