@@ -86,7 +86,7 @@ from clusterra_gateway.oauth.token_endpoint import TokenEndpoint
 from clusterra_gateway.output import routes as output
 from clusterra_gateway.quotas import routes as quotas
 from clusterra_gateway.quotas.admission import Admission
-from clusterra_gateway.quotas.dearer import PricedUpdates
+from clusterra_gateway.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork

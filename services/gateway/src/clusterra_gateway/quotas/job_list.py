@@ -13,14 +13,14 @@ PAGE_JOBS = 1000
 
 
 class JobList(NamedTuple):
-    """Some jobs; `whole`: there are no others."""
+    """A list of jobs. `whole`: there are no others."""
 
     jobs: tuple[Job, ...]
     whole: bool
 
 
 async def listed_jobs(slurm: SlurmRequests, ref: ClusterRef, viewer: Viewer, states: tuple[str, ...]) -> JobList:
-    """The jobs that a viewer sees in some states, the oldest first, some MAX_JOBS at most. Raises RpcFailed."""
+    """The jobs that a viewer sees in some states, the oldest first, at most MAX_JOBS. Raises RpcFailed."""
     found: list[Job] = []
     cursor = None
     while len(found) < MAX_JOBS:

@@ -11,13 +11,13 @@ from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.reservations import month_of
 
 UNANSWERED_SECONDS = 900.0
-"""After this time a submit without an answer has no job, or one that is found as any other."""
+"""How long the reservation of a submit without an answer waits for its job. Then it is released."""
 _CLOCKS = timedelta(seconds=5)
 """Slurm tells whole seconds, by a clock of its own."""
 
 
-def first(job: Job) -> tuple[int, bool]:
-    """Sorts the components of a heterogeneous job, and the tasks of an array after the record of all others."""
+def record_order(job: Job) -> tuple[int, bool]:
+    """The sort key of a job's records: components by their offset; tasks of an array after the record of the array."""
     return job.het_offset, not job.array_tasks
 
 

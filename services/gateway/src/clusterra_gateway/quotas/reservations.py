@@ -1,4 +1,4 @@
-"""Reserves the projected cost of jobs, all or nothing, and settles it when a job has ended.
+"""Reserves the projected cost of jobs atomically in all their quotas, and settles it when a job has ended.
 
 What is used of a quota is one number: the real costs of jobs that have ended, and the projected costs of the others.
 Each change of it is in the transaction with the reservation that causes it, so nothing is reserved or released twice.

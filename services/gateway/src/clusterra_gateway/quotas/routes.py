@@ -21,7 +21,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CallerRoute
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.quotas.changes import LimitChanges
+from clusterra_gateway.quotas.limit_changes import LimitChanges
 from clusterra_gateway.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.quotas.reservations import MAX_QUOTAS, Reservations, month_of
 from clusterra_gateway.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_scopes, scope_in

@@ -1,4 +1,4 @@
-"""Settles reservations of jobs that have ended, reserves for jobs of plain sbatch and of runs, cancels what is over.
+"""Settles reservations of jobs that have ended, reserves for jobs of plain sbatch, cancels what is over a quota.
 
 Every gateway does so, in any order: each step is one transaction that happens once.
 """
@@ -21,7 +21,14 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import QuotaExceeded
 from clusterra_gateway.quotas.job_list import listed_jobs
-from clusterra_gateway.quotas.matching import UNANSWERED_SECONDS, counts, first, of_account, orphan_of, reservation_for
+from clusterra_gateway.quotas.matching import (
+    UNANSWERED_SECONDS,
+    counts,
+    of_account,
+    orphan_of,
+    record_order,
+    reservation_for,
+)
 from clusterra_gateway.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.quotas.requested import projected_of
 from clusterra_gateway.quotas.reservations import Held, Hold, Reservations, month_of
@@ -31,20 +38,23 @@ log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
 NO_QUOTA_SECONDS = 15.0
-"""How long a cluster without reservations is not looked at while its tenant has no quotas. So a tenant's first quota
-holds for jobs that do not come through the gateway after this time at the latest; those that still wait or run then are
-counted, too."""
+"""How long a cluster without reservations is skipped while its tenant has no quotas.
+
+So a tenant's first quota counts jobs of plain sbatch after this time at the latest, also those that wait already.
+"""
 ANSWER_SECONDS = 60.0
-"""For so long after a submit, the jobs of its user may be the one that it makes."""
+"""How long after a submit without an answer its user's new jobs are left alone: one may be that submit's."""
 LEDGER_SECONDS = 600.0
 """How long the ledger may take to learn of a job's end. Then the projected cost stays."""
 MAX_SILENT = 2
-"""After how many jobs of a cluster without an answer the others have to wait for the next look."""
+"""How many requests about jobs of a cluster may stay unanswered before its other jobs wait for the next look."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
 TOLERATED_PERCENT = 125
-"""What a job's record shows may cost so much of what was reserved: where a submit leaves something to Slurm, such as
-memory, the projection before it knows less."""
+"""How many percent of its reservation the projected cost of a job's record may reach before more is reserved.
+
+The record may show more than the submit did, such as memory that the submit left to Slurm.
+"""
 MAX_RESERVATIONS = 5000
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
@@ -143,7 +153,7 @@ class QuotaSweep:
         found: dict[JobId, list[Job]] = {}
         for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
             found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
-        return {job_id: tuple(sorted(jobs, key=first)) for job_id, jobs in found.items()}
+        return {job_id: tuple(sorted(jobs, key=record_order)) for job_id, jobs in found.items()}
 
     async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
         if not reservation.job_id:
@@ -220,7 +230,7 @@ class QuotaSweep:
         active: Active,
         held: Held,
     ) -> None:
-        """Reserve for jobs that did not come through the gateway's submit: those of plain sbatch and of runs."""
+        """Reserve for jobs that did not come through the gateway, such as those of plain sbatch."""
         booked = {reservation.job_id for reservation in held.reservations} | held.unreadable
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
         orphans = [each for each in held.reservations if not each.job_id]

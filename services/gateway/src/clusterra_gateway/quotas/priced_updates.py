@@ -1,4 +1,4 @@
-"""Changes of jobs that may make them dearer: more is reserved first, or the change is refused as a submit would be."""
+"""Updates of jobs within the quotas: one that makes a job dearer reserves first, or is refused as a submit would be."""
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm import Viewer
