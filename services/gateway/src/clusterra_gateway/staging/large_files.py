@@ -1,4 +1,4 @@
-"""Copies a large file to the bucket in parts. After a break the parts that the bucket has are not sent again."""
+"""Copies a large file to the bucket by a multipart upload. After a break it resumes with the missing parts."""
 
 from contextlib import suppress
 
@@ -27,7 +27,10 @@ PARTS_AT_ONCE = 4
 async def send_in_parts(
     turn: Turn, bucket: Bucket, key: str, file: FoundFile, url_seconds: int
 ) -> StagingProblem | None:
-    """Copy a file. Returns why it cannot be copied. Raises Paused, TurnOver, Lost, RequestError, StoreError."""
+    """Copy a file. Returns why it cannot be copied, or None.
+
+    Raises Paused, TurnOver, Lost, RequestError, StoreError.
+    """
     upload = await _upload(turn, bucket, key, file)
     size = part_bytes(file.size)
     try:

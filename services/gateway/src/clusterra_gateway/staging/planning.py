@@ -1,4 +1,4 @@
-"""Checks what a submit wants staged: paths as those of files are checked, and whether the inputs are there."""
+"""Plans the staging of a submit: checks its paths and rights, and looks up its inputs in the bucket."""
 
 import posixpath
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def _folder(given: str | None, shared_path: str) -> str:
 
 def _written(reach: Reach, text: str, index: int) -> str:
     place = f"stage_out/{index}/destination"
-    # Any file of it stands for all: the right to write belongs to the area.
+    # The right to write belongs to the area, such as `shared/`: one check does for all files.
     folder = _at(place, lambda: reach.folder(text))
     reach.require_write(folder.path)
     return folder.path.shown

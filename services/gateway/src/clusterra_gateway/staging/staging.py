@@ -1,4 +1,4 @@
-"""The staging of one job, as it is stored, and what may follow upon each phase. Pure.
+"""The staging of one job, as it is stored: a state machine whose phases follow each other. Pure.
 
 | phase | until |
 |---|---|
@@ -25,13 +25,13 @@ MAX_ERRORS = 20
 """The most reasons that are kept in each direction."""
 MAX_ERROR_CHARACTERS = 400
 FILE_ATTEMPTS = 5
-"""So often files are tried whose problem may pass by itself, before they count as failed."""
+"""How many times a file with a transient problem is tried before it counts as failed."""
 GIVE_UP: dict[Phase, timedelta] = {
     "submitting": timedelta(minutes=15),
     "staging_in": timedelta(hours=2),
     "staging_out": timedelta(hours=24),
 }
-"""How long nothing may go on in a phase, such as while the edge does not answer."""
+"""How long a phase may make no progress, such as while the edge does not answer. Then the staging is given up."""
 _FIRST_PAUSE_SECONDS = 2.0
 _LONGEST_PAUSE_SECONDS = 300.0
 
@@ -111,7 +111,7 @@ class Staging(Record):
     """The path of the last file that was staged out, in the order of the paths."""
     upload: OpenUpload | None = None
     attempts: int = 0
-    """Since something went on the last time; `file_attempts` are those at which a file was the problem."""
+    """The failed attempts since the last progress. `file_attempts` counts those at which a file was the problem."""
     file_attempts: int = 0
     progressed_at: Moment
     not_before: Moment | None = None
@@ -126,22 +126,22 @@ class Staging(Record):
         return self.phase in OVER
 
     def may_claim(self, by: str, at: datetime) -> bool:
-        """Whether this gateway may go on with it now."""
+        """Whether a gateway may take the lease of the staging now."""
         free = self.claimed_by in ("", by) or self.claimed_until is None or self.claimed_until <= at
         return free and not self.over and (self.not_before is None or self.not_before <= at)
 
     def expired(self, at: datetime) -> bool:
-        """Whether nothing has gone on for so long that it is given up."""
+        """Whether the staging has made no progress for so long that it is given up."""
         limit = GIVE_UP.get(self.phase)
         return limit is not None and at - self.progressed_at > limit
 
     @property
     def last_file_attempt(self) -> bool:
-        """Whether a file whose problem may pass by itself is not tried again."""
+        """Whether a file with a transient problem is not tried again after this attempt."""
         return self.file_attempts + 1 >= FILE_ATTEMPTS
 
     def paused(self, reason: str, at: datetime, *, by_file: bool = False) -> "Staging":
-        """After an attempt that failed: the next one is later each time."""
+        """The staging after a failed attempt. The pause before the next one grows exponentially, up to 5 minutes."""
         seconds = min(_FIRST_PAUSE_SECONDS * 2**self.attempts, _LONGEST_PAUSE_SECONDS)
         return self.model_copy(
             update={
@@ -154,7 +154,7 @@ class Staging(Record):
         )
 
     def progressed(self, at: datetime, **changes: object) -> "Staging":
-        """After something went on."""
+        """The staging after progress: attempts are counted anew."""
         went_on = {"attempts": 0, "file_attempts": 0, "progressed_at": at, "not_before": None, "pause": ""}
         return self.model_copy(update={**went_on, **changes})
 

@@ -33,7 +33,7 @@ async def stage_in(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
 
 
 async def _fetched(turn: Turn, bucket: Bucket, wanted: Input, index: int, url_seconds: int) -> str | None:
-    """Copy a file. Returns why it cannot be copied."""
+    """Copy a file. Returns why it cannot be copied, or None. Raises FilePaused, Paused, Lost, RequestError."""
     signed = await signed_get(bucket, wanted.key, wanted.destination.rpartition("/")[2], url_seconds)
     download = FileDownload(path=wanted.destination, url=signed.url, size=wanted.size, etag=wanted.etag)
     work = FetchFiles(folder=turn.staging.folder, files=(download,))

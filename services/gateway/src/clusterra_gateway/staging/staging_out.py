@@ -36,7 +36,7 @@ MAX_OUTPUT_BYTES = 5 * 1024**4
 """The most bytes that are staged out for a job."""
 BATCH_FILES = 25
 BATCH_BYTES = 128 * 1024 * 1024
-"""So much is copied by one work of the edge, and so much may be copied twice after a break."""
+"""The most that one request to the edge copies, unless it is one large file. After a break it may be copied twice."""
 
 
 @dataclass(frozen=True)

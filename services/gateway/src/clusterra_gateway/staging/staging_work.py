@@ -1,4 +1,4 @@
-"""Goes on with a staging: one phase after another, as far as possible now."""
+"""Advances a staging through its phases, as far as possible now: the transitions of its state machine."""
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
@@ -24,11 +24,11 @@ from clusterra_gateway.staging.turn import Lost, Paused, Turn, TurnOver
 log = structlog.get_logger()
 
 SETTLED_SECONDS = 120.0
-"""After this time a submit without an answer has made its job, or never will."""
+"""How long after a submit without an answer its job may still appear."""
 
 
 class StagingSteps:
-    """What is done for stagings. `advance` may raise StoreError."""
+    """The transitions of all stagings. `advance` may raise StoreError."""
 
     def __init__(
         self,

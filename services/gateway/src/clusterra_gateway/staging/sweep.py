@@ -1,6 +1,6 @@
 """Goes on with the stagings of all clusters: soon after a submit and after the end of a job, and again after failures.
 
-Every gateway does so. A staging is claimed for a while by the one that goes on with it.
+Every gateway does so. The gateway that goes on with a staging holds a lease on it (`turn`).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ INTERVAL_SECONDS = 5.0
 PACE_SECONDS = 0.5
 """The shortest time between two looks, however many jobs are submitted."""
 WAITING_SECONDS = 300.0
-"""How often a job is looked at of whose end no event has told."""
+"""How often a job is looked at when no event has told of its end."""
 PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000

@@ -1,4 +1,7 @@
-"""One gateway's turn at a staging: it holds the staging for a while, writes what it did, and asks the edge."""
+"""One gateway's turn at a staging: it holds a lease on the staging, writes the progress, and asks the edge.
+
+Each write is conditional on the version of the item, so a gateway that has lost the lease writes nothing.
+"""
 
 import asyncio
 import hashlib
@@ -15,33 +18,34 @@ from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
 
 CLAIM = timedelta(seconds=60)
-"""Longer than the bucket takes to make one file of its parts. After it another gateway goes on with a staging."""
+"""The length of the lease. It is longer than the bucket takes to complete a multipart upload."""
 RENEWED = timedelta(seconds=15)
-"""The age at which a claim is renewed while the edge works."""
+"""The age at which the lease is renewed while the edge works."""
 TURN_SECONDS = 30.0
-"""After so long a turn ends where it can go on later, so that the files of one job do not keep those of all waiting."""
+"""A turn that lasts longer ends after the next step, so that other jobs get their turn."""
 WAIT_SECONDS = 10.0
+"""How long the edge waits for the end of the work before it answers that the work goes on."""
 UNREACHABLE_ATTEMPTS = 3
-"""So often an edge that does not answer is asked again within a turn: its agent may be starting."""
+"""How many times an edge that does not answer is asked within a turn: its agent may be starting."""
 UNREACHABLE_SECONDS = 2.0
 
 
 class Lost(Exception):
-    """Another gateway goes on with the staging."""
+    """The lease is lost: another gateway goes on with the staging."""
 
 
 class TurnOver(Exception):
-    """It goes on in another turn, after others had theirs."""
+    """The staging goes on in another turn, after other jobs had theirs."""
 
 
 class Paused(Exception):
-    """It cannot go on now; the text says why, for the job's owner to read."""
+    """The staging cannot go on now. The text says why, for the job's owner to read."""
 
     by_file = False
 
 
 class FilePaused(Paused):
-    """It cannot go on now because of a file, which is tried a few times."""
+    """The staging cannot go on now because of one file, which is tried `FILE_ATTEMPTS` times."""
 
     by_file = True
 
@@ -65,31 +69,31 @@ class Turn:
         return self._stored.staging
 
     async def claim(self) -> None:
-        """Take it for a while. Raises Lost."""
+        """Take or renew the lease. Raises Lost."""
         await self._write(
             self.staging.model_copy(update={"claimed_by": self._instance, "claimed_until": now() + CLAIM})
         )
 
     async def went_on(self, **changes: object) -> None:
-        """Write what went on. Raises Lost."""
+        """Write progress, and renew the lease. Raises Lost."""
         await self._write(self.staging.progressed(now(), claimed_until=now() + CLAIM, **changes))
 
     async def step_done(self, **changes: object) -> None:
-        """Write what went on, behind which it may go on in another turn. Raises Lost, TurnOver."""
+        """Write progress after which the turn may end. Raises Lost, TurnOver."""
         await self.went_on(**changes)
         if time.monotonic() > self._ends:
             raise TurnOver
 
     async def note(self, **changes: object) -> None:
-        """Write something that is no step forward. Raises Lost."""
+        """Write something that is no progress. Raises Lost."""
         await self._write(self.staging.model_copy(update=changes))
 
     async def pause(self, reason: str, *, by_file: bool = False) -> None:
-        """Write that it goes on later. Raises Lost."""
+        """Write that the staging goes on later, and why, and end the lease. Raises Lost."""
         await self._write(self.staging.paused(reason, now(), by_file=by_file))
 
     async def release(self) -> None:
-        """Let any gateway go on with it. Raises Lost."""
+        """End the lease: any gateway may go on. Raises Lost."""
         await self._write(self.staging.model_copy(update={"claimed_by": ""}))
 
     async def staged(self, work: StagingWork, about: str) -> Staged:
