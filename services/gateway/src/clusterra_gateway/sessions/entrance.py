@@ -50,7 +50,7 @@ class Entrance:
         return tuple(f"{name}={value}" for name, value in variables.items()), kid
 
     def token(self, ref: ClusterRef, record: SessionRecord) -> str:
-        """What the session's server wants to see. Raises Unauthenticated when its key was removed."""
+        """The token that the session's server demands. Raises Unauthenticated when its key was removed."""
         return self._keys.derive(TOKEN, f"{ref.key}#{record.run_id}", record.kid)[0]
 
     async def ticket(self, caller: Caller, ref: ClusterRef, view: SessionView) -> EntryTicket:

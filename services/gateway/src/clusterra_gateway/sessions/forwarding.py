@@ -1,4 +1,4 @@
-"""Passes requests on to a session's server, and its answers back, both as streams."""
+"""The reverse proxy of sessions: passes requests on to a session's server, and its answers back, both as streams."""
 
 from collections.abc import Mapping
 
@@ -20,14 +20,14 @@ _HOP_BY_HOP = frozenset(
 _NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "cookie", "expect"}
 _NOT_PASSED_BACK = _HOP_BY_HOP | {"set-cookie"}
 _SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""What aiohttp's client would add of its own accord."""
+"""The headers that aiohttp's client would add by itself."""
 CHUNK_BYTES = 64 * 1024
 _FINAL = range(200, 600)
 """The statuses of answers. 101 would make proxies before us take the connection for another protocol's."""
 
 
 def target_of(request: web.Request, reached: Reached, prefix: str) -> URL:
-    """The URL in aiohttp's client: the path as the browser sent it, without the prefix where that is unknown."""
+    """The URL in aiohttp's client: the path as the browser sent it, without the prefix where the server wants none."""
     raw = request.rel_url.raw_path_qs
     assert reached.view.ready is not None  # noqa: S101 - only ready sessions are passed on to
     if reached.view.ready.strip_prefix:

@@ -15,9 +15,9 @@ def warning_seconds(cull_seconds: float) -> float:
 
 
 def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float | None) -> Step:
-    """What to do with a session that was idle for so long, and whose owner was warned then (None: not).
+    """What to do with a session that has been idle for `idle_seconds`. `warned_seconds_ago` is None without a warning.
 
-    It is cancelled only after its owner had the whole time of the warning, also when nobody looked for a while.
+    It is cancelled only when the whole time of the warning has passed, also when no gateway looked for a while.
     """
     lead = warning_seconds(cull_seconds)
     if idle_seconds < cull_seconds - lead:

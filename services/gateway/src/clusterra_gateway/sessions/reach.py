@@ -1,4 +1,7 @@
-"""The way to the session of a page's cookie: it is checked again, at most every few seconds, that it is still open."""
+"""Finds the session that a page's cookie names, and checks that its owner may still open it.
+
+The answer is cached for a few seconds. Requests that ask meanwhile share one look (single flight).
+"""
 
 import asyncio
 import time
@@ -23,15 +26,15 @@ from clusterra_gateway.sessions.page_cookie import PageClaims
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
 READY_SECONDS = 10.0
-"""How long a session that was ready is taken for ready, and its owner for its owner."""
+"""How long it is cached that a session is ready, and that the person may open it."""
 WAITING_SECONDS = 1.0
-"""How long one that was not ready is taken for not ready, and one that is gone for gone."""
+"""How long it is cached that a session is not ready yet, or is gone."""
 MAX_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A session as a page's cookie finds it. `host` stands for it in aiohttp's client."""
+    """The session that a page's cookie names. `host` is its host name in aiohttp's client."""
 
     view: SessionView
     token: str
@@ -65,9 +68,9 @@ class Reach:
         self._entrance = entrance
         self._known: OrderedDict[PageClaims, Reached] = OrderedDict()
         self._gone: OrderedDict[PageClaims, float] = OrderedDict()
-        """Until when those that are gone are not looked for, by the monotonic clock."""
+        """The sessions that are gone, and until when they are not looked for again, by the monotonic clock."""
         self._looks: dict[PageClaims, asyncio.Task[Reached]] = {}
-        """The looks that are under way: all who ask meanwhile wait for the same one."""
+        """The looks that are under way. Further requests wait for the same one."""
         self._targets: OrderedDict[str, tuple[ClusterRef, SessionJob]] = OrderedDict()
 
     async def find(self, claims: PageClaims) -> Reached:

@@ -1,4 +1,4 @@
-"""Tickets: how a browser gets from the API's origin to that of sessions without taking the API's cookie along."""
+"""One-time tickets: how a browser gets from the API's origin to that of sessions without the API's cookie."""
 
 import secrets
 from datetime import datetime, timedelta

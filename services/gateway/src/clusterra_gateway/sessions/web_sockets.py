@@ -1,7 +1,7 @@
 """Carries a WebSocket between a browser and a session's server: its bytes, as they come.
 
-No message is put together here. A notebook sends the output of a cell as one message of any size, and whoever reads
-slowly would have the gateway hold all of it. So the gateway looks at the handshake only, and holds a few blocks.
+The gateway puts no message together. A notebook sends the output of a cell as one message of any size, and for a slow
+browser the gateway would have to hold all of it. So the gateway reads the handshake only, and holds a few blocks.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of
 
 HELD_BYTES = 64 * 1024
-"""Above twice so many bytes that nobody takes, no more are read."""
+"""Reading pauses while more than twice this many bytes wait to be written on."""
 _SWITCHING = 101
 
 
