@@ -40,7 +40,7 @@ def split(charge: int, shares: Sequence[Fraction]) -> tuple[list[int], int]:
 
 
 def to_micro_usd(charges: Sequence[int]) -> list[int]:
-    """Round charges to whole micro-USD, so that they add up to the rounded total.
+    """Round charges to whole micro-USD, so that they add up to the rounded total (cumulative rounding).
 
     What is rounded is the sum up to and including each charge. So an amount depends on the charges before it alone:
     it stays the same whatever is added after it.

@@ -1,4 +1,7 @@
-"""The facts that the ledger keeps of each worker, made from events. They are a set: their order does not count."""
+"""The facts that the ledger keeps of each worker, made from events.
+
+They are a set, so events are idempotent and commute: neither repetitions nor their order change an account.
+"""
 
 from typing import Annotated, Literal
 

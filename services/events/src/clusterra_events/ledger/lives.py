@@ -24,7 +24,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A run on a worker. `share` of the worker follows from what it was allocated."""
+    """A run on a worker, in microseconds since 1970. `end` is None while it runs."""
 
     run: Run
     start: int

@@ -1,1 +1,1 @@
-"""One duplex byte stream over requests and replies: bounded chunks, numbered, with credits."""
+"""Duplex byte streams over requests and replies: numbered chunks of bounded size, with credit-based flow control."""

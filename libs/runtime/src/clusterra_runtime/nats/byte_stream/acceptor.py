@@ -1,4 +1,4 @@
-"""The end of byte streams that accepts them: the edge-agent's. It bounds their number, and ends those left behind."""
+"""The side that accepts byte streams, the edge-agent's: bounds their number, and ends those that are idle or left."""
 
 import asyncio
 import secrets

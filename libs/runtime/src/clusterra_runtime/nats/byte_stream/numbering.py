@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 MAX_CREDITS = 8
-"""The most chunks that are under way in one direction of a stream: with chunks of 32 KiB a quarter of a MiB."""
+"""The window: the most chunks under way in one direction of a stream. With chunks of 32 KiB it is 256 KiB."""
 
 
 class ChunkLost(Exception):

@@ -1,4 +1,4 @@
-"""The end of a byte stream that opens it: the gateway's."""
+"""The side that opens a byte stream, the gateway's: reads, writes and keep-alives as requests to the edge."""
 
 import asyncio
 from collections import deque
@@ -30,13 +30,13 @@ from clusterra_runtime.nats.rpc import RpcFailed
 log = structlog.get_logger(__name__)
 
 ANSWER_SECONDS = 5.0
-"""How long an answer may take beside the wait that was asked for."""
+"""How long an answer may take on top of the wait that the request asks for."""
 ALIVE_SECONDS = 20.0
-"""How often the edge hears of a stream on which nothing is asked for."""
+"""The interval of keep-alives on a stream that is not read."""
 
 
 class StreamBroken(ConnectionError):
-    """A stream ended before its end: bytes may be missing on either side."""
+    """A stream broke off: bytes may be missing on either side."""
 
 
 class ByteStream:
