@@ -31,6 +31,7 @@ def test_the_format_tells_own_definitions_from_those_of_version_2() -> None:
         ("{% endif %}", "", None, "Unexpected end"),
         ("{key: label, widget: text", "{key: label, widget: enum", 11, "needs `options`"),
         ("tools: [wc]", "tools: [wc]\ntools: [wc]", 6, "two keys"),
+        ("tools: [wc]", "tools: [wc]\narray: {}", 6, "array.input: Field required"),
         ("name: Count words", "name: &a Count words", 3, "anchors"),
         ("minutes, widget: number", "minutes, widget: bool", 12, "only a number"),
         ("minutes, widget", "label, widget", 1, "two parameters have the key label"),

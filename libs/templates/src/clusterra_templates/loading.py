@@ -134,8 +134,10 @@ def _invalid(error: ValidationError, lines: dict[Location, int]) -> TemplateInva
         known = location
         while known and known not in lines:
             known = known[:-1]
-        name = ".".join(str(part) for part in location if part in _names(lines) or isinstance(part, int))
-        name = name or str(location[-1] if location else "")
+        # A location also has the tags of unions, which the file has not. The last part of what is missing is a key.
+        within, last = (location[:-1], location[-1:]) if each["type"] == "missing" else (location, ())
+        shown = [part for part in within if part in _names(lines) or isinstance(part, int)]
+        name = ".".join(str(part) for part in (*shown, *last)) or str(location[-1] if location else "")
         reason = "is no key of this kind of definition" if each["type"] == "extra_forbidden" else str(each["msg"])
         problems.append((lines.get(known, 1), f"{name}: {reason}" if name else reason))
     problems.sort()
