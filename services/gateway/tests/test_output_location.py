@@ -35,6 +35,11 @@ def test_an_unknown_path_is_none(path: str) -> None:
     assert relative_path(job(path, array_tasks="0-3"), "stdout", "/mnt/efs") is None
 
 
+@pytest.mark.parametrize("array_tasks", ["", "0-3"])
+def test_a_relative_pattern_of_an_array_is_not_known_yet(array_tasks: str) -> None:
+    assert relative_path(job("task_%a.out", array_tasks=array_tasks), "stdout", "/mnt/efs") is None
+
+
 @pytest.mark.parametrize(
     ("told", "opened"),
     [

@@ -11,11 +11,11 @@ from clusterra_gateway.http.errors import NotFound
 def relative_path(job: Job, stream: OutputStream, shared_path: str) -> str | None:
     """The path of an output, relative to the shared folder; None where Slurm does not tell it (yet).
 
-    A pending array has only a pattern. Raises NotFound for an output outside of the shared folder, and for a stderr
-    that the job writes to its stdout.
+    A pending array has only a pattern, and so has an array as a whole. Slurm tells a relative pattern as it is written.
+    Raises NotFound for an output outside of the shared folder, and for a stderr that the job writes to its stdout.
     """
     path = job.standard_output if stream == "stdout" else job.standard_error
-    if not path or (job.array_tasks and "%" in path):
+    if not path or ("%" in path and (job.array_tasks or not path.startswith("/"))):
         return None
     if stream == "stderr" and path == job.standard_output:
         raise NotFound(f"job {job.job_id} writes its stderr to its stdout", hint="read the stdout")

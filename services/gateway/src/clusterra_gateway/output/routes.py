@@ -69,7 +69,7 @@ class Outputs:
             raise NotFound(
                 f"job {output.job.job_id} has no {output.stream}; it is {output.job.state}",
                 hint="a job has output once it runs and writes to the cluster's shared file system; without --error,"
-                " its stderr is in its stdout",
+                " its stderr is in its stdout; each task of an array has its own, such as 42_7",
             ) from None
         if begin > size:
             raise RangeNotSatisfiable(
