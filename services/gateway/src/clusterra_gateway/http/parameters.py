@@ -127,7 +127,7 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise _invalid("query", error, {}) from None
+        raise _invalid("query", error, _known_parameters(model, error)) from None
 
 
 def path_id(request: web.Request, parameter: Parameter) -> str:
@@ -160,6 +160,9 @@ def selected_jobs(request: web.Request) -> str:
 
 def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hints) -> InvalidRequest:
     problems = error.errors(include_input=False, include_url=False, include_context=False)[:MAX_FIELD_ERRORS]
+    for each in problems:
+        if each["type"] == "extra_forbidden":
+            each["msg"] = f"there is no such {'field' if where == 'body' else 'parameter'}"
     details = [f"{'.'.join(str(part) for part in each['loc']) or where}: {each['msg']}" for each in problems[:5]]
     found = dict.fromkeys(hints[each["loc"]] for each in problems if each["loc"] in hints)
     errors = tuple(
@@ -167,6 +170,13 @@ def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hin
         for each in problems
     )
     return InvalidRequest("; ".join(details), hint="; ".join(found), errors=errors)
+
+
+def _known_parameters(model: type[Query], error: ValidationError) -> Hints:
+    """For each parameter that the route does not have, those that it has."""
+    known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
+    hint = f"the parameters are {known}" if known else "this request takes no parameters"
+    return {each["loc"]: hint for each in error.errors(include_input=False) if each["type"] == "extra_forbidden"}
 
 
 def _pointer(location: Location) -> str:
