@@ -1,6 +1,5 @@
 """Files of jobs on the whole lab: staged in before the start, staged out after the end, and browsed at the edge."""
 
-import hashlib
 import os
 import secrets
 from datetime import timedelta
@@ -12,37 +11,18 @@ import pytest
 from botocore.config import Config
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_gateway.files.paths import FilePath, KeySpace
-from clusterra_gateway.staging.staging import Input, Output, Staging
+from clusterra_gateway.jobs.staged_files import Input, Output
+from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.bucket import BUCKET
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.store.dynamodb import DynamoDBStore
-from yarl import URL
+from staged_files import cluster_path, detail, downloaded, staging_over, uploaded
 
 JOB = {"environment": ["PATH=/usr/bin:/bin"], "memory_per_cpu": 512}
 SECRET = "not ada's\n"
-
-
-def cluster_path(lab: Stack, rest: str) -> str:
-    return f"/v1/clusters/{lab.cluster.cluster}/{rest}"
-
-
-async def uploaded(lab: Stack, user: User, path: str, content: bytes) -> None:
-    body = {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    async with user.session.post(cluster_path(lab, "storage/presigned-url"), json=body) as answer:
-        signed = await answer.json()
-    async with user.session.put(URL(signed["url"], encoded=True), data=content, headers=signed["headers"]) as answer:
-        assert answer.status == 200, await answer.text()
-
-
-async def downloaded(lab: Stack, user: User, path: str) -> bytes | None:
-    body = {"path": path, "method": "GET"}
-    async with user.session.post(cluster_path(lab, "storage/presigned-url"), json=body) as answer:
-        signed = await answer.json()
-    async with user.session.get(URL(signed["url"], encoded=True)) as answer:
-        return await answer.read() if answer.status == 200 else None
 
 
 async def submitted(lab: Stack, user: User, script: str, folder: str, **staged: Any) -> tuple[int, dict[str, Any]]:
@@ -50,24 +30,6 @@ async def submitted(lab: Stack, user: User, script: str, folder: str, **staged: 
     body = {"script": f"#!/bin/sh\n{script}\n", "job": job, **staged}
     async with user.session.post(cluster_path(lab, "jobs/submit"), json=body) as answer:
         return answer.status, await answer.json()
-
-
-async def detail(lab: Stack, user: User, job_id: str) -> dict[str, Any]:
-    async with user.session.get(cluster_path(lab, f"jobs/{job_id}")) as answer:
-        assert answer.status == 200, await answer.text()
-        job: dict[str, Any] = await answer.json()
-        return job
-
-
-async def staging_over(lab: Stack, user: User, job_id: str, *, seconds: float = 90) -> dict[str, Any]:
-    seen: list[dict[str, Any]] = []
-
-    async def over() -> bool:
-        seen[:] = [(await detail(lab, user, job_id))["staging"]]
-        return seen[0]["state"] in {"done", "failed"}
-
-    await until(over, seconds=seconds, every=0.3, what=f"the end of the staging of job {job_id}: {seen}")
-    return seen[0]
 
 
 async def listed(lab: Stack, user: User, path: str, **page: Any) -> tuple[int, dict[str, Any]]:

@@ -11,6 +11,8 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
+from staged_files import staging_over
 from template_jobs import asked, ended, missing_of_example, output
 
 TRIED = ("shell", "python-venv", "cluster-benchmark")
@@ -80,13 +82,13 @@ async def test_a_workflow_hands_its_files_on(ada: User) -> None:
     assert said.count("processor") == 2, said
 
 
-async def test_a_schedule_is_submitted_at_its_minute(ada: User) -> None:
+async def test_a_schedule_is_submitted_at_its_minute_and_its_files_are_staged(lab: Stack, ada: User) -> None:
     soon = now() + timedelta(seconds=70)
     wanted = {
         "name": "hourly",
-        "template_id": "shell",
+        "template_id": "cluster-benchmark",
         "cron": f"{soon.minute} * * * *",
-        "params": {"commands": "echo on time"},
+        "params": {"size_mib": 1, "minutes": 5, "results_to": "outputs/scheduled"},
     }
     schedule = await asked(ada, "POST", "/v1/schedules", wanted, status=201)
     seen: list[dict[str, Any]] = []
@@ -96,8 +98,9 @@ async def test_a_schedule_is_submitted_at_its_minute(ada: User) -> None:
         return seen[0]["last_job"] is not None
 
     await until(is_submitted, seconds=180, what="the first tick of the schedule")
-    state = await ended(ada, seen[0]["last_job"])
+    staging = await staging_over(lab, ada, seen[0]["last_job"])
+    job = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs/{seen[0]['last_job']}")
 
     assert seen[0]["last_outcome"] == "submitted"
     assert datetime.fromisoformat(seen[0]["last_tick"]).minute == soon.minute
-    assert (state, await output(ada, seen[0]["last_job"])) == ("COMPLETED", "on time\n")
+    assert (job["state"], staging["state"], staging["files"]) == ("COMPLETED", "done", 1), staging

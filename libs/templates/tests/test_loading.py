@@ -8,6 +8,8 @@ from clusterra_templates.loading import load
 from clusterra_templates.problems import TemplateInvalid
 from template_examples import OWN, VERSION_2
 
+STAGED = "{current_working_directory: '{{ ctx.run_id }}', stage_out: [{source: '*', destination: outputs/}]}"
+
 
 def test_the_format_tells_own_definitions_from_those_of_version_2() -> None:
     assert isinstance(load(OWN), OwnBatch)
@@ -37,6 +39,14 @@ def test_the_format_tells_own_definitions_from_those_of_version_2() -> None:
         ("minutes, widget", "label, widget", 1, "two parameters have the key label"),
         ("kind: batch", "kind: bash", 1, "must be batch, interactive, preset or workflow"),
         ("format: clusterra/1", "format: clusterra/9", 1, "clusterra/1"),
+        (
+            "tools: [wc]",
+            "tools: [wc]\nstaging: {current_working_directory: words}",
+            6,
+            "needs `stage_in` or `stage_out`",
+        ),
+        ("tools: [wc]", f"tools: [wc]\nstaging: {STAGED.replace('ctx', '| ctx')}", 6, "no valid Jinja"),
+        ("tools: [wc]", f"tools: [wc]\narray: {{input: x}}\nstaging: {STAGED}", 1, "for an array"),
     ],
 )
 def test_an_error_names_its_line(before: str, after: str, line: int | None, reason: str) -> None:
@@ -66,7 +76,7 @@ def test_the_schema_accepts_what_is_loaded_and_refuses_unknown_keys() -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
 
-    for text in (OWN, VERSION_2):
+    for text in (OWN, VERSION_2, f"{OWN}staging: {STAGED}\n"):
         content = yaml.safe_load(text)
         assert validator.is_valid(content), list(validator.iter_errors(content))[:1]
         assert not validator.is_valid(content | {"extra": 1})

@@ -16,6 +16,46 @@ def test_an_own_definition_renders_with_its_defaults() -> None:
     assert found.output_dir == "counts/r1"
 
 
+STAGING = (
+    OWN
+    + """\
+staging:
+  current_working_directory: "counts/{{ ctx.run_id }}"
+  stage_in:
+    - {source: "{{ inputs.text_file }}", destination: text.txt}
+    - {source: "{% if params.twice %}shared/words.txt{% endif %}", destination: words.txt}
+  stage_out:
+    - {source: "{{ params.label }}/*.[ab]", destination: "outputs/{{ ctx.run_id }}/"}
+"""
+)
+
+
+def test_the_paths_of_staged_files_are_rendered_and_an_empty_source_is_left_out() -> None:
+    found = rendered(STAGING, text_file="data/in put.txt").staged
+
+    assert found is not None
+    assert found.current_working_directory == "counts/r1"
+    assert found.stage_in == (("data/in put.txt", "text.txt"),)
+    assert found.stage_out == (("words/*.[ab]", "outputs/r1/"),)
+    assert rendered(OWN, text_file="x").staged is None
+
+
+@pytest.mark.parametrize(
+    ("params", "text_file", "reason"),
+    [
+        ({}, "data/../../x", "`..`"),
+        ({}, "data/a\tb", "a control character"),
+        ({"label": "**"}, "data/x", "stands in a path"),
+        ({"label": "../x"}, "data/x", "stands in a path"),
+    ],
+)
+def test_a_value_that_may_not_stand_in_a_staged_path_is_refused(
+    params: dict[str, object], text_file: str, reason: str
+) -> None:
+    with pytest.raises(RenderRefused, match=reason):
+        rendered(STAGING, params, text_file=text_file)
+
+
 def test_a_definition_of_version_2_renders_unchanged() -> None:
     found = rendered(VERSION_2, {"ntomp": 16, "config": "a: 1\nb: 2", "env": {"B": "two words"}}, input_tpr="a.tpr")
 

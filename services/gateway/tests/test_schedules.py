@@ -8,7 +8,9 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
@@ -17,6 +19,10 @@ from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
+from clusterra_gateway.staging.held_submits import HeldSubmits
+from clusterra_gateway.staging.keyed_submits import KeyedSubmits
+from clusterra_gateway.staging.planning import Planning
+from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates import schedule_routes, ticking
 from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
@@ -26,6 +32,7 @@ from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import StoreUnavailable, Update
@@ -68,7 +75,10 @@ class Replica:
         work = RunWork(records, directory, users, slurm, keys, admission)
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         starts = RunStarts(records, work)
-        self.ticking = Ticking(directory, Preparations(library), slurm, starts, admission, clock=lambda: self.at)
+        edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
+        planning = Planning(Buckets(world.registry, Secrets()), bounds, slurm, edge, world.registry)
+        keyed = KeyedSubmits(slurm, keys, admission, planning, HeldSubmits(StagingRecords(world.store)))
+        self.ticking = Ticking(directory, Preparations(library), slurm, starts, keyed, clock=lambda: self.at)
 
     async def tick(self, at: datetime) -> None:
         self.at = at

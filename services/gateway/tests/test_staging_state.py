@@ -6,14 +6,13 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.edge_staging import FoundFile, StagingProblem
 from clusterra_gateway.files.uploads import PART_BYTES
+from clusterra_gateway.jobs.staged_files import Input, Output
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission
 from clusterra_gateway.staging.staging import (
     FILE_ATTEMPTS,
     GIVE_UP,
     MAX_ERRORS,
     Copied,
-    Input,
-    Output,
     Phase,
     Staging,
     view,

@@ -19,6 +19,7 @@ from clusterra_templates.parts import (
     Routing,
     Runtime,
     Source,
+    Staging,
     TemplateId,
     WorkflowStep,
 )
@@ -159,6 +160,13 @@ class OwnBatch(Own, Tried, BatchParts):
     """A batch job of our own format."""
 
     array: ArrayRows | None = None
+    staging: Staging | None = None
+
+    @model_validator(mode="after")
+    def _array_stages_nothing(self) -> Self:
+        if self.array is not None and self.staging is not None:
+            raise ValueError("files are not staged for an array: leave `staging` or `array` out")
+        return self
 
     @model_validator(mode="after")
     def _array_has_its_input(self) -> Self:

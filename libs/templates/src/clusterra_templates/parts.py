@@ -175,6 +175,37 @@ class Outputs(Part):
     artifacts: Annotated[tuple[Artifact, ...], Field(max_length=100)] = ()
 
 
+class StageIn(Part):
+    """A file of the bucket that the job reads, and the file that it becomes in the job's working directory."""
+
+    source: Source
+    """A template of a path such as `data/x.csv`. Where it renders to nothing, there is no such file."""
+    destination: Source
+
+
+class StageOut(Part):
+    """Files of the job's working directory, by a pattern, and the folder of the bucket that they are copied to."""
+
+    source: Source
+    """A template of a pattern such as `results/**`. Where it renders to nothing, nothing is copied."""
+    destination: Source
+
+
+class Staging(Part):
+    """The files that are staged for the job."""
+
+    current_working_directory: Source
+    """The job's working directory, in the cluster's shared folder."""
+    stage_in: Annotated[tuple[StageIn, ...], Field(max_length=100)] = ()
+    stage_out: Annotated[tuple[StageOut, ...], Field(max_length=32)] = ()
+
+    @model_validator(mode="after")
+    def _stages_something(self) -> Self:
+        if not self.stage_in and not self.stage_out:
+            raise ValueError("`staging` needs `stage_in` or `stage_out`")
+        return self
+
+
 class Routing(Part):
     """How a browser reaches a session."""
 

@@ -14,8 +14,8 @@ from clusterra_templates.array_rows import Rows
 from clusterra_templates.definitions import Definition, Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
-from clusterra_templates.parts import Outputs
-from clusterra_templates.pieces import Budget, Piece, Placed, Text, Value, joined
+from clusterra_templates.paths import StagedPaths, output_paths, staged_paths
+from clusterra_templates.pieces import Budget, Piece, Text, Value, joined
 from clusterra_templates.placement import placed
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 from clusterra_templates.sources import DENIED, denied_options, script_source, template
@@ -30,7 +30,6 @@ OVERRIDES = frozenset(
 """Options of sbatch that a person may set beside those of the template."""
 
 _OVERRIDE_VALUE = re.compile(r"[A-Za-z0-9_./:@%+,=&|*()\[\]-]{0,200}")
-_PATH = re.compile(r"[A-Za-z0-9_./:+,=%-]*")
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ class Rendered:
     """The paths of the artifacts, by their keys."""
     tasks: int | None = None
     """How many rows the table of an array has; None for another job."""
+    staged: StagedPaths | None = None
+    """The files that are staged for the job; None for a job without any."""
 
 
 def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: datetime) -> Rendered:
@@ -100,9 +101,10 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
         "ctx": context.names(),
     }
     rows = _rows(definition, names["inputs"])
-    directory, artifacts = _outputs(definition, definition.outputs, names, budget)
+    directory, artifacts = output_paths(definition, definition.outputs, names, budget)
     written: dict[str, Value] = {"dir": directory or "", **artifacts}
     names["outputs"] = written
+    staged = staged_paths(definition, names, budget)
     pieces = template(definition, script_source(definition)).pieces(names, budget)
     script = placed(pieces, Budget())
     _check_lines(pieces, script)
@@ -113,7 +115,7 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
         directive = array_rows.directive(rows, definition.array.at_once)
         script = _inserted(script, directive, array_rows.prologue(rows, _columns(definition)))
     checked = _checked(script, now)
-    return Rendered(script, checked.warnings, directory, artifacts, len(rows.rows) if rows else None)
+    return Rendered(script, checked.warnings, directory, artifacts, len(rows.rows) if rows else None, staged)
 
 
 def render_text(definition: Definition, source: str, context: JobContext) -> str:
@@ -123,29 +125,6 @@ def render_text(definition: Definition, source: str, context: JobContext) -> str
         return joined(language(source).pieces({"ctx": context.names()}, Budget()))
     except TemplateInvalid as error:
         raise RenderRefused(f"{source[:100]!r}: {error}") from None
-
-
-def _outputs(
-    definition: Runnable, outputs: Outputs | None, names: Mapping[str, Value], budget: Budget
-) -> tuple[str | None, dict[str, str]]:
-    if outputs is None:
-        return None, {}
-    directory = _path(definition, outputs.dir, names, budget)
-    known: dict[str, Value] = {**names, "outputs": {"dir": directory}}
-    return directory, {each.key: _path(definition, each.path, known, budget) for each in outputs.artifacts}
-
-
-def _path(definition: Runnable, source: str, names: Mapping[str, Value], budget: Budget) -> str:
-    pieces = template(definition, source).pieces(names, budget)
-    for piece in pieces:
-        if isinstance(piece, Placed) and (not _PATH.fullmatch(piece.text) or ".." in piece.text.split("/")):
-            raise RenderRefused(
-                f"the value {piece.text[:60]!r} stands in a path: use letters, digits and _./:+,=%- only, and no `..`"
-            )
-    path = joined(pieces)
-    if "@" in path or ".." in path.split("/") or "\n" in path:
-        raise RenderRefused(f"the path {path[:100]!r} has an @, a `..` or a new line: change the template")
-    return path
 
 
 def _rows(definition: Runnable, inputs: Value) -> Rows | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from clusterra_sbatch.checking import check_denied
 from clusterra_sbatch.parsing import PREFIX, Directive, scan
 
-from clusterra_templates.definitions import Own, Runnable
+from clusterra_templates.definitions import Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
+from clusterra_templates.parts import StageIn, StageOut, Staging
 from clusterra_templates.placement import INTERPRETERS
 from clusterra_templates.problems import TemplateInvalid
 
@@ -66,6 +67,21 @@ def check_sources(definition: Runnable, line_of: Callable[..., int]) -> None:
         template(definition, definition.outputs.dir, line_of("outputs", "dir"))
         for index, artifact in enumerate(definition.outputs.artifacts):
             template(definition, artifact.path, line_of("outputs", "artifacts", index, "path"))
+    if isinstance(definition, OwnBatch) and definition.staging is not None:
+        _check_staging(definition, definition.staging, line_of)
+
+
+def _check_staging(definition: OwnBatch, staging: Staging, line_of: Callable[..., int]) -> None:
+    place = "current_working_directory"
+    template(definition, staging.current_working_directory, line_of("staging", place))
+    both: tuple[tuple[str, tuple[StageIn | StageOut, ...]], ...] = (
+        ("stage_in", staging.stage_in),
+        ("stage_out", staging.stage_out),
+    )
+    for key, entries in both:
+        for index, entry in enumerate(entries):
+            template(definition, entry.source, line_of("staging", key, index, "source"))
+            template(definition, entry.destination, line_of("staging", key, index, "destination"))
 
 
 def denied_options(script: str, denied: Collection[str] = DENIED) -> list[str]:

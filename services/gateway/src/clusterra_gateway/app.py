@@ -48,6 +48,9 @@ from clusterra_gateway.runs.start import RunStarts
 from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
+from clusterra_gateway.staging.held_submits import HeldSubmits
+from clusterra_gateway.staging.keyed_submits import KeyedSubmits
+from clusterra_gateway.staging.planning import Planning
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.staging.sweep import WAKING as STAGING_WAKING
@@ -111,24 +114,21 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         runs, map_records = RunRecords(store), MapRecords(store)
         slurm = SlurmRequests(client)
         admission = Admission(Reservations(store), slurm, registry)
+        stagings, edge = StagingRecords(store), EdgeRequests(client, settings.edge_timeout_seconds)
+        bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
+        planning = Planning(buckets, bounds, slurm, edge, registry)
         run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, IdempotencyKeys(store), admission)
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
-        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work), admission)
+        keyed = KeyedSubmits(slurm, IdempotencyKeys(store), admission, planning, HeldSubmits(stagings))
+        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work), keyed)
         service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
         quotas = QuotaSweep(admission.reservations, slurm, LedgerRequests(client), registry)
         feed.observe(WAKING, quotas.on_event)
         service.background("quotas", quotas.run)
         service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)
-        stagings = StagingRecords(store)
-        steps = StagingSteps(
-            stagings,
-            directory,
-            (slurm, EdgeRequests(client, settings.edge_timeout_seconds)),
-            (buckets, Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)),
-            settings.instance,
-        )
+        steps = StagingSteps(stagings, directory, (slurm, edge), (buckets, bounds), settings.instance)
         staging = StagingSweep(stagings, steps)
         feed.observe(STAGING_WAKING, staging.on_event)
         service.background("staging", staging.run)

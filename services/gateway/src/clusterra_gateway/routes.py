@@ -185,12 +185,12 @@ def gateway_routes(
     run_work = RunWork(run_records, directory, unix_users, slurm, keys, admission)
     membership = Membership(directory, bus.registry)
     template_records = TemplateRecords(directory, bus.registry)
-    launches = Launches(Preparations(library), submits, RunStarts(run_records, run_work), access, bus.registry)
+    planning = Planning(buckets, file_bounds, slurm, edge, bus.registry)
+    staged = StagedSubmits(submits, planning, StagingRecords(directory.store))
+    launches = Launches(Preparations(library), staged, RunStarts(run_records, run_work), access, bus.registry)
     session_records = SessionRecords(directory.store)
     session_jobs = SessionJobs(session_records, slurm, edge)
     entrance = Entrance(settings.sessions_url, sign_in.session_keys, bus.registry, Tickets(directory.store))
-    planning = Planning(buckets, file_bounds, slurm, edge)
-    staged = StagedSubmits(submits, planning, StagingRecords(directory.store), bus.registry)
     return (
         *identity.routes(access, login, Profiles(directory, ledger, bus.registry, unix_users), api_tokens),
         *oauth.routes(token_endpoint, ServerDescription(settings.own_issuer)),

@@ -8,6 +8,7 @@ from aiohttp import web
 from clusterra_contracts.events import FileKind
 from clusterra_contracts.identity import ClusterRef
 
+from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.copying import copy_object
@@ -102,7 +103,9 @@ class FileHandlers:
         wanted = query(request, FolderQuery)
         if not wanted.path:
             folders = AREAS if self._buckets.exist(ref) else ()
-            areas = FilePage(path="", owner=_owner(caller), folders=folders, files=(), unreadable=0, next_cursor=None)
+            areas = FilePage(
+                path="", owner=_owner(caller.member), folders=folders, files=(), unreadable=0, next_cursor=None
+            )
             return json_response(areas)
         reach = await Reach.of(self._buckets, caller, ref)
         folder = reach.folder(wanted.path)
@@ -197,7 +200,7 @@ def _page(reach: Reach, folder: Place, found: ObjectPage) -> FilePage:
     folders, unreadable_folders = reach.shown(prefix.removesuffix("/") for prefix in found.prefixes)
     return FilePage(
         path=folder.path.shown,
-        owner=None if folder.path.area == SHARED else _owner(reach.caller),
+        owner=None if folder.path.area == SHARED else _owner(reach.person.member),
         folders=tuple(path.shown for path in folders.values()),
         files=tuple(
             File(path=path.shown, size=each.size, modified_at=each.modified_at, etag=each.etag)
@@ -209,5 +212,5 @@ def _page(reach: Reach, folder: Place, found: ObjectPage) -> FilePage:
     )
 
 
-def _owner(caller: Caller) -> Owner:
-    return Owner(id=caller.member.id, name=caller.member.display_name or caller.member.user)
+def _owner(member: Member) -> Owner:
+    return Owner(id=member.id, name=member.display_name or member.user)

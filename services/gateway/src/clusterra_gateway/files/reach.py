@@ -18,7 +18,7 @@ from clusterra_gateway.files.paths import (
     folder_path,
 )
 from clusterra_gateway.http.errors import Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.person import Person
 
 _AREAS = ", ".join(f"{area}/" for area in AREAS)
 
@@ -33,16 +33,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Reach:
-    """A caller at the bucket of one cluster. Its methods raise InvalidRequest, NotFound and Forbidden."""
+    """A person at the bucket of one cluster. Its methods raise InvalidRequest, NotFound and Forbidden."""
 
     bucket: Bucket
-    caller: Caller
+    person: Person
     keys: KeySpace
 
     @classmethod
-    async def of(cls, buckets: Buckets, caller: Caller, ref: ClusterRef) -> "Reach":
-        """The reach of a caller. Raises RequestError as `Buckets.of` does."""
-        return cls(await buckets.of(ref), caller, KeySpace(ref, caller.member.id))
+    async def of(cls, buckets: Buckets, person: Person, ref: ClusterRef) -> "Reach":
+        """The reach of a person. Raises RequestError as `Buckets.of` does."""
+        return cls(await buckets.of(ref), person, KeySpace(ref, person.member.id))
 
     def readable(self, text: str) -> Place:
         """A file that the caller may read, whether it exists or not."""
@@ -68,8 +68,8 @@ class Reach:
 
     def require_write(self, path: FilePath) -> None:
         """Refuses a caller who may not write here: in `shared` all but admins."""
-        self.caller.require("member", "files:write")
-        if path.area == SHARED and not manages(self.caller.member.role):
+        self.person.require("member", "files:write")
+        if path.area == SHARED and not manages(self.person.member.role):
             raise Forbidden("only admins write to shared/", hint="write to scripts/, data/ or outputs/")
 
     def shown(self, keys: Iterable[str]) -> tuple[dict[str, FilePath], int]:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named, Route
@@ -57,6 +58,18 @@ class JobsQuery(Query):
     """`-` before the field: descending. A cursor belongs to one order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
+
+
+def _with_files(rendered: Submission, wanted: TemplateSubmission) -> Submission:
+    """The job of a template with the files that the request wants staged, unless the template stages its own."""
+    if not (wanted.stage_in or wanted.stage_out):
+        return rendered
+    if rendered.staged:
+        raise InvalidRequest(
+            f"the template {wanted.template_id} stages files of its own",
+            hint="leave `stage_in` and `stage_out` out, and give the template its inputs",
+        )
+    return rendered.model_copy(update={"stage_in": wanted.stage_in, "stage_out": wanted.stage_out})
 
 
 class SubmitQuery(Query):
@@ -113,12 +126,12 @@ class Jobs:
         submission: AnyScript
         if isinstance(wanted, TemplateSubmission):
             rendered = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
-            submission = rendered.model_copy(update={"stage_in": wanted.stage_in, "stage_out": wanted.stage_out})
+            submission = _with_files(rendered, wanted)
         else:
             submission = wanted
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
-        if isinstance(submission, Submission) and submission.staged:
+        if isinstance(submission, Submission):
             submitted = await self._staged.submit(request, caller, ref, submission, digest=wanted.digest())
         else:
             submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from clusterra_contracts.rpc.edge_staging import MAX_PATTERNS, PathPattern, RelativePath
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.http.responses import ResponseBody
 
 MAX_INPUTS = 100
@@ -41,6 +42,33 @@ class StageOut(BaseModel):
 
 StageIns = Annotated[tuple[StageIn, ...], Field(max_length=MAX_INPUTS)]
 StageOuts = Annotated[tuple[StageOut, ...], Field(max_length=MAX_PATTERNS)]
+
+
+class Input(Record):
+    """A file to stage in."""
+
+    source: str
+    """Its path in the bucket, and its `key`."""
+    key: str
+    destination: str
+    size: int
+    etag: str
+
+
+class Output(Record):
+    """Files to stage out, and the folder of the bucket that they go to."""
+
+    source: str
+    destination: str
+
+
+class StagingPlan(Record):
+    """What is staged for a job, looked up and checked."""
+
+    folder: str
+    """The job's working directory, relative to the shared folder."""
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
 
 
 class StagingPart(ResponseBody):

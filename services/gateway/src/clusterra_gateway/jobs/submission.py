@@ -88,6 +88,11 @@ class Submission(Body):
         return bool(self.stage_in or self.stage_out)
 
     @property
+    def held(self) -> "Submission":
+        """The same, with a job that is submitted held."""
+        return self.model_copy(update={"job": self.job.model_copy(update={"hold": True})})
+
+    @property
     def jobs(self) -> tuple[JobToSubmit, ...]:
         """The job alone."""
         return (self.job,)

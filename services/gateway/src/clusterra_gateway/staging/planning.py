@@ -2,11 +2,11 @@
 
 import posixpath
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge_folders import ListFolder, LocalUser
 from clusterra_contracts.rpc.estimate import Prepare
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
@@ -15,40 +15,51 @@ from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.objects import find
 from clusterra_gateway.files.reach import Place, Reach
 from clusterra_gateway.http.errors import Conflict, FieldError, InvalidRequest, NotFound, RequestError, TooLarge
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.person import Person
+from clusterra_gateway.jobs.staged_files import Input, Output, StagingPlan
 from clusterra_gateway.jobs.submission import Submission
-from clusterra_gateway.staging.staging import Input, Output
 
 _NO_FOLDER = "a job with staged files needs `current_working_directory`, a folder in the shared folder"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is staged for a job."""
-
-    folder: str
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-
-
 class Planning:
-    """Makes the plans of submits."""
+    """Makes the plans of jobs with staged files."""
 
-    def __init__(self, buckets: Buckets, bounds: Bounds, slurm: SlurmRequests, edge: EdgeRequests) -> None:
+    def __init__(
+        self, buckets: Buckets, bounds: Bounds, slurm: SlurmRequests, edge: EdgeRequests, registry: Registry
+    ) -> None:
         self._buckets = buckets
         self._bounds = bounds
         self._slurm = slurm
         self._edge = edge
+        self._registry = registry
 
-    async def plan(self, caller: Caller, ref: ClusterRef, submission: Submission, shared_path: str) -> Plan:
+    async def plan(self, who: Person, ref: ClusterRef, submission: Submission) -> StagingPlan:
         """Check and look up what is staged.
 
         Raises InvalidRequest that names the field, Forbidden, NotFound for a cluster without a bucket, RpcFailed.
         """
-        folder = _folder(submission.job.current_working_directory, shared_path)
+        reach, checked = await self._checked(who, ref, submission)
+        inputs = tuple([await self._input(reach, submission, index) for index in range(len(submission.stage_in))])
+        await self._refuse_arrays(who, ref, submission)
+        await self._refuse_without_right(who, ref)
+        return checked.model_copy(update={"inputs": inputs})
+
+    async def check(self, who: Person, ref: ClusterRef, submission: Submission) -> None:
+        """Check what can be checked before the inputs are there. Raises what `plan` raises."""
+        reach, _ = await self._checked(who, ref, submission)
+        for index in range(len(submission.stage_in)):
+            _readable(reach, submission, index)
+        await self._refuse_arrays(who, ref, submission)
+
+    async def _checked(self, who: Person, ref: ClusterRef, submission: Submission) -> tuple[Reach, StagingPlan]:
+        binding = self._registry.get(ref)
+        if binding is None:
+            raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
+        folder = _folder(submission.job.current_working_directory, binding.shared_path)
         if submission.stage_in:
-            caller.require("member", "files:read")
-        reach = await Reach.of(self._buckets, caller, ref)
+            who.require("member", "files:read")
+        reach = await Reach.of(self._buckets, who, ref)
         outputs = tuple(
             Output(source=each.source, destination=_written(reach, each.destination, index))
             for index, each in enumerate(submission.stage_out)
@@ -57,14 +68,11 @@ class Planning:
         for index, each in enumerate(destinations):
             if each in destinations[:index]:
                 raise _invalid(f"stage_in/{index}/destination", "another file becomes this one")
-        inputs = tuple([await self._input(reach, submission, index) for index in range(len(submission.stage_in))])
-        await self._refuse_arrays(caller, ref, submission)
-        await self._refuse_without_right(caller, ref)
-        return Plan(folder, inputs, outputs)
+        return reach, StagingPlan(folder=folder, outputs=outputs)
 
     async def _input(self, reach: Reach, submission: Submission, index: int) -> Input:
         wanted, place = submission.stage_in[index], f"stage_in/{index}/source"
-        source = _at(place, lambda: reach.readable(wanted.source))
+        source = _readable(reach, submission, index)
         known = await find(reach.bucket, source.key)
         if known is None:
             raise _invalid(place, f"there is no file {source.path.shown}", hint="upload it before you submit the job")
@@ -80,18 +88,18 @@ class Planning:
             etag=known.etag,
         )
 
-    async def _refuse_without_right(self, caller: Caller, ref: ClusterRef) -> None:
+    async def _refuse_without_right(self, who: Person, ref: ClusterRef) -> None:
         """Raises Conflict where the edge opens no files as users. One that does not answer now may do so later."""
-        look = ListFolder(user=LocalUser.of(caller.slurm_user), limit=1)
+        look = ListFolder(user=LocalUser.of(who.slurm_user), limit=1)
         try:
             await self._edge.folder(ref, look)
         except RpcFailed as failed:
             if failed.error.kind == "conflict":
                 raise Conflict(f"files are not staged here: {failed.error.detail}", hint=failed.error.hint) from None
 
-    async def _refuse_arrays(self, caller: Caller, ref: ClusterRef, submission: Submission) -> None:
+    async def _refuse_arrays(self, who: Person, ref: ClusterRef, submission: Submission) -> None:
         prepare = Prepare(
-            user=caller.slurm_user,
+            user=who.slurm_user,
             script=submission.script,
             job=submission.job.description,
             further=submission.job.further,
@@ -114,6 +122,10 @@ def _folder(given: str | None, shared_path: str) -> str:
     if not f"{path}/".startswith(root) or "\0" in path or len(path) > 2048:
         raise _invalid(place, _NO_FOLDER, hint=f"the shared folder is {shared_path}")
     return path.removeprefix(root.removesuffix("/")).strip("/")
+
+
+def _readable(reach: Reach, submission: Submission, index: int) -> Place:
+    return _at(f"stage_in/{index}/source", lambda: reach.readable(submission.stage_in[index].source))
 
 
 def _written(reach: Reach, text: str, index: int) -> str:

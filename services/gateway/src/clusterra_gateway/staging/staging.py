@@ -16,7 +16,7 @@ from clusterra_contracts.identity import JobId, Moment, SlurmUser
 from pydantic import Field
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.jobs.staged_files import JobStaging, StagingPart, StagingState
+from clusterra_gateway.jobs.staged_files import Input, JobStaging, Output, StagingPart, StagingPlan, StagingState
 
 Phase = Literal["submitting", "staging_in", "waiting", "staging_out", "done", "failed"]
 OVER: frozenset[Phase] = frozenset({"done", "failed"})
@@ -34,24 +34,6 @@ GIVE_UP: dict[Phase, timedelta] = {
 """How long a phase may make no progress, such as while the edge does not answer. Then the staging is given up."""
 _FIRST_PAUSE_SECONDS = 2.0
 _LONGEST_PAUSE_SECONDS = 300.0
-
-
-class Input(Record):
-    """A file to stage in."""
-
-    source: str
-    """Its path in the bucket, and its `key`."""
-    key: str
-    destination: str
-    size: int
-    etag: str
-
-
-class Output(Record):
-    """Files to stage out, and the folder of the bucket that they go to."""
-
-    source: str
-    destination: str
 
 
 class OpenUpload(Record):
@@ -119,6 +101,11 @@ class Staging(Record):
     """Why it does not go on at the moment."""
     claimed_by: str = ""
     claimed_until: Moment | None = None
+
+    @property
+    def plan(self) -> StagingPlan:
+        """What is staged."""
+        return StagingPlan(folder=self.folder, inputs=self.inputs, outputs=self.outputs)
 
     @property
     def over(self) -> bool:

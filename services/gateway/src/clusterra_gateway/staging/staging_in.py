@@ -5,7 +5,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import signed_get
-from clusterra_gateway.staging.staging import Input
+from clusterra_gateway.jobs.staged_files import Input
 from clusterra_gateway.staging.turn import FilePaused, Turn
 
 

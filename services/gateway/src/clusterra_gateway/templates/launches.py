@@ -8,16 +8,19 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
 from clusterra_templates.definitions import AnyWorkflow
+from clusterra_templates.paths import StagedPaths
 from clusterra_templates.rendering import JobContext, Wanted
+from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.staged_files import StageIn, StageOut
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
-from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.runs.models import ScriptedRun, StepRequest, TemplateStep
 from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
+from clusterra_gateway.staging.staged_submits import StagedSubmits
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
@@ -91,7 +94,7 @@ class Launches:
     """Submits templates for requests."""
 
     def __init__(
-        self, preparations: Preparations, submits: Submits, starts: RunStarts, access: Access, registry: Registry
+        self, preparations: Preparations, submits: StagedSubmits, starts: RunStarts, access: Access, registry: Registry
     ) -> None:
         self.prepare, self.preview = preparations.prepare, preparations.preview
         self._preparations = preparations
@@ -115,6 +118,11 @@ class Launches:
             raise InvalidRequest("`cluster_id` is missing", hint=f"your clusters are {names}")
         return await self._access.seen_by(own[0], caller), own[0]
 
+    async def check(self, caller: Caller, ref: ClusterRef, prepared: Prepared) -> None:
+        """Check what will be submitted later. Raises InvalidRequest, Forbidden, NotFound, TooLarge, RpcFailed."""
+        for step in prepared.steps:
+            await self._submits.check(caller, ref, job_of(step, None))
+
     async def submission(
         self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
     ) -> Submission:
@@ -134,7 +142,7 @@ class Launches:
             made = await self._preparations.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
         except InvalidRequest as error:
             raise InvalidRequest(f"step {wanted.step_id}: {error.detail}", hint=error.hint) from None
-        submission = job_of(made, None)
+        submission = _unstaged(wanted.step_id, job_of(made, None))
         return StepRequest(
             step_id=wanted.step_id, script=submission.script, job=submission.job, depends_on=wanted.depends_on
         )
@@ -186,9 +194,32 @@ def job_of(step: RenderedStep, job: JobToSubmit | None) -> Submission:
     job = job or JobToSubmit(environment=ENVIRONMENT)
     if job.name == "job" and "--job-name" not in step.rendered.script and " -J" not in step.rendered.script:
         job = job.model_copy(update={"name": step.template_id})
-    submission = Submission(script=step.rendered.script, job=job)
+    staged = step.rendered.staged
+    if staged is None:
+        submission = Submission(script=step.rendered.script, job=job)
+    else:
+        submission = _with_staging(step, staged, job)
     check_size(submission)
     return submission
+
+
+def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> Submission:
+    """The job with the files that its template stages, checked as those of any submit. Raises InvalidRequest."""
+    folder = job.current_working_directory or staged.current_working_directory
+    try:
+        return Submission(
+            script=step.rendered.script,
+            job=job.model_copy(update={"current_working_directory": folder}),
+            stage_in=tuple(StageIn(source=source, destination=to) for source, to in staged.stage_in),
+            stage_out=tuple(StageOut(source=source, destination=to) for source, to in staged.stage_out),
+        )
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False)[0]
+        raise InvalidRequest(
+            f"the template {step.template_id} stages a file that has no such path: {str(wrong['input'])[:100]!r}: "
+            f"{wrong['msg']}",
+            hint="change the value that is in the path",
+        ) from None
 
 
 def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
@@ -199,12 +230,21 @@ def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
             StepRequest(
                 step_id=step.step_id or step.template_id,
                 script=job_of(step, None).script,
-                job=job_of(step, None).job,
+                job=_unstaged(step.step_id, job_of(step, None)).job,
                 depends_on=step.depends_on,
             )
             for step in steps
         ),
     )
+
+
+def _unstaged(step_id: str | None, submission: Submission) -> Submission:
+    """Refuses a step with staged files. Raises InvalidRequest."""
+    if submission.staged:
+        raise InvalidRequest(
+            f"step {step_id}: files are not staged for steps of runs", hint="submit its template as a job of its own"
+        )
+    return submission
 
 
 def _digest(template_id: str, wanted: LaunchRequest) -> str:

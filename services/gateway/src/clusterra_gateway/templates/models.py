@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from clusterra_contracts.identity import JobId, Moment
 from clusterra_templates.definitions import AnyPreset, Runnable
 from clusterra_templates.parts import Expected, Nextflow, Parameter
+from clusterra_templates.paths import StagedPaths
 from pydantic import ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.http.parameters import Body, Query
@@ -172,6 +173,30 @@ class LaunchRequest(Body):
     """The name of a workflow's run."""
 
 
+class StagedPathView(ResponseBody):
+    """A file, or files, that would be staged, as `stage_in` and `stage_out` of a submit name them."""
+
+    source: str
+    destination: str
+
+
+class StagedPathsView(ResponseBody):
+    """The files that would be staged for a job. Whether they may be is looked at when it is submitted."""
+
+    current_working_directory: str
+    stage_in: tuple[StagedPathView, ...]
+    stage_out: tuple[StagedPathView, ...]
+
+    @classmethod
+    def of(cls, staged: StagedPaths) -> "StagedPathsView":
+        """What a person sees of the rendered paths."""
+        return cls(
+            current_working_directory=staged.current_working_directory,
+            stage_in=tuple(StagedPathView(source=source, destination=to) for source, to in staged.stage_in),
+            stage_out=tuple(StagedPathView(source=source, destination=to) for source, to in staged.stage_out),
+        )
+
+
 class RenderedScript(ResponseBody):
     """The script of a job, or of a step of a workflow, as it would be submitted."""
 
@@ -184,6 +209,8 @@ class RenderedScript(ResponseBody):
     artifacts: dict[str, str]
     tasks: int | None
     """How many tasks an array over a table has."""
+    staging: StagedPathsView | None
+    """The files that are staged for it; null for a job without any."""
 
 
 class DryRender(ResponseBody):

@@ -20,6 +20,7 @@ from clusterra_gateway.templates.models import (
     LaunchRequest,
     RenderedScript,
     RenderQuery,
+    StagedPathsView,
     TemplateDetail,
     TemplateList,
     TemplateView,
@@ -90,6 +91,7 @@ class Reading:
                 output_dir=each.rendered.output_dir,
                 artifacts=each.rendered.artifacts,
                 tasks=each.rendered.tasks,
+                staging=None if each.rendered.staged is None else StagedPathsView.of(each.rendered.staged),
             )
             for each in prepared.steps
         )

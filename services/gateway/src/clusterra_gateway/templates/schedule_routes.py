@@ -106,6 +106,7 @@ class Schedules:
             raise InvalidRequest(f"a schedule has at most {MAX_BYTES // 1024} KiB", hint="keep large data in files")
         values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
         prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, "check")
+        await self._launches.check(caller, ref, prepared)
         cron = wanted.cron or getattr(prepared.found.definition, "schedule", None) or ""
         try:
             first = await asyncio.to_thread(check_cron, cron, now())

@@ -12,8 +12,7 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.job_states import ENDED
-from clusterra_contracts.rpc.estimate import Prepare
-from clusterra_contracts.rpc.slurm import Submit, Viewer
+from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
@@ -27,6 +26,7 @@ from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import (
     Conflict,
+    Forbidden,
     InFlight,
     InvalidRequest,
     KeyReused,
@@ -37,13 +37,12 @@ from clusterra_gateway.http.errors import (
     TooLarge,
     Unavailable,
 )
+from clusterra_gateway.identity.person import AbsentOwner
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submit_once import SubmitOnce
-from clusterra_gateway.quotas.admission import Admission
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
+from clusterra_gateway.staging.keyed_submits import KeyedSubmits
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
@@ -66,7 +65,7 @@ class Ticking:
         preparations: Preparations,
         slurm: SlurmRequests,
         starts: RunStarts,
-        admission: Admission,
+        submits: KeyedSubmits,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self._schedules = ScheduleRecords(directory)
@@ -74,10 +73,7 @@ class Ticking:
         self._unix_users = UnixUsers(MapRecords(directory.store))
         self._preparations = preparations
         self._slurm = slurm
-        self._admission = admission
-        self._submit_once = SubmitOnce(
-            IdempotencyKeys(directory.store), slurm.submit, reservations=admission.reservations
-        )
+        self._submits = submits
         self._runs = RunRecords(directory.store)
         self._starts = starts
         self._clock = clock
@@ -144,7 +140,7 @@ class Ticking:
             return await self._submit(schedule, tick, member, there.user, prepared)
         except (InFlight, OutcomeUnknown, Unavailable):
             return None
-        except (InvalidRequest, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded) as error:
+        except (InvalidRequest, Forbidden, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded) as error:
             return schedule.after(tick, f"not submitted: {error.detail}")
         except RpcFailed as failed:
             if failed.error.kind == "unavailable" or failed.error.may_have_effect:
@@ -161,19 +157,7 @@ class Ticking:
                 RunOwner(member.id, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
             )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
-        submission = job_of(prepared.steps[0], None)
-        message = Submit(
-            user=user,
-            email=member.email,
-            script=submission.script,
-            job=submission.job.description,
-            further=submission.job.further,
-            idempotency_key=key,
-        )
-        scoped = ScopedKey(ref, member.id, key)
-        prepare = Prepare(user=user, script=message.script, job=message.job, further=message.further)
-        hold = await self._admission.hold(ref, prepare, scoped.item.pk)
-        answer = await self._submit_once.submit(scoped, message, key, hold)
+        answer = await self._submits.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:

@@ -1,0 +1,122 @@
+"""Submits held jobs whose files are staged, so that no job is held that nobody releases.
+
+The staging is stored before the job is submitted. A gateway that dies in between leaves a staging without a job, and
+the sweep looks for the job by its idempotency key.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from clusterra_contracts.identity import ClusterRef, JobId, now
+from clusterra_contracts.rpc.slurm import Submitted
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.http.errors import InFlight, OutcomeUnknown, RequestError, Unavailable
+from clusterra_gateway.jobs.staged_files import StagingPlan
+from clusterra_gateway.jobs.staged_jobs import StagedJob
+from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.staging_records import StagingRecords, Stored
+
+_ATTEMPTS = 10
+_CLOCKS_DIFFER = timedelta(minutes=1)
+
+
+class HeldSubmits:
+    """The submits of held jobs. Every method may raise StoreError."""
+
+    def __init__(self, records: StagingRecords) -> None:
+        self._records = records
+
+    async def known(self, ref: ClusterRef, member: str, key: str) -> Staging | None:
+        """The staging of a submit; None where there is none, or it was given up before there was a job."""
+        stored = await self._records.read(ref, staging_id(ref, member, key))
+        return None if stored is None or _given_up(stored.staging) else stored.staging
+
+    async def submit[A: Submitted | None](
+        self, ref: ClusterRef, job: StagedJob, plan: StagingPlan, send: Callable[[], Awaitable[A]]
+    ) -> A | Submitted:
+        """Have the files of a job staged that `send` submits held. Raises what `send` raises, and Unavailable.
+
+        `send` is not called where the job of this key is known. Where it returns None, there is no job.
+        """
+        stored = await self._begun(ref, job, plan)
+        known, place = stored.staging, stored.staging.id
+        if known.job_id is not None:
+            # Its key may have ended, and the job would be submitted again.
+            return Submitted(job_id=known.job_id, accepted_at=known.created_at, repeated=True)
+        try:
+            answer = await send()
+        except (InFlight, OutcomeUnknown):
+            raise
+        except RequestError:
+            await self._records.remove(ref, place)
+            raise
+        except RpcFailed as failed:
+            if not failed.error.may_have_effect:
+                await self._records.remove(ref, place)
+            raise
+        if answer is None or (answer.repeated and answer.accepted_at + _CLOCKS_DIFFER < known.created_at):
+            # There is no job, or one that was submitted without files, such as by an earlier version of its template.
+            await self._records.remove(ref, place)
+            return answer
+        if await self._named(ref, place, answer.job_id) is None:
+            # The same request, sent twice at a time, failed the other time and removed it.
+            await self._records.create(ref, known)
+            await self._named(ref, place, answer.job_id)
+        return answer
+
+    async def _begun(self, ref: ClusterRef, job: StagedJob, plan: StagingPlan) -> Stored:
+        """The staging of a submit, which is not given up while the submit goes on."""
+        place, at = staging_id(ref, job.member, job.key), now()
+        created_at = at
+        for _ in range(_ATTEMPTS):
+            stored = await self._records.read(ref, place)
+            if stored is None:
+                await self._records.create(ref, _new(place, job, plan).progressed(at, created_at=created_at))
+            elif stored.staging.job_id is not None:
+                return stored
+            elif stored.staging.over:
+                created_at = stored.staging.created_at
+                await self._records.remove(ref, place)
+            elif (written := await self._records.replace(ref, stored, stored.staging.progressed(at))) is not None:
+                return written
+        raise Unavailable("what is to be staged could not be stored", hint="send the request again")
+
+    async def _named(self, ref: ClusterRef, place: str, job_id: JobId) -> Stored | None:
+        """Note the job of a staging, and let its first phase begin."""
+        for _ in range(_ATTEMPTS):
+            stored = await self._records.read(ref, place)
+            if stored is None or stored.staging.job_id is not None:
+                return stored
+            changed = stored.staging.progressed(now(), job_id=job_id, phase="staging_in", claimed_by="")
+            if (written := await self._records.replace(ref, stored, changed)) is not None:
+                return written
+        raise Unavailable("others are changing this staging", hint="try again in a moment")
+
+
+def staging_id(ref: ClusterRef, member: str, key: str) -> str:
+    """The id of the staging of a submit: for an idempotency key of a member always the same."""
+    return hashlib.sha256(f"{ref.key}#{member}#{key}".encode()).hexdigest()[:32]
+
+
+def _given_up(staging: Staging) -> bool:
+    return staging.over and staging.job_id is None
+
+
+def _new(place: str, job: StagedJob, plan: StagingPlan) -> Staging:
+    at = now()
+    return Staging(
+        id=place,
+        member=job.member,
+        user=job.user,
+        job_name=job.name,
+        key=job.key,
+        digest=job.digest,
+        created_at=at,
+        folder=plan.folder,
+        inputs=plan.inputs,
+        outputs=plan.outputs,
+        stays_held=job.stays_held,
+        progressed_at=at,
+    )
