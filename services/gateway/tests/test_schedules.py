@@ -19,6 +19,7 @@ from clusterra_gateway.quotas.reservations import Reservations
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
+from clusterra_gateway.runs.step_submits import StepSubmits
 from clusterra_gateway.staging.held_submits import HeldSubmits
 from clusterra_gateway.staging.keyed_submits import KeyedSubmits
 from clusterra_gateway.staging.planning import Planning
@@ -72,12 +73,13 @@ class Replica:
         slurm, records = SlurmRequests(world.client), RunRecords(world.store)
         admission = Admission(Reservations(world.store), slurm, world.registry)
         keys, users = IdempotencyKeys(world.store), UnixUsers(MapRecords(world.store))
-        work = RunWork(records, directory, users, slurm, keys, admission)
+        held = HeldSubmits(StagingRecords(world.store))
+        work = RunWork(records, directory, users, slurm, StepSubmits(slurm, keys, admission, held))
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
-        starts = RunStarts(records, work)
         edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
         planning = Planning(Buckets(world.registry, Secrets()), bounds, slurm, edge, world.registry)
-        keyed = KeyedSubmits(slurm, keys, admission, planning, HeldSubmits(StagingRecords(world.store)))
+        keyed = KeyedSubmits(slurm, keys, admission, planning, held)
+        starts = RunStarts(records, work, planning)
         self.ticking = Ticking(directory, Preparations(library), slurm, starts, keyed, clock=lambda: self.at)
 
     async def tick(self, at: datetime) -> None:

@@ -45,6 +45,7 @@ from clusterra_gateway.routes import SignIn, gateway_routes
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
+from clusterra_gateway.runs.step_submits import StepSubmits
 from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
@@ -117,12 +118,14 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         stagings, edge = StagingRecords(store), EdgeRequests(client, settings.edge_timeout_seconds)
         bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
         planning = Planning(buckets, bounds, slurm, edge, registry)
-        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, IdempotencyKeys(store), admission)
+        keys, held = IdempotencyKeys(store), HeldSubmits(stagings)
+        step_submits = StepSubmits(slurm, keys, admission, held)
+        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, step_submits)
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
-        keyed = KeyedSubmits(slurm, IdempotencyKeys(store), admission, planning, HeldSubmits(stagings))
-        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work), keyed)
+        keyed = KeyedSubmits(slurm, keys, admission, planning, held)
+        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work, planning), keyed)
         service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
         quotas = QuotaSweep(admission.reservations, slurm, LedgerRequests(client), registry)
         feed.observe(WAKING, quotas.on_event)

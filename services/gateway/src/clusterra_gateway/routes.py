@@ -92,6 +92,7 @@ from clusterra_gateway.runs import routes as runs
 from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.runs.start import RunStarts
+from clusterra_gateway.runs.step_submits import StepSubmits
 from clusterra_gateway.scim import routes as scim
 from clusterra_gateway.service_accounts import routes as service_accounts
 from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
@@ -103,6 +104,7 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
+from clusterra_gateway.staging.held_submits import HeldSubmits
 from clusterra_gateway.staging.planning import Planning
 from clusterra_gateway.staging.staged_submits import StagedSubmits
 from clusterra_gateway.staging.staging_records import StagingRecords
@@ -182,12 +184,15 @@ def gateway_routes(
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
-    run_work = RunWork(run_records, directory, unix_users, slurm, keys, admission)
+    planning = Planning(buckets, file_bounds, slurm, edge, bus.registry)
+    stagings = StagingRecords(directory.store)
+    step_submits = StepSubmits(slurm, keys, admission, HeldSubmits(stagings))
+    run_work = RunWork(run_records, directory, unix_users, slurm, step_submits)
+    run_starts = RunStarts(run_records, run_work, planning)
     membership = Membership(directory, bus.registry)
     template_records = TemplateRecords(directory, bus.registry)
-    planning = Planning(buckets, file_bounds, slurm, edge, bus.registry)
-    staged = StagedSubmits(submits, planning, StagingRecords(directory.store))
-    launches = Launches(Preparations(library), staged, RunStarts(run_records, run_work), access, bus.registry)
+    staged = StagedSubmits(submits, planning, stagings)
+    launches = Launches(Preparations(library), staged, run_starts, access, bus.registry)
     session_records = SessionRecords(directory.store)
     session_jobs = SessionJobs(session_records, slurm, edge)
     entrance = Entrance(settings.sessions_url, sign_in.session_keys, bus.registry, Tickets(directory.store))
@@ -213,7 +218,7 @@ def gateway_routes(
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, updates, directory.store),
         *cancel_many.routes(access, slurm, once),
-        *runs.routes(access, run_records, run_work, launches),
+        *runs.routes(access, run_records, run_work, run_starts, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
         *sessions.routes(

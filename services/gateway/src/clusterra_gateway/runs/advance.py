@@ -10,7 +10,6 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -20,12 +19,10 @@ from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submit_once import SubmitOnce
-from clusterra_gateway.quotas.admission import Admission
 from clusterra_gateway.runs import transitions
 from clusterra_gateway.runs.run import MAX_STEPS, Run
 from clusterra_gateway.runs.run_records import RunRecords, StoredRun
+from clusterra_gateway.runs.step_submits import StepSubmit, StepSubmits
 
 log = structlog.get_logger()
 
@@ -45,15 +42,13 @@ class RunWork:
         directory: Directory,
         unix_users: UnixUsers,
         slurm: SlurmRequests,
-        keys: IdempotencyKeys,
-        admission: Admission,
+        submits: StepSubmits,
     ) -> None:
         self._records = records
         self._directory = directory
         self._unix_users = unix_users
         self._slurm = slurm
-        self._admission = admission
-        self._submit_once = SubmitOnce(keys, slurm.submit, reservations=admission.reservations)
+        self._submits = submits
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Run | None:
         """Do all that can be done for a run now, and return it; None when there is none.
@@ -121,17 +116,10 @@ class RunWork:
             idempotency_key=key,
             kill_on_invalid_dependency=True,
         )
-        scoped = ScopedKey(ref, run.member, key)
-        answer: Submitted | None
+        allowed = await self._may_submit(ref, run, member)
         change: transitions.Change
         try:
-            if await self._may_submit(ref, run, member):
-                prepare = Prepare(user=message.user, script=message.script, job=message.job)
-                hold = await self._admission.hold(ref, prepare, scoped.item.pk)
-                answer = await self._submit_once.submit(scoped, message, key, hold)
-            else:
-                # A submit from before they lost the right may have made a job, which must not be lost sight of.
-                answer = await self._submit_once.find(scoped, message, key)
+            answer = await self._submits.submit(ref, StepSubmit(run.member, message, key, work.staging, allowed))
         except (InFlight, OutcomeUnknown, KeyReused) as unknown:
             log.warning("run_step_not_answered", run_id=run.id, step=step.step_id, reason=unknown.detail)
             return False

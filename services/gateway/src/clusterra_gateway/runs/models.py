@@ -13,7 +13,8 @@ from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Body
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.submission import TemplateValues
+from clusterra_gateway.jobs.staged_files import StageIns, StageOuts
+from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.runs.graph import InvalidSteps, dependencies
 from clusterra_gateway.runs.run import MAX_STEPS, Run, RunState, Step, StepId, StepState, StepWork
 
@@ -21,7 +22,8 @@ BOUNDS = BodyBounds(MAX_BODY_BYTES, 50_000)
 MAX_STEP_BYTES = 256 * 1024
 MAX_RUN_BYTES = 3 * 1024 * 1024
 """Each step is an item of at most 400 KiB, and a run one transaction of at most 4 MB."""
-
+MAX_RUN_INPUTS = 200
+"""Each is looked up in the bucket before the run starts."""
 
 DependsOn = Annotated[tuple[StepId, ...], Field(max_length=MAX_STEPS)] | None
 """The steps that must have completed before; without it, the step before this one. `[]`: none."""
@@ -35,6 +37,21 @@ class StepRequest(Body):
     script: Annotated[str, StringConstraints(pattern="^#!")]
     job: JobDescription
     depends_on: DependsOn = None
+    stage_in: StageIns = ()
+    """Files that are in the bucket when the run starts, and in the job's working directory when the job starts."""
+    stage_out: StageOuts = ()
+    """Files of the job's working directory that are copied to the bucket when it has ended."""
+
+    @property
+    def staged(self) -> bool:
+        """Whether files are staged for its job."""
+        return bool(self.stage_in or self.stage_out)
+
+    @property
+    def submission(self) -> Submission:
+        """The same job as one that is submitted by itself."""
+        job = JobToSubmit.model_validate(self.job.model_dump())
+        return Submission(script=self.script, job=job, stage_in=self.stage_in, stage_out=self.stage_out)
 
 
 class TemplateStep(TemplateValues):
@@ -72,7 +89,13 @@ class RunRequest(Body):
 
     def digest(self) -> str:
         """Identifies the run among the requests with one Idempotency-Key, whatever versions of templates it finds."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        # Of nothing that is staged, earlier releases write nothing.
+        unstaged = {
+            index: {"stage_in", "stage_out"}
+            for index, each in enumerate(self.steps)
+            if isinstance(each, StepRequest) and not each.staged
+        }
+        return hashlib.sha256(self.model_dump_json(exclude={"steps": unstaged}).encode()).hexdigest()
 
     async def scripted(self, caller: Caller, ref: ClusterRef, templates: TemplateSteps, run_id: str) -> "ScriptedRun":
         """The run with the scripts of all steps. Raises what `TemplateSteps.step` raises."""
@@ -107,15 +130,25 @@ class ScriptedRun(Body):
                     f"step {step.step_id}: a step's job has no `dependency` of its own",
                     hint="name the steps before it in `depends_on`",
                 )
-        work = tuple(StepWork(script=by_id[each].script, job=by_id[each].job) for each in order)
-        sizes = [len(each.model_dump_json().encode()) for each in work]
-        if max(sizes) > MAX_STEP_BYTES or sum(sizes) > MAX_RUN_BYTES:
-            raise TooLarge(
-                f"a step is larger than {MAX_STEP_BYTES // 1024} KiB, or all steps are larger than "
-                f"{MAX_RUN_BYTES // 1024} KiB",
-                hint="keep large programs and data on the shared file system, and call them from the scripts",
+        if sum(len(each.stage_in) for each in self.steps) > MAX_RUN_INPUTS:
+            raise InvalidRequest(
+                f"at most {MAX_RUN_INPUTS} files are staged in for all steps of a run",
+                hint="name a file in the first step that needs it: steps may share a working directory",
             )
+        work = tuple(StepWork(script=by_id[each].script, job=by_id[each].job) for each in order)
+        check_sizes(work)
         return tuple(Step(step_id=each, depends_on=order[each]) for each in order), work
+
+
+def check_sizes(work: tuple[StepWork, ...]) -> None:
+    """Raises TooLarge for steps that cannot be stored."""
+    sizes = [len(each.model_dump_json().encode()) for each in work]
+    if max(sizes) > MAX_STEP_BYTES or sum(sizes) > MAX_RUN_BYTES:
+        raise TooLarge(
+            f"a step is larger than {MAX_STEP_BYTES // 1024} KiB, or all steps are larger than "
+            f"{MAX_RUN_BYTES // 1024} KiB",
+            hint="keep large programs and data on the shared file system, and call them from the scripts",
+        )
 
 
 class StepView(ResponseBody):

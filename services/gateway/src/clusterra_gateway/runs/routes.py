@@ -21,7 +21,7 @@ from clusterra_gateway.runs.advance import RunWork
 from clusterra_gateway.runs.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
 from clusterra_gateway.runs.run import Run
 from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunStarts, run_id_of
 
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
@@ -38,25 +38,26 @@ class RunsQuery(Query):
 class Runs:
     """The handlers of runs."""
 
-    def __init__(self, records: RunRecords, work: RunWork, templates: TemplateSteps) -> None:
+    def __init__(self, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps) -> None:
         self._records = records
         self._work = work
         self._templates = templates
-        self._starts = RunStarts(records, work)
+        self._starts = starts
 
     async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Starts a run: jobs that start after each other, each once the steps it depends on have completed.
 
         A step is a job with its script, or a template with its values. Without `depends_on`, a step depends on the one
-        before it. When a step fails, the steps that depend on it are
-        cancelled. The run goes on without the client. Its scripts and environments are kept for 30 days: put no
-        secrets into them. Sent again with the same Idempotency-Key and body, it starts no second run.
+        before it. When a step fails, the steps that depend on it are cancelled. The run goes on without the client.
+        Its scripts and environments are kept for 30 days: put no secrets into them. Sent again with the same
+        Idempotency-Key and body, it starts no second run.
+
+        `stage_in` and `stage_out` of a step are those of `jobs/submit`. Its files have to be there when the run starts.
         """
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
-        owner = RunOwner(caller.member.id, caller.slurm_user)
         scripted = await wanted.scripted(caller, ref, self._templates, run_id)
-        run, repeated = await self._starts.start(owner, ref, scripted, run_id, digest=wanted.digest())
+        run, repeated = await self._starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
         return json_response(
             RunView.of(run),
             status=201,
@@ -118,9 +119,11 @@ class Runs:
         return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
 
 
-def routes(access: Access, records: RunRecords, work: RunWork, templates: TemplateSteps) -> tuple[Route, ...]:
+def routes(
+    access: Access, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps
+) -> tuple[Route, ...]:
     """All routes of this room."""
-    runs = Runs(records, work, templates)
+    runs = Runs(records, work, starts, templates)
     of_cluster, of_run = (CLUSTER_ID,), (CLUSTER_ID, RUN_ID)
     return (
         ClusterRoute(

@@ -1,12 +1,15 @@
 """A run and its steps, as they are stored."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser
 from clusterra_contracts.rpc.slurm import JobDescription
-from pydantic import Field
+from clusterra_runtime.store.item import Attributes
+from pydantic import Field, model_validator
 
 from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.jobs.staged_files import StagingPlan
 
 MAX_STEPS = 64
 MAX_ATTEMPTS = 20
@@ -20,6 +23,8 @@ job. The others are final: `rejected` by Slurm; `not_submitted` because too much
 forgotten its job, or nobody knows whether there is one."""
 RunState = Literal["submitting", "active", "cancelling", "completed", "failed", "cancelled"]
 
+_STAGED_STEP = "staged_step"
+"""The attribute that has a step with files."""
 UNDER_WAY = frozenset[StepState]({"waiting", "submitting", "submitted"})
 
 
@@ -90,3 +95,16 @@ class StepWork(Record):
 
     script: str
     job: JobDescription
+    staging: StagingPlan | None = None
+    """The files that are staged for its job."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_either_form(cls, stored: Any) -> Any:
+        return stored[_STAGED_STEP] if isinstance(stored, Mapping) and _STAGED_STEP in stored else stored
+
+    def attributes(self) -> Attributes:
+        """The attributes to store. An earlier release reads no step with files, and so does not submit it without."""
+        if self.staging is None:
+            return self.model_dump(mode="json", exclude={"staging"})
+        return {_STAGED_STEP: self.model_dump(mode="json")}

@@ -19,7 +19,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.staged_files import StageIn, StageOut
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
 from clusterra_gateway.runs.models import ScriptedRun, StepRequest, TemplateStep
-from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunStarts, run_id_of
 from clusterra_gateway.staging.staged_submits import StagedSubmits
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
@@ -142,10 +142,8 @@ class Launches:
             made = await self._preparations.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
         except InvalidRequest as error:
             raise InvalidRequest(f"step {wanted.step_id}: {error.detail}", hint=error.hint) from None
-        submission = _unstaged(wanted.step_id, job_of(made, None))
-        return StepRequest(
-            step_id=wanted.step_id, script=submission.script, job=submission.job, depends_on=wanted.depends_on
-        )
+        submission = job_of(made, None)
+        return _step_of(wanted.step_id, submission, wanted.depends_on)
 
     async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
         """Submit a template, once for an Idempotency-Key. Raises what submits and runs raise, too."""
@@ -172,8 +170,7 @@ class Launches:
             return launched.model_copy(update=changes)
         run = run_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
         run_id = run_id_of(ref, caller.member.id, key)
-        owner = RunOwner(caller.member.id, caller.slurm_user)
-        _, repeated = await self._starts.start(owner, ref, run, run_id, digest=digest)
+        _, repeated = await self._starts.start(caller, ref, run, run_id, digest=digest)
         return launched.model_copy(update={"run_id": run_id, "repeated": repeated})
 
 
@@ -223,28 +220,22 @@ def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> 
 
 
 def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
-    """The run of a workflow."""
+    """The run of a workflow. Raises InvalidRequest, TooLarge."""
     return ScriptedRun(
         run_name=name[:200],
-        steps=tuple(
-            StepRequest(
-                step_id=step.step_id or step.template_id,
-                script=job_of(step, None).script,
-                job=_unstaged(step.step_id, job_of(step, None)).job,
-                depends_on=step.depends_on,
-            )
-            for step in steps
-        ),
+        steps=tuple(_step_of(each.step_id or each.template_id, job_of(each, None), each.depends_on) for each in steps),
     )
 
 
-def _unstaged(step_id: str | None, submission: Submission) -> Submission:
-    """Refuses a step with staged files. Raises InvalidRequest."""
-    if submission.staged:
-        raise InvalidRequest(
-            f"step {step_id}: files are not staged for steps of runs", hint="submit its template as a job of its own"
-        )
-    return submission
+def _step_of(step_id: str, submission: Submission, depends_on: tuple[str, ...] | None) -> StepRequest:
+    return StepRequest(
+        step_id=step_id,
+        script=submission.script,
+        job=submission.job,
+        depends_on=depends_on,
+        stage_in=submission.stage_in,
+        stage_out=submission.stage_out,
+    )
 
 
 def _digest(template_id: str, wanted: LaunchRequest) -> str:

@@ -41,7 +41,7 @@ from clusterra_gateway.identity.person import AbsentOwner
 from clusterra_gateway.identity_maps.map_records import MapRecords
 from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunOwner, RunStarts, run_id_of
+from clusterra_gateway.runs.start import RunStarts, run_id_of
 from clusterra_gateway.staging.keyed_submits import KeyedSubmits
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
@@ -154,7 +154,7 @@ class Ticking:
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, member.id, key)
             await self._starts.start(
-                RunOwner(member.id, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
+                AbsentOwner(member, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
             )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
         answer = await self._submits.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key)
