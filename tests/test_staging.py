@@ -112,23 +112,35 @@ async def test_a_job_without_its_input_or_with_a_wrong_path_is_refused_by_the_fi
     }
 
     answers = {place: await submitted(lab, ada, "true", "refused", **staged) for place, staged in places.items()}
-    arrays = [
-        await submitted(
-            lab,
-            ada,
-            f"#SBATCH --array={tasks}\ntrue",
-            "refused",
-            stage_out=[{"source": "a", "destination": "outputs/"}],
-        )
-        for tasks in ("1-3", "5")
-    ]
 
     for place, (status, answer) in answers.items():
         assert status == 400, answer
         assert [error["pointer"] for error in answer["errors"]] == [place], answer
-    for status, answer in arrays:
-        assert status == 400, answer
-        assert "array" in answer["detail"]
+
+
+async def test_an_array_has_its_inputs_before_its_first_task_and_its_outputs_after_its_last(
+    lab: Stack, ada: User
+) -> None:
+    await uploaded(lab, ada, "data/staged/rows.txt", b"a\nb\nc\n")
+    task = "${SLURM_ARRAY_TASK_ID}"
+    script = f"#SBATCH --array=1-3%1\nmkdir -p out; sed -n {task}p rows.txt >out/{task}.txt; test {task} != 2"
+
+    status, answer = await submitted(
+        lab,
+        ada,
+        script,
+        "staged-array",
+        stage_in=[{"source": "data/staged/rows.txt", "destination": "rows.txt"}],
+        stage_out=[{"source": "out/*", "destination": "outputs/array"}],
+    )
+    assert status == 201, answer
+    staging = await staging_over(lab, ada, answer["job_id"])
+    whole, last = [await detail(lab, ada, each) for each in (answer["job_id"], f"{answer['job_id']}_3")]
+
+    assert (staging["state"], staging["stage_in"]["files"], staging["stage_out"]["files"]) == ("done", 1, 3), staging
+    assert (whole["state"], last["state"], last["staging"]) == ("FAILED", "COMPLETED", staging)
+    copied = [await downloaded(lab, ada, f"outputs/array/{number}.txt") for number in (1, 2, 3)]
+    assert copied == [b"a\n", b"b\n", b"c\n"]
 
 
 async def test_links_and_files_of_others_are_not_staged_out(lab: Stack, ada: User) -> None:

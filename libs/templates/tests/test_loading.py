@@ -46,7 +46,6 @@ def test_the_format_tells_own_definitions_from_those_of_version_2() -> None:
             "needs `stage_in` or `stage_out`",
         ),
         ("tools: [wc]", f"tools: [wc]\nstaging: {STAGED.replace('ctx', '| ctx')}", 6, "no valid Jinja"),
-        ("tools: [wc]", f"tools: [wc]\narray: {{input: x}}\nstaging: {STAGED}", 1, "for an array"),
     ],
 )
 def test_an_error_names_its_line(before: str, after: str, line: int | None, reason: str) -> None:

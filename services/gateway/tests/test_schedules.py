@@ -77,7 +77,7 @@ class Replica:
         work = RunWork(records, directory, users, slurm, StepSubmits(slurm, keys, admission, held))
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
-        planning = Planning(Buckets(world.registry, Secrets()), bounds, slurm, edge, world.registry)
+        planning = Planning(Buckets(world.registry, Secrets()), bounds, edge, world.registry)
         keyed = KeyedSubmits(slurm, keys, admission, planning, held)
         starts = RunStarts(records, work, planning)
         self.ticking = Ticking(directory, Preparations(library), slurm, starts, keyed, clock=lambda: self.at)

@@ -1,8 +1,10 @@
 """Turns of stagings: one that takes long lets others have theirs, whoever has how many."""
 
+import time
 from typing import Any
 
 import pytest
+from clusterra_contracts.events import Event, JobFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged, StagingProblem
 from clusterra_gateway.accounts.directory import Directory
@@ -10,7 +12,7 @@ from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.staging import turn
 from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
-from clusterra_gateway.staging.sweep import AT_A_TIME, SOON_SECONDS, StagingSweep
+from clusterra_gateway.staging.sweep import ARRAY_SECONDS, AT_A_TIME, SOON_SECONDS, WAITING_SECONDS, StagingSweep
 from clusterra_gateway.tables import TABLES
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
@@ -95,6 +97,39 @@ def test_a_staging_whose_turn_is_over_goes_on_soon() -> None:
     assert a_sweep()._pause_seconds((REF, "0" * 32), staging("staging_out")) == SOON_SECONDS
     assert a_sweep()._pause_seconds((REF, "0" * 32), staging("staging_out", claimed_by="another")) > SOON_SECONDS
     assert a_sweep()._pause_seconds((REF, "0" * 32), staging("submitting")) > SOON_SECONDS
+
+
+def ended(job_id: str) -> Event:
+    fact = JobFact(
+        kind="job.completed",
+        job_id=job_id,
+        name="x",
+        user="ada",
+        uid=20001,
+        partition="main",
+        state="COMPLETED",
+        submitted_at=now(),
+    )
+    return event_of("proxy", REF, fact, version=job_id, time=now())
+
+
+def test_an_array_is_looked_at_once_in_a_while_however_many_of_its_tasks_end() -> None:
+    place, other = (REF, "0" * 32), (REF, "1" * 32)
+    sweep = a_sweep()
+    assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == WAITING_SECONDS
+    assert sweep._pause_seconds(other, staging("waiting", job_id="43")) == WAITING_SECONDS
+    sweep._due = dict.fromkeys((place, other), time.monotonic() + WAITING_SECONDS)
+
+    sweep.on_event(REF, ended("42_1"))
+    first = sweep._due[place]
+    sweep.on_event(REF, ended("42_2"))
+    sweep.on_event(REF, ended("43"))
+
+    assert sweep._due[place] == first
+    assert sweep._chosen([place, other]) == [other]
+    assert first - time.monotonic() <= ARRAY_SECONDS
+    assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == ARRAY_SECONDS
+    assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == WAITING_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -163,12 +163,6 @@ class OwnBatch(Own, Tried, BatchParts):
     staging: Staging | None = None
 
     @model_validator(mode="after")
-    def _array_stages_nothing(self) -> Self:
-        if self.array is not None and self.staging is not None:
-            raise ValueError("files are not staged for an array: leave `staging` or `array` out")
-        return self
-
-    @model_validator(mode="after")
     def _array_has_its_input(self) -> Self:
         if self.array is not None:
             of = {each.key: each for each in self.inputs}.get(self.array.input)

@@ -117,7 +117,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         admission = Admission(Reservations(store), slurm, registry)
         stagings, edge = StagingRecords(store), EdgeRequests(client, settings.edge_timeout_seconds)
         bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
-        planning = Planning(buckets, bounds, slurm, edge, registry)
+        planning = Planning(buckets, bounds, edge, registry)
         keys, held = IdempotencyKeys(store), HeldSubmits(stagings)
         step_submits = StepSubmits(slurm, keys, admission, held)
         run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, step_submits)

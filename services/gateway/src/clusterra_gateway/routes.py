@@ -184,7 +184,7 @@ def gateway_routes(
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
-    planning = Planning(buckets, file_bounds, slurm, edge, bus.registry)
+    planning = Planning(buckets, file_bounds, edge, bus.registry)
     stagings = StagingRecords(directory.store)
     step_submits = StepSubmits(slurm, keys, admission, HeldSubmits(stagings))
     run_work = RunWork(run_records, directory, unix_users, slurm, step_submits)

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge_folders import ListFolder, LocalUser
-from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.objects import find
@@ -25,12 +24,9 @@ _NO_FOLDER = "a job with staged files needs `current_working_directory`, a folde
 class Planning:
     """Makes the plans of jobs with staged files."""
 
-    def __init__(
-        self, buckets: Buckets, bounds: Bounds, slurm: SlurmRequests, edge: EdgeRequests, registry: Registry
-    ) -> None:
+    def __init__(self, buckets: Buckets, bounds: Bounds, edge: EdgeRequests, registry: Registry) -> None:
         self._buckets = buckets
         self._bounds = bounds
-        self._slurm = slurm
         self._edge = edge
         self._registry = registry
 
@@ -41,7 +37,6 @@ class Planning:
         """
         reach, checked = await self._checked(who, ref, submission)
         inputs = tuple([await self._input(reach, submission, index) for index in range(len(submission.stage_in))])
-        await self._refuse_arrays(who, ref, submission)
         await self._refuse_without_right(who, ref)
         return checked.model_copy(update={"inputs": inputs})
 
@@ -50,7 +45,6 @@ class Planning:
         reach, _ = await self._checked(who, ref, submission)
         for index in range(len(submission.stage_in)):
             _readable(reach, submission, index)
-        await self._refuse_arrays(who, ref, submission)
 
     async def _checked(self, who: Person, ref: ClusterRef, submission: Submission) -> tuple[Reach, StagingPlan]:
         binding = self._registry.get(ref)
@@ -96,20 +90,6 @@ class Planning:
         except RpcFailed as failed:
             if failed.error.kind == "conflict":
                 raise Conflict(f"files are not staged here: {failed.error.detail}", hint=failed.error.hint) from None
-
-    async def _refuse_arrays(self, who: Person, ref: ClusterRef, submission: Submission) -> None:
-        prepare = Prepare(
-            user=who.slurm_user,
-            script=submission.script,
-            job=submission.job.description,
-            further=submission.job.further,
-        )
-        prepared = await self._slurm.prepare(ref, prepare)
-        if submission.job.array or prepared.array or prepared.tasks > 1:
-            raise InvalidRequest(
-                "files are not staged for an array",
-                hint="stage them for a job before it and one behind it, by `dependency`",
-            )
 
 
 def _folder(given: str | None, shared_path: str) -> str:

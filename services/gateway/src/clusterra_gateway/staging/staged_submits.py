@@ -68,9 +68,9 @@ class StagedSubmits:
             await self._planning.check(caller, ref, submission)
 
     async def of_job(self, ref: ClusterRef, job_id: JobId) -> JobStaging | None:
-        """The staging of a job; None for a job without one. Raises StoreError."""
+        """The staging of a job, for a task that of its array; None for a job without one. Raises StoreError."""
         try:
-            staging = await self._records.of_job(ref, job_id)
+            staging = await self._records.of_job(ref, job_id.partition("_")[0])
         except ValidationError:
             # Of a newer release.
             return None

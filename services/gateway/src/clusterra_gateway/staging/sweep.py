@@ -27,6 +27,8 @@ PACE_SECONDS = 0.5
 """The shortest time between two looks, however many jobs are submitted."""
 WAITING_SECONDS = 300.0
 """How often a job is looked at when no event has told of its end."""
+ARRAY_SECONDS = 5.0
+"""How soon an array is looked at after the end of a task: not at each of many, as a look reads all its tasks."""
 PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000
@@ -47,22 +49,29 @@ class StagingSweep:
         self._due: dict[_Place, float] = {}
         """When a staging is looked at again, by the monotonic clock."""
         self._waiting: dict[tuple[ClusterRef, JobId], _Place] = {}
-        self._ended: OrderedDict[tuple[ClusterRef, JobId], None] = OrderedDict()
-        """The jobs that have ended lately: one may end between the look at it and the wait for its end."""
+        self._ended: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
+        """The jobs, and arrays of tasks, that have ended lately, and in how many seconds each is looked at.
+
+        One may end between the look at it and the wait for its end.
+        """
 
     def on_event(self, ref: ClusterRef, event: Event) -> None:
         """Look soon: a job has ended, or one was submitted."""
         if not isinstance(event.data, JobFact):
             return
         if event.kind in JOB_ENDS:
-            job = ref, event.data.job_id
-            self._ended[job] = None
+            number, task, _ = event.data.job_id.partition("_")
+            job, seconds = (ref, number), ARRAY_SECONDS if task else 0.0
+            self._ended[job] = max(seconds, SOON_SECONDS)
             while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
-            place = self._waiting.pop(job, None)
+            place = self._waiting.get(job)
             if place is None:
                 return
-            self._due.pop(place, None)
+            due = time.monotonic() + seconds
+            self._due[place] = min(self._due.get(place, due), due)
+            if task:
+                return
         self._woken.set()
 
     async def run(self) -> None:
@@ -142,11 +151,8 @@ class StagingSweep:
     def _pause_seconds(self, place: _Place, staging: Staging) -> float:
         if staging.phase == "waiting" and staging.job_id is not None:
             job = place[0], staging.job_id
-            if job in self._ended:
-                del self._ended[job]
-                return SOON_SECONDS
             self._waiting[job] = place
-            return WAITING_SECONDS
+            return self._ended.pop(job, WAITING_SECONDS)
         if staging.not_before is not None:
             return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)
         turn_over = staging.phase in ("staging_in", "staging_out") and not staging.claimed_by
