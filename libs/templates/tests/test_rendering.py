@@ -192,6 +192,15 @@ TABLE = (
 )
 
 
+def test_an_array_over_a_table_stages_files_too() -> None:
+    staging = STAGING.removeprefix(OWN).replace("{{ inputs.text_file }}", "data/table.txt")
+
+    found = rendered(TABLE + staging, text_file="sample,size\na,1\n")
+
+    assert found.staged is not None
+    assert (found.tasks, found.staged.stage_in) == (1, (("data/table.txt", "text.txt"),))
+
+
 def test_a_table_makes_an_array() -> None:
     found = rendered(TABLE, text_file='sample,size,note\n"a,b",1,x\nit\'s,2,y\n')
 
