@@ -136,7 +136,8 @@ class ClusterStandIn:
             await subscription.unsubscribe()
         self._subscriptions = []
         if self._client is not None:
-            await self._client.flush()  # else the server may send the next request to one of these subscriptions, in vain
+            # Else the server may send the next request to one of these subscriptions, and nobody answers it.
+            await self._client.flush()
 
     def add_job(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
         job = Job(job_id=job_id, name="hello", user=user, uid=uid, state=state, partition="main", submitted_at=now())
