@@ -4,7 +4,7 @@ The scaler explains what waits and runs. What it does not know yet, or no more, 
 them from the archive of events.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from aiohttp import web
@@ -159,7 +159,7 @@ class Explanations:
             told = await self._from_records(ref, caller.viewer, job, unexplained)
         else:
             told = JobExplanation(**explanation.model_dump())
-        staging = await self._staged.of_job(ref, job)
+        staging = await self._staged.of_job(ref, job, age=timedelta(0))
         return json_response(told if staging is None else with_staging(told, staging))
 
     async def _from_records(

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.slurm import JobPage, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
@@ -176,7 +176,7 @@ class Jobs:
         """Returns one job, with what it cost so far, and how far the staging of its files is."""
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
         viewed = await with_cost(self._ledger, ref, caller.viewer, job)
-        staging = await self._staged.of_job(ref, job.job_id)
+        staging = await self._staged.of_job(ref, job.job_id, age=now() - job.submitted_at)
         if staging is not None and not caller.viewer.changes(job.uid):
             staging = staging.without_errors()
         return json_response(viewed.model_copy(update={"staging": staging}))

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 from aiohttp import web
@@ -42,8 +43,11 @@ class StagedJobs(Protocol):
         """
         ...
 
-    async def of_job(self, ref: ClusterRef, job_id: JobId) -> JobStaging | None:
-        """The staging of a job; None for a job without one. Raises StoreError."""
+    async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
+        """The staging of a job; None for a job without one. Raises StoreError.
+
+        `age` is the time since its submit, zero where that is not known.
+        """
         ...
 
 

@@ -1,6 +1,7 @@
 """Submits the jobs of requests: those with staged files held, until these are there, and any other at once."""
 
 import secrets
+from datetime import timedelta
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, JobId
@@ -14,6 +15,7 @@ from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submits import Submits, SubmittedJob
 from clusterra_gateway.staging.held_submits import HeldSubmits
+from clusterra_gateway.staging.jobs_without_staging import JobsWithoutStaging
 from clusterra_gateway.staging.planning import Planning
 from clusterra_gateway.staging.staging import view
 from clusterra_gateway.staging.staging_records import StagingRecords
@@ -27,6 +29,7 @@ class StagedSubmits:
         self._planning = planning
         self._records = records
         self._held = HeldSubmits(records)
+        self._without = JobsWithoutStaging()
 
     async def submit(
         self, request: web.Request, caller: Caller, ref: ClusterRef, submission: Submission, *, digest: str
@@ -67,11 +70,17 @@ class StagedSubmits:
         if submission.staged:
             await self._planning.check(caller, ref, submission)
 
-    async def of_job(self, ref: ClusterRef, job_id: JobId) -> JobStaging | None:
+    async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
         """The staging of a job, for a task that of its array; None for a job without one. Raises StoreError."""
+        submitted = job_id.partition("_")[0]
+        if (ref, submitted) in self._without:
+            return None
         try:
-            staging = await self._records.of_job(ref, job_id.partition("_")[0])
+            staging = await self._records.of_job(ref, submitted)
         except ValidationError:
             # Of a newer release.
             return None
-        return None if staging is None else view(staging)
+        if staging is None:
+            self._without.add(ref, submitted, age=age)
+            return None
+        return view(staging)
