@@ -139,6 +139,22 @@ async def test_a_job_has_its_cost_and_one_that_the_ledger_does_not_know_yet_is_u
     assert (costs[2]["total"], costs[2]["unknown"]) == (None, True)
 
 
+async def test_the_ledger_is_not_asked_what_a_job_cost_that_never_ran(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    changes: dict[str, dict[str, object]] = {"1": {}, "2": {"restarts": 1}, "3": {"array_tasks": "5-9"}}
+    for number, change in changes.items():
+        job = world.acme.add_job(number, state="PENDING")
+        world.acme.jobs[number] = job.model_copy(update=change)
+        world.acme.job_costs[number] = JobCost(runs=1, micro_usd=72_500, as_of=now(), stale=False)
+
+    costs = []
+    for number in changes:
+        async with boss.get(f"/v1/clusters/main/jobs/{number}") as answer:
+            costs.append((await answer.json())["cost"]["total"]["amount"])
+
+    assert costs == ["0.000000", "0.072500", "0.072500"]
+
+
 def steps_of_a_job(micro_usd: int | None) -> tuple[JobSteps, RunCosts]:
     """A run of ten seconds. A step has half of it, and another one all of it in the last two seconds."""
     begin = datetime(2026, 11, 24, 12, tzinfo=UTC)

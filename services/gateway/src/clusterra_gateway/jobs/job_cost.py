@@ -1,7 +1,7 @@
 """A job with what it cost so far."""
 
 import structlog
-from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.identity import ClusterRef, Moment, now
 from clusterra_contracts.rpc.costs import JobCost
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -36,12 +36,19 @@ class JobWithCost(Job):
 
 
 async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job: Job) -> JobWithCost:
-    """Add the cost of a job, as far as the ledger knows it."""
-    try:
-        cost = _cost(job, await ledger.job(ref, viewer, job.job_id))
-    except RpcFailed as failed:
-        log.info("job_cost_unknown", job_id=job.job_id, reason=failed.error.detail)
-        cost = None
+    """Add the cost of a job, as far as the ledger knows it. The ledger is not asked about a job that never ran.
+
+    It is asked about the pending rest of an array, whose other tasks may have run.
+    """
+    cost: Cost | None
+    if job.state == "PENDING" and job.restarts == 0 and not job.array_tasks:
+        cost = Cost(total=money(0), as_of=now(), stale=False, unknown=False)
+    else:
+        try:
+            cost = _cost(job, await ledger.job(ref, viewer, job.job_id))
+        except RpcFailed as failed:
+            log.info("job_cost_unknown", job_id=job.job_id, reason=failed.error.detail)
+            cost = None
     return JobWithCost.model_validate({**job.model_dump(), "cost": cost})
 
 
