@@ -53,7 +53,7 @@ class Live:
 
     usd: dict[str, float]
     jobs: tuple[Job, ...]
-    """As they were submitted and ran. Times are in seconds of the lab's clock."""
+    """As they were submitted and ran. Times are in seconds of the lab's clock, from the first submit."""
     runs: tuple[JobRun, ...]
     boot_seconds: float
     workers: int
@@ -109,11 +109,13 @@ async def play(shapes: Path, jobs: list[Job], directory: Path, policy: ScalingPo
     ):
         await until(lambda: observer.workers is not None, seconds=120, what="a heartbeat of the edge-agent")
         ids: dict[str, Job] = {}
-        began = time.monotonic()
+        began = time.time()
         progress(f"submitting {len(jobs)} jobs within {jobs[-1].submit:.0f} s")
         for job in jobs:
-            await asyncio.sleep(max(0.0, began + job.submit - time.monotonic()))
-            ids[(await ada.submit(_script(job), _request(job))).job_id] = job
+            await asyncio.sleep(max(0.0, began + job.submit - time.time()))
+            sent = time.time()
+            # Slurm tells whole seconds. The simulator would decide on all jobs of a second together.
+            ids[(await ada.submit(_script(job), _request(job))).job_id] = replace(job, submit=sent)
         progress("waiting for the ends of the jobs, of the workers, and for the ledger")
         await until(lambda: _ended(observer, ids), seconds=DEADLINE_SECONDS, what="the end of all jobs", every=0.5)
         await until(lambda: observer.workers == {}, seconds=300, what="the end of the workers")
@@ -184,15 +186,16 @@ def _live(usd: dict[str, float], ids: dict[str, Job], observer: Observer, boot_s
         if not isinstance(event.data, JobFact) or event.kind != "job.completed":
             raise SystemExit(f"job {job_id} ended by {event.kind}; a bill of jobs that did not run says nothing")
         facts[job_id] = event.data
-    zero = min(fact.submitted_at for fact in facts.values())
+    zero = min(job.submit for job in ids.values())
     jobs, runs = [], []
     for job_id, job in ids.items():
         fact = facts[job_id]
         if fact.started_at is None or fact.ended_at is None:
             raise SystemExit(f"job {job_id} has no start or no end, so its run is not known")
-        submit, start, end = ((at - zero).total_seconds() for at in (fact.submitted_at, fact.started_at, fact.ended_at))
+        start, end = (at.timestamp() - zero for at in (fact.started_at, fact.ended_at))
         limit = None if job.limit_seconds is None else _limit_minutes(job) * 60.0
         gib = _mib(job) / 1024
+        submit = job.submit - zero
         jobs.append(replace(job, submit=submit, run_seconds=end - start, limit_seconds=limit, memory_gib=gib))
         part = Part(worker=0, cpus=job.cpus, memory_gib=gib)
         runs.append(JobRun(id=job.id, submit=submit, start=start, end=end, parts=(part,)))
