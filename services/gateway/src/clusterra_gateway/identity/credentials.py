@@ -20,7 +20,8 @@ MAX_CACHED = 10_000
 
 def secret_hash(secret: str) -> str:
     """The stored form of a secret. A plain hash suffices: a secret has 256 random bits."""
-    return sha256(secret.encode()).hexdigest()
+    # A header may have bytes that are no UTF-8. They arrive as surrogates.
+    return sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 def join_token(member_id: str, token_id: str, secret: str) -> str:
