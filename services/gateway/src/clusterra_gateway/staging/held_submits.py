@@ -2,6 +2,9 @@
 
 The staging is stored before the job is submitted. A gateway that dies in between leaves a staging without a job, and
 the sweep looks for the job by its idempotency key.
+
+A submit that certainly made no job removes the staging only if it stored it, and nobody has changed it since: an
+attempt before it, or another one at the same time, may have made a job.
 """
 
 import hashlib
@@ -12,7 +15,7 @@ from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.http.errors import InFlight, OutcomeUnknown, RequestError, Unavailable
+from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, Unavailable
 from clusterra_gateway.jobs.staged_files import StagingPlan
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.staging.staging import Staging
@@ -38,9 +41,10 @@ class HeldSubmits:
     ) -> A | Submitted:
         """Have the files of a job staged that `send` submits held. Raises what `send` raises, and Unavailable.
 
-        `send` is not called where the job of this key is known. Where it returns None, there is no job.
+        `send` is not called where the job of this key is known; raises KeyReused where it is that of another request.
+        Where `send` returns None, there is no job.
         """
-        stored = await self._begun(ref, job, plan)
+        stored, is_new = await self._begun(ref, job, plan)
         known, place = stored.staging, stored.staging.id
         if known.job_id is not None:
             # Its key may have ended, and the job would be submitted again.
@@ -50,37 +54,42 @@ class HeldSubmits:
         except (InFlight, OutcomeUnknown):
             raise
         except RequestError:
-            await self._records.remove(ref, place)
+            if is_new:
+                await self._records.remove(ref, stored)
             raise
         except RpcFailed as failed:
-            if not failed.error.may_have_effect:
-                await self._records.remove(ref, place)
+            if is_new and not failed.error.may_have_effect:
+                await self._records.remove(ref, stored)
             raise
         if answer is None or (answer.repeated and answer.accepted_at + _CLOCKS_DIFFER < known.created_at):
             # There is no job, or one that was submitted without files, such as by an earlier version of its template.
-            await self._records.remove(ref, place)
+            await self._records.remove(ref, stored)
             return answer
         if await self._named(ref, place, answer.job_id) is None:
-            # The same request, sent twice at a time, failed the other time and removed it.
+            # The same request, sent twice at a time, made no job the other time and removed it.
             await self._records.create(ref, known)
             await self._named(ref, place, answer.job_id)
         return answer
 
-    async def _begun(self, ref: ClusterRef, job: StagedJob, plan: StagingPlan) -> Stored:
-        """The staging of a submit, which is not given up while the submit goes on."""
+    async def _begun(self, ref: ClusterRef, job: StagedJob, plan: StagingPlan) -> tuple[Stored, bool]:
+        """The staging of a submit, which is not given up while the submit goes on, and whether it is a new one."""
         place, at = staging_id(ref, job.member, job.key), now()
         created_at = at
         for _ in range(_ATTEMPTS):
             stored = await self._records.read(ref, place)
             if stored is None:
-                await self._records.create(ref, _new(place, job, plan).progressed(at, created_at=created_at))
+                created = await self._records.create(ref, _new(place, job, plan).progressed(at, created_at=created_at))
+                if created is not None:
+                    return created, True
             elif stored.staging.job_id is not None:
-                return stored
+                if stored.staging.digest != job.digest:
+                    raise key_reused()
+                return stored, False
             elif stored.staging.over:
                 created_at = stored.staging.created_at
-                await self._records.remove(ref, place)
+                await self._records.remove(ref, stored)
             elif (written := await self._records.replace(ref, stored, stored.staging.progressed(at))) is not None:
-                return written
+                return written, False
         raise Unavailable("what is to be staged could not be stored", hint="send the request again")
 
     async def _named(self, ref: ClusterRef, place: str, job_id: JobId) -> Stored | None:
@@ -93,6 +102,11 @@ class HeldSubmits:
             if (written := await self._records.replace(ref, stored, changed)) is not None:
                 return written
         raise Unavailable("others are changing this staging", hint="try again in a moment")
+
+
+def key_reused() -> KeyReused:
+    """The error of a request whose key is that of another one."""
+    return KeyReused("this Idempotency-Key was used for a different request", hint="use a new key for each new job")
 
 
 def staging_id(ref: ClusterRef, member: str, key: str) -> str:

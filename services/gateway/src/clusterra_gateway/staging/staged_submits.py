@@ -7,14 +7,13 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, JobId
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import KeyReused
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.staged_files import JobStaging
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submits import Submits, SubmittedJob
-from clusterra_gateway.staging.held_submits import HeldSubmits
+from clusterra_gateway.staging.held_submits import HeldSubmits, key_reused
 from clusterra_gateway.staging.jobs_without_staging import JobsWithoutStaging
 from clusterra_gateway.staging.planning import Planning
 from clusterra_gateway.staging.staging import view
@@ -43,9 +42,7 @@ class StagedSubmits:
         key = idempotency_key(request) or f"staged-{secrets.token_hex(16)}"
         known = await self._held.known(ref, caller.member.id, key)
         if known is not None and known.digest != digest:
-            raise KeyReused(
-                "this Idempotency-Key was used for a different request", hint="use a new key for each new job"
-            )
+            raise key_reused()
         plan = await self._planning.plan(caller, ref, submission) if known is None else known.plan
         held = submission.held
         job = StagedJob(

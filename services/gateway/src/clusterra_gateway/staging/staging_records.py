@@ -53,14 +53,12 @@ class StagingRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def create(self, ref: ClusterRef, staging: Staging) -> bool:
-        """Store a new staging, with its mark. Returns False where there is one with its id."""
+    async def create(self, ref: ClusterRef, staging: Staging) -> Stored | None:
+        """Store a new staging, with its mark. Returns None where there is one with its id."""
         ends = expiry(staging.created_at + KEPT)
-        writes: list[Write] = [
-            Put(STAGING, _key(ref, staging.id), _attributes(staging), Absent(), ends),
-            Update(STAGING, _mark(ref, staging.id), set={}, expires_at=ends),
-        ]
-        return await self._transacted(writes)
+        put = Put(STAGING, _key(ref, staging.id), _attributes(staging), Absent(), ends)
+        mark = Update(STAGING, _mark(ref, staging.id), set={}, expires_at=ends)
+        return Stored(staging, put.version) if await self._transacted([put, mark]) else None
 
     async def read(self, ref: ClusterRef, staging_id: str) -> Stored | None:
         """A staging; None when there is none. Raises pydantic's ValidationError for one of a newer release."""
@@ -93,10 +91,12 @@ class StagingRecords:
             return None
         return Stored(changed, stored.version + 1)
 
-    async def remove(self, ref: ClusterRef, staging_id: str) -> None:
-        """Remove a staging whose job was not submitted."""
-        await self._store.delete(Delete(STAGING, _key(ref, staging_id)))
-        await self.unmark(ref, staging_id)
+    async def remove(self, ref: ClusterRef, stored: Stored) -> None:
+        """Remove a staging whose job was not submitted, unless somebody has changed it."""
+        place = stored.staging.id
+        await self._transacted(
+            [Delete(STAGING, _key(ref, place), VersionIs(stored.version)), Delete(STAGING, _mark(ref, place))]
+        )
 
     async def unmark(self, ref: ClusterRef, staging_id: str) -> None:
         """Remove the mark of a staging that is not there any more."""
