@@ -1,12 +1,15 @@
 """Turns of stagings: one that takes long lets others have theirs, whoever has how many."""
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from clusterra_contracts.events import Event, JobFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged, StagingProblem
+from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.rpc.slurm import FindKey, Submitted
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.staging import turn
@@ -14,6 +17,7 @@ from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, Stagi
 from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.staging.sweep import ARRAY_SECONDS, AT_A_TIME, SOON_SECONDS, WAITING_SECONDS, StagingSweep
 from clusterra_gateway.tables import TABLES
+from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -70,6 +74,53 @@ async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(mon
     assert (asked, first.cursor, first.claimed_by, first.phase) == (1, "0001", "", "staging_out")
     assert last is not None
     assert (last.phase, last.staged_out.failed_files, turns) == ("failed", PAGES, PAGES + 1)
+
+
+class AwayFor:
+    """A Slurm that is away for some requests, and then has the job of a key, or none."""
+
+    def __init__(self, requests: int, found: Submitted | None) -> None:
+        self._left = requests
+        self._found = found
+
+    async def find_key(self, _ref: ClusterRef, _request: FindKey) -> Submitted | None:
+        self._left -= 1
+        if self._left >= 0:
+            raise RpcFailed(RpcError(kind="unavailable", detail="it is away"))
+        return self._found
+
+
+@pytest.mark.parametrize(
+    ("found", "phases"),
+    [
+        (Submitted(job_id="7", accepted_at=now()), ["submitting", "staging_in"]),
+        (None, ["submitting", "failed"]),
+    ],
+    ids=["a job", "no job"],
+)
+async def test_a_submit_is_given_up_only_when_slurm_has_said_that_there_is_no_job(
+    found: Submitted | None, phases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm: Any = AwayFor(1, found)
+    nothing: Any = None
+    monkeypatch.setattr(StagingSteps, "_stage_in", no_message)
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
+        steps = StagingSteps(records, directory, (slurm, nothing), (nothing, Bounds(60, 60, 1)), "one")
+        at = now() - timedelta(hours=1)
+        wanted = staging("submitting", job_id=None, created_at=at, progressed_at=at)
+        await records.create(REF, wanted)
+
+        while_away = await steps.advance(REF, wanted.id)
+        stored = await records.read(REF, wanted.id)
+        assert stored is not None
+        await records.replace(REF, stored, stored.staging.model_copy(update={"not_before": None}))
+        after = await steps.advance(REF, wanted.id)
+
+    assert while_away is not None
+    assert after is not None
+    assert [while_away.phase, after.phase] == phases
 
 
 async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:

@@ -67,7 +67,7 @@ class StagingSteps:
             before: Phase | None = None
             while turn.staging.phase != before and not turn.staging.over:
                 before = turn.staging.phase
-                if turn.staging.expired(now()):
+                if turn.staging.expired(now()) and turn.staging.phase != "submitting":
                     await self._given_up(turn)
                     continue
                 await self._phase(turn)
@@ -101,13 +101,20 @@ class StagingSteps:
                 pass
 
     async def _find_job(self, turn: Turn) -> None:
-        """Look for the job of a submit whose gateway has died."""
+        """Look for the job of a submit whose gateway has died.
+
+        The staging is given up only once Slurm has said that there is none: the job would be held for ever.
+        """
         staging = turn.staging
         request = FindKey(user=staging.user, idempotency_key=staging.key, claimed_at=staging.created_at)
         found = await self._slurm.find_key(turn.ref, request)
-        if found is None:
+        if found is not None:
+            await turn.went_on(job_id=found.job_id, phase="staging_in")
+        elif staging.expired(now()):
+            log.info("staging_without_job", staging=staging.id)
+            await turn.went_on(phase="failed")
+        else:
             raise Paused("its job is not found")
-        await turn.went_on(job_id=found.job_id, phase="staging_in")
 
     async def _stage_in(self, turn: Turn) -> None:
         bucket = await self._bucket(turn)
@@ -192,10 +199,6 @@ class StagingSteps:
 
     async def _given_up(self, turn: Turn) -> None:
         staging = turn.staging
-        if staging.phase == "submitting":
-            log.info("staging_without_job", staging=staging.id)
-            await turn.went_on(phase="failed")
-            return
         await self._fail(turn, f"given up: {staging.pause or 'it did not go on'}")
         into = staging.phase == "staging_in"
         await self._events.tell(turn.ref, turn.staging, "in" if into else "out")
