@@ -54,8 +54,12 @@ class StagedJobs(Protocol):
 class StagingPlans(Protocol):
     """Checks what jobs want staged."""
 
-    async def plan(self, who: Person, ref: ClusterRef, submission: Submission) -> StagingPlan:
-        """Check and look up what is staged. Raises RequestError, RpcFailed."""
+    async def look_up(self, who: Person, ref: ClusterRef, submission: Submission) -> StagingPlan:
+        """Check and look up what is staged. Raises RequestError."""
+        ...
+
+    async def refuse_without_right(self, who: Person, ref: ClusterRef) -> None:
+        """Raises Conflict where the edge cannot stage files. It may be slow to answer: ask once for many jobs."""
         ...
 
 

@@ -40,7 +40,7 @@ class RunStarts:
         """Start a run, unless there is one with its id. Returns it, and whether it was there before.
 
         `digest` identifies the request. Raises InvalidRequest, TooLarge, Conflict, KeyReused, Unavailable, and for
-        staged files Forbidden, NotFound and RpcFailed.
+        staged files Forbidden and NotFound.
         """
         steps, work = wanted.planned()
         run = Run(
@@ -81,11 +81,13 @@ class RunStarts:
             plan = await self._plan(owner, ref, request, places[step.step_id]) if request.staged else None
             planned.append(each.model_copy(update={"staging": plan}))
         check_sizes(tuple(planned))
+        if any(each.staging is not None for each in planned):
+            await self._plans.refuse_without_right(owner, ref)
         return tuple(planned)
 
     async def _plan(self, owner: Person, ref: ClusterRef, step: StepRequest, index: int) -> StagingPlan:
         try:
-            return await self._plans.plan(owner, ref, step.submission)
+            return await self._plans.look_up(owner, ref, step.submission)
         except InvalidRequest as error:
             fields = tuple(
                 replace(each, place=f"#/steps/{index}{each.place.removeprefix('#')}") for each in error.errors

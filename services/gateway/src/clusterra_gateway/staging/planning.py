@@ -1,5 +1,6 @@
 """Plans the staging of a submit: checks its paths and rights, and looks up its inputs in the bucket."""
 
+import asyncio
 import posixpath
 from collections.abc import Callable
 
@@ -18,6 +19,9 @@ from clusterra_gateway.identity.person import Person
 from clusterra_gateway.jobs.staged_files import Input, Output, StagingPlan
 from clusterra_gateway.jobs.submission import Submission
 
+RIGHT_SECONDS = 5.0
+"""How long a submit waits for the edge to say that it has no right. It says so without a look at any folder."""
+
 _NO_FOLDER = "a job with staged files needs `current_working_directory`, a folder in the shared folder"
 
 
@@ -31,14 +35,31 @@ class Planning:
         self._registry = registry
 
     async def plan(self, who: Person, ref: ClusterRef, submission: Submission) -> StagingPlan:
-        """Check and look up what is staged.
+        """Check and look up what is staged, and that the edge can do it.
 
-        Raises InvalidRequest that names the field, Forbidden, NotFound for a cluster without a bucket, RpcFailed.
+        Raises InvalidRequest that names the field, Forbidden, NotFound for a cluster without a bucket, Conflict.
         """
+        plan = await self.look_up(who, ref, submission)
+        await self.refuse_without_right(who, ref)
+        return plan
+
+    async def look_up(self, who: Person, ref: ClusterRef, submission: Submission) -> StagingPlan:
+        """Check and look up what is staged. Raises what `plan` raises, but for Conflict."""
         reach, checked = await self._checked(who, ref, submission)
         inputs = tuple([await self._input(reach, submission, index) for index in range(len(submission.stage_in))])
-        await self._refuse_without_right(who, ref)
         return checked.model_copy(update={"inputs": inputs})
+
+    async def refuse_without_right(self, who: Person, ref: ClusterRef) -> None:
+        """Raises Conflict where the edge opens no files as users. One that does not answer now may do so later."""
+        look = ListFolder(user=LocalUser.of(who.slurm_user), limit=1)
+        try:
+            async with asyncio.timeout(RIGHT_SECONDS):
+                await self._edge.folder(ref, look)
+        except TimeoutError:
+            return
+        except RpcFailed as failed:
+            if failed.error.kind == "conflict":
+                raise Conflict(f"files are not staged here: {failed.error.detail}", hint=failed.error.hint) from None
 
     async def check(self, who: Person, ref: ClusterRef, submission: Submission) -> None:
         """Check what can be checked before the inputs are there. Raises what `plan` raises."""
@@ -81,15 +102,6 @@ class Planning:
             size=size,
             etag=known.etag,
         )
-
-    async def _refuse_without_right(self, who: Person, ref: ClusterRef) -> None:
-        """Raises Conflict where the edge opens no files as users. One that does not answer now may do so later."""
-        look = ListFolder(user=LocalUser.of(who.slurm_user), limit=1)
-        try:
-            await self._edge.folder(ref, look)
-        except RpcFailed as failed:
-            if failed.error.kind == "conflict":
-                raise Conflict(f"files are not staged here: {failed.error.detail}", hint=failed.error.hint) from None
 
 
 def _folder(given: str | None, shared_path: str) -> str:
