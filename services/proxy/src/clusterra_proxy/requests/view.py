@@ -49,7 +49,6 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     if not is_shown(record):
         return None
     signal = record.exit_code.signal.id
-    waiting = cluster.jobs.waiting_tasks(record)
     user = cluster.owner_name(record)
     values = known_values(record)
     stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
@@ -79,7 +78,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         exit_code=record.return_code,
         signal=signal or None,
         restarts=record.restart_cnt,
-        array_tasks=array_tasks.format_tasks(waiting) if waiting else record.array_task_string,
+        array_tasks=_waiting(cluster, record),
         standard_output=record.standard_output if record.is_waiting_array else stdout,
         standard_error="" if record.is_waiting_array else stderr,
         het_job_id=str(record.het_job_id) if record.het_job_id else None,
@@ -99,27 +98,39 @@ def component_ids(record: JobRecord) -> tuple[JobId, ...]:
 
 
 def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> Job | None:
-    """Convert a whole array to one job: it ends with its last task, in the worst state and exit code of its tasks."""
-    tasks = [job for record in records if (job := job_view(cluster, record)) is not None]
+    """Convert a whole array to one job: it ends with its last task, in the worst state and exit code of its tasks.
+
+    An array may have 10,000 tasks and more, so only one of them is converted as a whole.
+    """
+    tasks = [record for record in records if is_shown(record)]
     if not tasks:
         return None
-    if len(tasks) == 1:
-        return tasks[0].model_copy(update={"job_id": array})
     representative = min(
-        tasks, key=lambda job: _STATE_PRECEDENCE.index(job.state) if job.state in _STATE_PRECEDENCE else 0
+        tasks, key=lambda task: _STATE_PRECEDENCE.index(task.state) if task.state in _STATE_PRECEDENCE else 0
     )
-    codes = [job.exit_code for job in tasks if job.exit_code is not None]
-    over = all(job.ended_at for job in tasks)
-    return representative.model_copy(
+    job = job_view(cluster, representative)
+    if job is None or len(tasks) == 1:
+        return None if job is None else job.model_copy(update={"job_id": array})
+    codes = [code for task in tasks if (code := task.return_code) is not None]
+    ends = [task.end_time for task in tasks if task.ended and task.end_time]
+    starts = [task.started_at for task in tasks]
+    over = len(ends) == len(tasks)
+    return job.model_copy(
         update={
             "job_id": array,
-            "array_tasks": next((job.array_tasks for job in tasks if job.array_tasks), ""),
-            "nodes": tuple(sorted({node for job in tasks for node in job.nodes})),
-            "submitted_at": min(job.submitted_at for job in tasks),
-            "started_at": min((job.started_at for job in tasks if job.started_at), default=None),
-            "ended_at": max((job.ended_at for job in tasks if job.ended_at), default=None) if over else None,
-            "exit_code": max(codes, default=None) if over and (any(codes) or representative.exit_code == 0) else None,
+            "array_tasks": next((text for task in tasks if (text := _waiting(cluster, task))), ""),
+            "nodes": tuple(sorted({node for task in tasks if task.started_at for node in task.hosts})),
+            "submitted_at": min(task.submit_time or OLDEST for task in tasks),
+            "started_at": min((start for start in starts if start), default=None),
+            "ended_at": max(ends, default=None) if over else None,
+            "exit_code": max(codes, default=None) if over and (any(codes) or job.exit_code == 0) else None,
             "standard_output": records[0].standard_output,
             "standard_error": "",
         }
     )
+
+
+def _waiting(cluster: Cluster, record: JobRecord) -> str:
+    """Return the waiting tasks of a record, in Slurm's notation."""
+    waiting = cluster.jobs.waiting_tasks(record)
+    return array_tasks.format_tasks(waiting) if waiting else record.array_task_string
