@@ -1,5 +1,6 @@
 """Turns of stagings: one that takes long lets others have theirs, whoever has how many."""
 
+import asyncio
 import time
 from datetime import timedelta
 from typing import Any
@@ -13,9 +14,17 @@ from clusterra_contracts.rpc.slurm import FindKey, Submitted
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.staging import turn
+from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
-from clusterra_gateway.staging.sweep import ARRAY_SECONDS, AT_A_TIME, SOON_SECONDS, WAITING_SECONDS, StagingSweep
+from clusterra_gateway.staging.sweep import (
+    ARRAY_SECONDS,
+    AT_A_TIME,
+    LOOK_SHARE,
+    SOON_SECONDS,
+    WAITING_SECONDS,
+    StagingSweep,
+)
 from clusterra_gateway.tables import TABLES
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
@@ -181,6 +190,32 @@ def test_an_array_is_looked_at_once_in_a_while_however_many_of_its_tasks_end() -
     assert first - time.monotonic() <= ARRAY_SECONDS
     assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == ARRAY_SECONDS
     assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == WAITING_SECONDS
+
+
+class SlowSteps:
+    """Steps that take a while, after which the job is waited for."""
+
+    async def advance(self, _ref: ClusterRef, _staging_id: str) -> Staging:
+        await asyncio.sleep(0.2)
+        return staging("waiting", job_id="42")
+
+
+async def test_an_array_is_looked_at_less_often_where_a_look_takes_long() -> None:
+    place = (REF, "0" * 32)
+    nothing: Any = None
+    steps: Any = SlowSteps()
+    sweep = StagingSweep(nothing, steps)
+
+    await sweep._advance(place)
+    sweep.on_event(REF, ended("42_1"))
+    after_staging_in = sweep._due[place] - time.monotonic()
+    await sweep._advance(place)
+    await sweep._advance(place)
+    sweep.on_event(REF, ended("42_2"))
+    after_a_look = sweep._due[place] - time.monotonic()
+
+    assert after_staging_in <= ARRAY_SECONDS
+    assert 0.9 * 0.2 / LOOK_SHARE < after_a_look < WAITING_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(5))

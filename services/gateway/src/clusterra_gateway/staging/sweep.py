@@ -29,6 +29,8 @@ WAITING_SECONDS = 300.0
 """How often a job is looked at when no event has told of its end."""
 ARRAY_SECONDS = 5.0
 """How soon an array is looked at after the end of a task: not at each of many, as a look reads all its tasks."""
+LOOK_SHARE = 0.02
+"""The most of its time that a gateway looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
 PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000
@@ -49,6 +51,8 @@ class StagingSweep:
         self._due: dict[_Place, float] = {}
         """When a staging is looked at again, by the monotonic clock."""
         self._waiting: dict[tuple[ClusterRef, JobId], _Place] = {}
+        self._look_seconds: dict[_Place, float] = {}
+        """How long the last look took at a staging that waits for the end of its job."""
         self._ended: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
         """The jobs, and arrays of tasks, that have ended lately, and in how many seconds each is looked at.
 
@@ -61,11 +65,12 @@ class StagingSweep:
             return
         if event.kind in JOB_ENDS:
             number, task, _ = event.data.job_id.partition("_")
-            job, seconds = (ref, number), ARRAY_SECONDS if task else 0.0
+            job = ref, number
+            place = self._waiting.get(job)
+            seconds = self._array_seconds(place) if task else 0.0
             self._ended[job] = max(seconds, SOON_SECONDS)
             while len(self._ended) > MAX_ENDED:
                 self._ended.popitem(last=False)
-            place = self._waiting.get(job)
             if place is None:
                 return
             due = time.monotonic() + seconds
@@ -73,6 +78,11 @@ class StagingSweep:
             if task:
                 return
         self._woken.set()
+
+    def _array_seconds(self, place: _Place | None) -> float:
+        """How soon an array is looked at after the end of a task."""
+        took = 0.0 if place is None else self._look_seconds.get(place, 0.0)
+        return min(max(ARRAY_SECONDS, took / LOOK_SHARE), WAITING_SECONDS)
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -116,6 +126,7 @@ class StagingSweep:
         there = set(places)
         self._due = {place: at for place, at in self._due.items() if place in there}
         self._waiting = {job: place for job, place in self._waiting.items() if place in there}
+        self._look_seconds = {place: took for place, took in self._look_seconds.items() if place in there}
 
     async def _unfinished(self) -> list[_Place]:
         places: list[_Place] = []
@@ -128,6 +139,7 @@ class StagingSweep:
 
     async def _advance(self, place: _Place) -> None:
         seconds = INTERVAL_SECONDS
+        waits, began = place in self._look_seconds, time.monotonic()
         try:
             staging = await self._steps.advance(*place)
             if staging is not None:
@@ -144,6 +156,8 @@ class StagingSweep:
             seconds = WAITING_SECONDS
         finally:
             self._under_way.discard(place)
+            if waits:
+                self._look_seconds[place] = time.monotonic() - began
         self._due[place] = time.monotonic() + seconds
         if seconds <= SOON_SECONDS:
             self._woken.set()
@@ -152,6 +166,7 @@ class StagingSweep:
         if staging.phase == "waiting" and staging.job_id is not None:
             job = place[0], staging.job_id
             self._waiting[job] = place
+            self._look_seconds.setdefault(place, 0.0)
             return self._ended.pop(job, WAITING_SECONDS)
         if staging.not_before is not None:
             return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)
