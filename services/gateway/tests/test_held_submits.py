@@ -7,7 +7,8 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_gateway.jobs.staged_files import Output, StagingPlan
+from clusterra_gateway.http.errors import TooLarge
+from clusterra_gateway.jobs.staged_files import MAX_INPUTS, Input, Output, StagingPlan
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.runs.models import RunRequest
 from clusterra_gateway.runs.run import StepWork
@@ -102,6 +103,20 @@ async def test_a_staging_that_was_given_up_without_a_job_begins_anew() -> None:
     assert after is not None
     assert (after.phase, after.job_id, after.created_at) == ("staging_in", "42", before.staging.created_at)
     assert (await records.unfinished(10, None))[0] == ((REF, PLACE),)
+
+
+async def test_a_staging_that_cannot_be_stored_is_refused_before_there_is_a_job() -> None:
+    records = await empty_records()
+    submit = Submit()
+    inputs = tuple(
+        Input(source="data/x", key="k" * 900, destination=f"{'/'.join(['名' * 80] * 12)}{number}", size=1, etag="e")
+        for number in range(MAX_INPUTS)
+    )
+
+    with pytest.raises(TooLarge, match="320 KiB"):
+        await HeldSubmits(records).submit(REF, JOB, StagingPlan(folder="run1", inputs=inputs), submit)
+
+    assert await stored(records) is None
 
 
 def test_a_step_with_files_is_not_read_by_a_release_that_would_submit_it_without() -> None:

@@ -71,6 +71,6 @@ class HeldJobs(Protocol):
     ) -> A | Submitted:
         """Submit a held job by `send`, once for its key, and have its files staged.
 
-        Raises what `send` raises, Unavailable, StoreError.
+        Raises what `send` raises, KeyReused, TooLarge, Unavailable, StoreError.
         """
         ...

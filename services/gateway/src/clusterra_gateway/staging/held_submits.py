@@ -15,12 +15,14 @@ from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, Unavailable
+from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, TooLarge, Unavailable
 from clusterra_gateway.jobs.staged_files import StagingPlan
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
 
+MAX_BYTES = 320 * 1024
+"""The largest new staging: an item of the store has at most 400 KiB, and up to 64 KiB of errors are added to it."""
 _ATTEMPTS = 10
 _CLOCKS_DIFFER = timedelta(minutes=1)
 
@@ -39,7 +41,7 @@ class HeldSubmits:
     async def submit[A: Submitted | None](
         self, ref: ClusterRef, job: StagedJob, plan: StagingPlan, send: Callable[[], Awaitable[A]]
     ) -> A | Submitted:
-        """Have the files of a job staged that `send` submits held. Raises what `send` raises, and Unavailable.
+        """Have the files of a job staged that `send` submits held. Raises what `send` raises, TooLarge and Unavailable.
 
         `send` is not called where the job of this key is known; raises KeyReused where it is that of another request.
         Where `send` returns None, there is no job.
@@ -78,7 +80,9 @@ class HeldSubmits:
         for _ in range(_ATTEMPTS):
             stored = await self._records.read(ref, place)
             if stored is None:
-                created = await self._records.create(ref, _new(place, job, plan).progressed(at, created_at=created_at))
+                new = _new(place, job, plan).progressed(at, created_at=created_at)
+                _check_size(new)
+                created = await self._records.create(ref, new)
                 if created is not None:
                     return created, True
             elif stored.staging.job_id is not None:
@@ -112,6 +116,14 @@ def key_reused() -> KeyReused:
 def staging_id(ref: ClusterRef, member: str, key: str) -> str:
     """The id of the staging of a submit: for an idempotency key of a member always the same."""
     return hashlib.sha256(f"{ref.key}#{member}#{key}".encode()).hexdigest()[:32]
+
+
+def _check_size(staging: Staging) -> None:
+    if len(staging.model_dump_json().encode()) > MAX_BYTES:
+        raise TooLarge(
+            f"the paths of all files and the job's name are longer than {MAX_BYTES // 1024} KiB together",
+            hint="stage in fewer files, such as one archive, or use shorter paths",
+        )
 
 
 def _given_up(staging: Staging) -> bool:
