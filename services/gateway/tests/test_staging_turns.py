@@ -21,6 +21,7 @@ from clusterra_gateway.staging.sweep import (
     ARRAY_SECONDS,
     AT_A_TIME,
     LOOK_SHARE,
+    PER_CLUSTER,
     SOON_SECONDS,
     WAITING_SECONDS,
     StagingSweep,
@@ -216,6 +217,46 @@ async def test_an_array_is_looked_at_less_often_where_a_look_takes_long() -> Non
 
     assert after_staging_in <= ARRAY_SECONDS
     assert 0.9 * 0.2 / LOOK_SHARE < after_a_look < WAITING_SECONDS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_routine_looks_at_many_jobs_keep_no_new_and_no_ended_one_waiting(seed: int) -> None:
+    sweep = a_sweep()
+    many = [(REF, f"{number:032x}") for number in range(1000)]
+    for number, place in enumerate(many):
+        sweep._pause_seconds(place, staging("waiting", job_id=f"{number + 1}"))
+    new, over = (REF, "f" * 32), many[seed]
+    sweep.on_event(REF, ended(f"{seed + 1}"))
+
+    chosen = sweep._chosen([*many, new])
+
+    assert len(chosen) == PER_CLUSTER
+    assert {new, over} <= set(chosen)
+    assert not sweep._left_over
+
+
+def test_copying_outputs_is_no_routine_look() -> None:
+    place = (REF, "0" * 32)
+    sweep = a_sweep()
+
+    sweep._pause_seconds(place, staging("waiting", job_id="42"))
+    waiting = sweep._is_routine(place)
+    sweep._pause_seconds(place, staging("staging_out", job_id="42"))
+
+    assert waiting
+    assert not sweep._is_routine(place)
+
+
+async def test_the_next_round_comes_soon_where_more_is_left_than_routine() -> None:
+    nothing: Any = None
+    steps: Any = SlowSteps()
+    sweep = StagingSweep(nothing, steps)
+    new = [(REF, f"{number:032x}") for number in range(PER_CLUSTER + 1)]
+
+    for place in sweep._chosen(new):
+        await sweep._advance(place)
+
+    assert sweep._woken.is_set()
 
 
 @pytest.mark.parametrize("seed", range(5))

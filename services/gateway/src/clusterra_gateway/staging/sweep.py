@@ -53,6 +53,10 @@ class StagingSweep:
         self._waiting: dict[tuple[ClusterRef, JobId], _Place] = {}
         self._look_seconds: dict[_Place, float] = {}
         """How long the last look took at a staging that waits for the end of its job."""
+        self._told: set[_Place] = set()
+        """Those of whose jobs an event has told an end since the last look."""
+        self._left_over = False
+        """Whether others than routine looks were left for the next round."""
         self._ended: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
         """The jobs, and arrays of tasks, that have ended lately, and in how many seconds each is looked at.
 
@@ -73,6 +77,7 @@ class StagingSweep:
                 self._ended.popitem(last=False)
             if place is None:
                 return
+            self._told.add(place)
             due = time.monotonic() + seconds
             self._due[place] = min(self._due.get(place, due), due)
             if task:
@@ -106,10 +111,14 @@ class StagingSweep:
                     running.create_task(self._advance(place))
 
     def _chosen(self, places: list[_Place]) -> list[_Place]:
-        """Those that are due, in a random order: first those of tenants that have few, and few of each cluster."""
+        """Those that are due, in a random order: first those of tenants that have few, and few of each cluster.
+
+        The routine looks at jobs that wait come last: with a thousand such jobs, a new one would wait for minutes.
+        """
         at = time.monotonic()
         due = [place for place in places if self._due.get(place, 0.0) <= at and place not in self._under_way]
         random.shuffle(due)
+        due.sort(key=self._is_routine)
         taken, ranked = Counter(ref.tenant for ref, _ in self._under_way), list[tuple[int, _Place]]()
         for place in due:
             ranked.append((taken[place[0].tenant], place))
@@ -120,13 +129,19 @@ class StagingSweep:
                 break
             if sum(ref == place[0] for ref, _ in (*self._under_way, *chosen)) < PER_CLUSTER:
                 chosen.append(place)
+        self._left_over = not all(map(self._is_routine, set(due) - set(chosen)))
         return chosen
+
+    def _is_routine(self, place: _Place) -> bool:
+        """Whether a look at it is only for the case that an event was missed."""
+        return place in self._look_seconds and place not in self._told
 
     def _forget(self, places: list[_Place]) -> None:
         there = set(places)
         self._due = {place: at for place, at in self._due.items() if place in there}
         self._waiting = {job: place for job, place in self._waiting.items() if place in there}
         self._look_seconds = {place: took for place, took in self._look_seconds.items() if place in there}
+        self._told &= there
 
     async def _unfinished(self) -> list[_Place]:
         places: list[_Place] = []
@@ -140,6 +155,7 @@ class StagingSweep:
     async def _advance(self, place: _Place) -> None:
         seconds = INTERVAL_SECONDS
         waits, began = place in self._look_seconds, time.monotonic()
+        self._told.discard(place)
         try:
             staging = await self._steps.advance(*place)
             if staging is not None:
@@ -156,10 +172,10 @@ class StagingSweep:
             seconds = WAITING_SECONDS
         finally:
             self._under_way.discard(place)
-            if waits:
+            if waits and place in self._look_seconds:
                 self._look_seconds[place] = time.monotonic() - began
         self._due[place] = time.monotonic() + seconds
-        if seconds <= SOON_SECONDS:
+        if seconds <= SOON_SECONDS or self._left_over:
             self._woken.set()
 
     def _pause_seconds(self, place: _Place, staging: Staging) -> float:
@@ -168,6 +184,7 @@ class StagingSweep:
             self._waiting[job] = place
             self._look_seconds.setdefault(place, 0.0)
             return self._ended.pop(job, WAITING_SECONDS)
+        self._look_seconds.pop(place, None)
         if staging.not_before is not None:
             return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)
         turn_over = staging.phase in ("staging_in", "staging_out") and not staging.claimed_by
