@@ -49,7 +49,7 @@ def upload(file: int, offset: int, length: int, url: str, headers: Mapping[str, 
     body = _blocks(file, offset, length, moved) if length else b""
     request = urllib.request.Request(_checked(url), data=body, headers=given, method="PUT")  # noqa: S310 - checked
     with _answered(request) as answer:
-        answer.read(_MAX_ERROR_BYTES)
+        _read(answer, _MAX_ERROR_BYTES)
 
 
 def download(file: int, begin: int, size: int, url: str, etag: str, moved: Moved) -> None:
@@ -65,7 +65,7 @@ def download(file: int, begin: int, size: int, url: str, etag: str, moved: Moved
         if begin and answer.status != HTTPStatus.PARTIAL_CONTENT:
             raise TransferFailed("the bucket does not go on in the middle of a file", transient=True)
         at = begin
-        while block := answer.read(BLOCK_BYTES):
+        while block := _read(answer, BLOCK_BYTES):
             if at + len(block) > size:
                 raise TransferFailed("the object is larger than it was", transient=True)
             view = memoryview(block)
@@ -89,12 +89,23 @@ def _blocks(file: int, offset: int, length: int, moved: Moved) -> Iterator[bytes
         length -= len(block)
 
 
+def _read(answer: http.client.HTTPResponse, most: int) -> bytes:
+    try:
+        return answer.read(most)
+    except (http.client.HTTPException, OSError) as error:
+        raise TransferFailed(f"the bucket broke off ({type(error).__name__})", transient=True) from None
+
+
 def _answered(request: urllib.request.Request) -> http.client.HTTPResponse:
     try:
         answer: http.client.HTTPResponse = _opener.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         with error:
-            raise _failure(error.code, error.read(_MAX_ERROR_BYTES)) from None
+            try:
+                body = error.read(_MAX_ERROR_BYTES)
+            except (http.client.HTTPException, OSError):
+                body = b""
+            raise _failure(error.code, body) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise TransferFailed(f"the bucket does not answer ({type(reason).__name__})", transient=True) from None
