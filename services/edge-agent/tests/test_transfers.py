@@ -49,6 +49,16 @@ def ends(connection: socket.socket) -> None:
     connection.sendall(HEAD + b"x" * 50)
 
 
+def busy(connection: socket.socket) -> None:
+    """Refuse the request for now."""
+    connection.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n")
+
+
+def gone(connection: socket.socket) -> None:
+    """Refuse the request for good."""
+    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
 def failure(file: Path, url: str) -> TransferFailed:
     """How a download of 100 bytes fails."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT)
@@ -81,3 +91,19 @@ def test_an_upload_whose_answer_breaks_off_may_go_well_the_next_time(tmp_path: P
     os.close(descriptor)
 
     assert failed.value.transient
+
+
+def test_a_bucket_that_is_away_or_overloaded_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    away = failure(tmp_path / "x", f"http://127.0.0.1:{port}/x")
+    with bucket(busy) as url:
+        overloaded = failure(tmp_path / "x", url)
+    with bucket(reset) as url:
+        broken = failure(tmp_path / "x", url)
+    with bucket(gone) as url:
+        missing = failure(tmp_path / "x", url)
+
+    assert [each.outage for each in (away, overloaded, broken, missing)] == [True, True, False, False]
+    assert [each.transient for each in (away, overloaded, broken, missing)] == [True, True, True, False]

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from clusterra_contracts.events import Event, JobFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.edge_staging import FindFiles, Stage, Staged, StagingProblem
+from clusterra_contracts.rpc.edge_staging import FetchFiles, FindFiles, MakeFolder, Stage, Staged, StagingProblem
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import FindKey, Submitted
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.files.bounds import Bounds
-from clusterra_gateway.staging import turn
-from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.files.presigned import SignedUrl
+from clusterra_gateway.staging import staging_in, turn
+from clusterra_gateway.staging.staging import FILE_ATTEMPTS, Staging
 from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.staging.sweep import (
@@ -131,6 +132,61 @@ async def test_a_submit_is_given_up_only_when_slurm_has_said_that_there_is_no_jo
     assert while_away is not None
     assert after is not None
     assert [while_away.phase, after.phase] == phases
+
+
+class EdgeWithoutBucket:
+    """An edge that reaches the bucket after some attempts only."""
+
+    def __init__(self, attempts: int) -> None:
+        self._left = attempts
+
+    async def stage(self, _ref: ClusterRef, request: Stage) -> Staged:
+        self._left -= isinstance(request.work, FetchFiles)
+        if isinstance(request.work, MakeFolder) or self._left < 0:
+            return Staged(state="done")
+        problem = StagingProblem(path="x", detail="the bucket does not answer", transient=True, outage=True)
+        return Staged(state="done", problems=(problem,))
+
+
+async def test_an_outage_of_the_bucket_is_waited_for_and_counts_against_no_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outage = 2 * FILE_ATTEMPTS
+    edge: Any = EdgeWithoutBucket(outage)
+    slurm: Any = Released()
+    nothing: Any = None
+    monkeypatch.setattr(StagingSteps, "_bucket", _a_bucket)
+    monkeypatch.setattr(staging_in, "signed_get", _a_url)
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
+        steps = StagingSteps(records, directory, (slurm, edge), (nothing, Bounds(60, 60, 1)), "one")
+        at = now()
+        wanted = staging("staging_in", created_at=at, progressed_at=at)
+        await records.create(REF, wanted)
+
+        for _ in range(outage + 1):
+            stored = await records.read(REF, wanted.id)
+            assert stored is not None
+            await records.replace(REF, stored, stored.staging.model_copy(update={"not_before": None}))
+            last = await steps.advance(REF, wanted.id)
+
+    assert last is not None
+    assert (last.phase, last.staged_in.files, last.staged_in.failed_files) == ("waiting", 1, 0)
+
+
+class Released:
+    """A Slurm that releases every job, and whose jobs wait."""
+
+    async def change(self, *_request: object) -> None:
+        return None
+
+    async def job(self, *_request: object) -> Any:
+        raise RpcFailed(RpcError(kind="unavailable", detail="it is away"))
+
+
+async def _a_url(*_wanted: object) -> SignedUrl:
+    return SignedUrl("GET", "http://bucket/x", {}, now())
 
 
 async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:

@@ -170,6 +170,8 @@ class StagingProblem(Wire):
     detail: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
     transient: bool = False
     """Whether trying again may help."""
+    outage: bool = False
+    """Whether the bucket does not answer or is overloaded, which is no fault of the file."""
 
 
 class Staged(Wire):

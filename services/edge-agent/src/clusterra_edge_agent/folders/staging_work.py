@@ -195,7 +195,8 @@ def _sha256(file: int, offset: int, length: int, moved: Callable[[int], None]) -
 
 def _failed(path: str, error: TransferFailed | OSError) -> StagingProblem:
     if isinstance(error, TransferFailed):
-        return _problem(path, error.detail, transient=error.transient)
+        problem = _problem(path, error.detail, transient=error.transient)
+        return problem.model_copy(update={"outage": error.outage})
     return _problem(path, os.strerror(error.errno or 0), transient=False)
 
 

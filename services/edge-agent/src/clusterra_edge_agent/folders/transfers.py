@@ -18,6 +18,7 @@ TIMEOUT_SECONDS = 15.0
 _MAX_ERROR_BYTES = 64 * 1024
 _CODE = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
 _TRANSIENT = frozenset({"RequestExpired", "RequestTimeout", "SlowDown", "InternalError", "ServiceUnavailable"})
+_OVERLOADED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 type Moved = Callable[[int], None]
 """Is told of bytes that were copied. It may raise to end the copy."""
@@ -26,10 +27,12 @@ type Moved = Callable[[int], None]
 class TransferFailed(Exception):
     """The bucket did not take or give the bytes. The text is for the owner of the file to read."""
 
-    def __init__(self, detail: str, *, transient: bool) -> None:
+    def __init__(self, detail: str, *, transient: bool, outage: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
         self.transient = transient
+        self.outage = outage
+        """Whether the bucket fails whatever file it is asked for."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -108,7 +111,10 @@ def _answered(request: urllib.request.Request) -> http.client.HTTPResponse:
             raise _failure(error.code, body) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
-        raise TransferFailed(f"the bucket does not answer ({type(reason).__name__})", transient=True) from None
+        detail = f"the bucket does not answer ({type(reason).__name__})"
+        # A connection that breaks while a file is sent may be a fault of this file, such as its size.
+        outage = not isinstance(reason, ConnectionResetError | BrokenPipeError | http.client.HTTPException)
+        raise TransferFailed(detail, transient=True, outage=outage) from None
     return answer
 
 
@@ -116,7 +122,7 @@ def _failure(status: int, body: bytes) -> TransferFailed:
     found = _CODE.search(body)
     code = found[1].decode() if found else str(status)
     transient = code in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in (403, 408, 412, 429)
-    return TransferFailed(f"the bucket refuses it ({code})", transient=transient)
+    return TransferFailed(f"the bucket refuses it ({code})", transient=transient, outage=status in _OVERLOADED)
 
 
 def _checked(url: str) -> str:

@@ -6,7 +6,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import signed_get
 from clusterra_gateway.jobs.staged_files import Input
-from clusterra_gateway.staging.turn import FilePaused, Turn
+from clusterra_gateway.staging.turn import FilePaused, Paused, Turn
 
 
 async def stage_in(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
@@ -44,6 +44,8 @@ async def _fetched(turn: Turn, bucket: Bucket, wanted: Input, index: int, url_se
     if not told.problems:
         return None
     problem = told.problems[0]
+    if problem.outage:
+        raise Paused(f"{wanted.source}: {problem.detail}")
     if problem.transient and not turn.staging.last_file_attempt:
         raise FilePaused(f"{wanted.source}: {problem.detail}")
     return problem.detail

@@ -28,7 +28,7 @@ from clusterra_gateway.files.presigned import Content, signed_put
 from clusterra_gateway.files.uploads import PART_BYTES
 from clusterra_gateway.http.errors import TooLarge
 from clusterra_gateway.staging.large_files import send_in_parts
-from clusterra_gateway.staging.turn import FilePaused, Turn
+from clusterra_gateway.staging.turn import FilePaused, Paused, Turn
 
 MAX_OUTPUTS = 10_000
 """The most files that are staged out for a job."""
@@ -104,10 +104,11 @@ class StagingOut:
             problems += [] if problem is None else [problem]
         elif targets:
             problems += await self._send(targets)
-        if not self._turn.staging.last_file_attempt:
-            for problem in problems:
-                if problem.transient:
-                    raise FilePaused(f"{problem.path}: {problem.detail}")
+        for problem in problems:
+            if problem.outage:
+                raise Paused(f"{problem.path}: {problem.detail}")
+            if problem.transient and not self._turn.staging.last_file_attempt:
+                raise FilePaused(f"{problem.path}: {problem.detail}")
         bad = {problem.path for problem in problems}
         copied = [target.file for target in targets if target.file.path not in bad]
         done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied))
