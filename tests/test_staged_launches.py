@@ -84,7 +84,7 @@ async def test_the_catalogue_copies_the_figures_of_a_benchmark_where_its_person_
 
     plain = await asked(ada, "POST", launch("cluster-benchmark"), small, status=201)
     copied = await asked(
-        ada, "POST", launch("cluster-benchmark"), small | {"results_to": "outputs/benchmarks"}, status=201
+        ada, "POST", launch("cluster-benchmark"), small | {"results_to": "outputs/benchmarks/"}, status=201
     )
     staging = await staging_over(lab, ada, copied["job_id"])
     run_id = copied["output_dir"].removeprefix("benchmark-")

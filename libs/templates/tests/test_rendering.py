@@ -40,6 +40,19 @@ def test_the_paths_of_staged_files_are_rendered_and_an_empty_source_is_left_out(
     assert rendered(OWN, text_file="x").staged is None
 
 
+def test_a_folder_that_ends_with_a_slash_is_the_same_folder_in_staged_paths() -> None:
+    staging = STAGING.replace("outputs/{{ ctx.run_id }}/", "{{ params.label }}/{{ ctx.run_id }}")
+
+    with_slash, without = (
+        rendered(staging, {"label": folder}, text_file="data//x").staged for folder in ("outputs/a/", "outputs/a")
+    )
+
+    assert with_slash is not None
+    assert without is not None
+    assert [to for _, to in with_slash.stage_out] == [to for _, to in without.stage_out] == ["outputs/a/r1"]
+    assert with_slash.stage_in == (("data/x", "text.txt"),)
+
+
 @pytest.mark.parametrize(
     ("params", "text_file", "reason"),
     [

@@ -11,6 +11,8 @@ from clusterra_templates.problems import RenderRefused
 from clusterra_templates.sources import template
 
 _PATH = re.compile(r"[A-Za-z0-9_./:+,=%-]*")
+_SLASHES = re.compile(r"/{2,}")
+"""A value that is a folder may end with a slash, and the template goes on with one."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -45,25 +47,28 @@ def staged_paths(definition: Runnable, names: Mapping[str, Value], budget: Budge
     if staging is None:
         return None
     stage_in = tuple(
-        (source, _path(definition, each.destination, names, budget))
+        (source, _staged(definition, each.destination, names, budget))
         for each in staging.stage_in
         if (source := _source(definition, each.source, names, budget))
     )
     stage_out = tuple(
-        (source, _path(definition, each.destination, names, budget))
+        (source, _staged(definition, each.destination, names, budget))
         for each in staging.stage_out
-        if (source := _path(definition, each.source, names, budget))
+        if (source := _staged(definition, each.source, names, budget))
     )
     if not stage_in and not stage_out:
         return None
-    return StagedPaths(
-        _path(definition, staging.current_working_directory, names, budget), stage_in=stage_in, stage_out=stage_out
-    )
+    folder = _staged(definition, staging.current_working_directory, names, budget)
+    return StagedPaths(folder, stage_in=stage_in, stage_out=stage_out)
+
+
+def _staged(definition: Runnable, source: str, names: Mapping[str, Value], budget: Budget) -> str:
+    return _SLASHES.sub("/", _path(definition, source, names, budget))
 
 
 def _source(definition: Runnable, source: str, names: Mapping[str, Value], budget: Budget) -> str:
     """A path in the bucket. A value in it may be any path that a file can have there, such as one with spaces."""
-    path = joined(_pieces(definition, source, names, budget))
+    path = _SLASHES.sub("/", joined(_pieces(definition, source, names, budget)))
     if _CONTROL.search(path) or ".." in path.split("/"):
         raise RenderRefused(f"the path {path[:100]!r} has a control character or a `..`: change the value")
     return path
