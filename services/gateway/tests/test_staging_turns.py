@@ -13,15 +13,12 @@ from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.presigned import SignedUrl
 from clusterra_gateway.staging import staging_in, turn
 from clusterra_gateway.staging.staging import FILE_ATTEMPTS
-from clusterra_gateway.staging.staging_records import STAGING, UNFINISHED, StagingRecords
+from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.tables import TABLES
 from clusterra_runtime.nats.rpc import RpcFailed
-from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Put
 from clusterra_runtime.store.table_use import tables_of
 from test_staging_state import staging
 
@@ -179,15 +176,3 @@ async def _a_url(*_wanted: object) -> SignedUrl:
 
 async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:
     return object()
-
-
-async def test_a_mark_that_names_no_staging_stops_no_other() -> None:
-    async with MemoryStore() as store:
-        await store.create_tables(*tables_of(TABLES))
-        records = StagingRecords(store)
-        await store.write(Put(STAGING, Key(UNFINISHED, "acme main#1"), {}, Absent()))
-        await records.create(REF, staging("staging_out", created_at=now()))
-
-        found, _ = await records.unfinished(10, None)
-
-    assert found == ((REF, "0" * 32),)

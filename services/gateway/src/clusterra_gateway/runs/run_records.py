@@ -22,6 +22,7 @@ from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, TransactionCancelled, Update
 from pydantic import ValidationError
 
+from clusterra_gateway.accounts.cluster_marks import marked_places
 from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.http.errors import Unavailable
 from clusterra_gateway.runs.run import Run, StepWork
@@ -114,10 +115,9 @@ class RunRecords:
         return len(page.items)
 
     async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
-        """The clusters and ids of runs that a gateway has to go on with."""
+        """The clusters and ids of runs that a gateway has to go on with. Marks that name none are logged."""
         page = await self._store.query(RUNS, UNFINISHED, limit=limit, cursor=cursor)
-        places = (item.key.sk.rpartition("#") for item in page.items)
-        return tuple((ClusterRef.from_key(ref), run_id) for ref, _, run_id in places), page.cursor
+        return marked_places(page.items), page.cursor
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` runs of a cluster that is deleted. Returns how many. Their marks go last."""

@@ -13,7 +13,6 @@ import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 
-import structlog
 from clusterra_contracts.identity import ClusterRef, JobId
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
@@ -27,12 +26,10 @@ from clusterra_runtime.store.store import (
     Update,
     Write,
 )
-from pydantic import ValidationError
 
+from clusterra_gateway.accounts.cluster_marks import marked_places
 from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.staging.staging import Staging
-
-log = structlog.get_logger()
 
 STAGING = Table("staging")
 KEPT = timedelta(days=90)
@@ -105,7 +102,7 @@ class StagingRecords:
     async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
         """The clusters and ids of stagings that a gateway has to go on with. Marks that name none are logged."""
         page = await self._store.query(STAGING, UNFINISHED, limit=limit, cursor=cursor)
-        return tuple(place for place in map(_marked, page.items) if place is not None), page.cursor
+        return marked_places(page.items), page.cursor
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` items of a cluster that is deleted, with their marks. Returns how many."""
@@ -131,15 +128,6 @@ def _attributes(staging: Staging) -> dict[str, str]:
 
 def _stored(item: Item) -> Stored:
     return Stored(Staging.model_validate_json(str(item.attributes["staging"])), item.version)
-
-
-def _marked(mark: Item) -> tuple[ClusterRef, str] | None:
-    ref, _, staging_id = mark.key.sk.rpartition("#")
-    try:
-        return ClusterRef.from_key(ref), staging_id
-    except ValidationError:
-        log.error("staging_mark_unreadable", key=mark.key.sk)  # noqa: TRY400
-        return None
 
 
 def _cluster(ref: ClusterRef) -> str:

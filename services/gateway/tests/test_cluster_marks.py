@@ -1,0 +1,27 @@
+"""Marks of what a gateway has to go on with: one bad mark is one bad mark."""
+
+import pytest
+from clusterra_contracts.identity import ClusterRef
+from clusterra_gateway.runs.run_records import RUNS, RunRecords
+from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Put, Store, Table
+
+REF = ClusterRef(tenant="acme", cluster="main")
+
+
+@pytest.mark.parametrize(("table", "records"), [(STAGING, StagingRecords), (RUNS, RunRecords)], ids=["staging", "runs"])
+async def test_a_mark_that_names_nothing_stops_no_other(
+    table: Table, records: type[StagingRecords] | type[RunRecords]
+) -> None:
+    async with MemoryStore() as memory:
+        store: Store = memory
+        await memory.create_tables(table)
+        for mark in ("acme main#1", "acme.main#2", "3"):
+            await memory.write(Put(table, Key("unfinished", mark), {}, Absent()))
+
+        found, _ = await records(store).unfinished(10, None)
+
+    assert found == ((REF, "2"),)
