@@ -7,6 +7,7 @@ from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 
 from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.staged_files import StagingPlan
 from clusterra_gateway.jobs.staged_jobs import HeldJobs, StagedJob
@@ -49,7 +50,7 @@ class StepSubmits:
             name=job.name,
             key=step.key,
             digest=step.key,
-            stays_held=bool(job.hold),
+            stays_held=asks_for_hold(step.message.script, job),
         )
         held = step.message.model_copy(update={"job": job.model_copy(update={"hold": True})})
         return await self._held.submit(ref, staged, step.staging, lambda: self._send(ref, step, held))

@@ -6,6 +6,7 @@ from clusterra_contracts.rpc.slurm import Submit, Submitted
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.identity.person import Person
+from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
@@ -43,7 +44,7 @@ class KeyedSubmits:
             name=submission.job.name,
             key=key,
             digest=key,
-            stays_held=bool(submission.job.hold),
+            stays_held=asks_for_hold(submission.script, submission.job),
         )
         return await self._held.submit(ref, job, plan, lambda: self._send(who, ref, submission.held, key))
 

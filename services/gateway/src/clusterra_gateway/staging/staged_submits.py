@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.staged_files import JobStaging
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
@@ -51,7 +52,7 @@ class StagedSubmits:
             name=submission.job.name,
             key=key,
             digest=digest,
-            stays_held=bool(submission.job.hold),
+            stays_held=asks_for_hold(submission.script, submission.job),
         )
 
         async def send() -> SubmittedJob:
