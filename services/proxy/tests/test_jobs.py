@@ -320,6 +320,26 @@ async def test_purged_jobs_are_read_from_accounting(
     assert (await proxy.error_of("cancel", Cancel(viewer=Viewer(user=bob), job_id=job_id))).kind == "not_found"
 
 
+async def test_an_array_has_run_whose_tasks_are_purged_and_whose_rest_is_cancelled(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    array = (await proxy.submit(alice, "#!/bin/sh\nexit 3\n", array="0-3", hold=True)).job_id
+    first = f"{array}_0"
+    released = await slurm.cluster.run("scontrol", "release", first)
+    await proxy.wait_for_end(alice, first)
+    async with slurm.slurmctld() as slurmctld:
+        records = await slurmctld.job(slurm.token(slurm.operator), array)
+    # The list of states has the number of a task's record before the `_`.
+    await slurm.purge_finished_jobs(*(f"{record.job_id}_0" for record in records if record.id == first))
+
+    await proxy.cancel(alice, array)
+    whole = await proxy.wait_for_end(alice, array)
+
+    assert released.returncode == 0, released
+    assert (whole.job_id, whole.state, whole.exit_code) == (array, "FAILED", 3)
+    assert whole.started_at is not None
+
+
 async def test_a_cancelled_job_without_a_limit_has_neither_limit_nor_exit_code(
     proxy: ProxyWorld, workers: None, alice: SlurmUser
 ) -> None:

@@ -34,6 +34,8 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
     if in_accounting:
         found = await _read_accounting(cluster, request.job_id, request.viewer.only_uid)
         records = select_records(request.job_id, found)
+    elif _is_array_that_never_ran(request.job_id, records):
+        records = await _with_forgotten_tasks(cluster, request.job_id, records)
     job = _as_job(cluster, request.job_id, records) if records else None
     if job is None:
         raise NotFound(f"job {request.job_id} does not exist")
@@ -62,6 +64,23 @@ async def _with_usage(cluster: Cluster, job: Job, record: JobRecord) -> Job:
     available = (job.ended_at - job.started_at).total_seconds() * job.cpus
     efficiency = round(usage.cpu_seconds / available, 3) if available > 0 and usage.steps else None
     return job.model_copy(update={"peak_memory_mib": usage.peak_memory_mib, "cpu_efficiency": efficiency})
+
+
+def _is_array_that_never_ran(job_id: JobId, records: tuple[JobRecord, ...]) -> bool:
+    """Whether all that slurmctld knows of an array was cancelled before it started."""
+    whole = "_" not in job_id and records[0].array
+    return bool(whole) and all(record.ended and record.started_at is None for record in records)
+
+
+async def _with_forgotten_tasks(
+    cluster: Cluster, job_id: JobId, records: tuple[JobRecord, ...]
+) -> tuple[JobRecord, ...]:
+    """Return the records of an array with its tasks that slurmctld has purged: it purges each after its own end."""
+    known = {record.id for record in records}
+    submitted_at = min((record.submit_time for record in records if record.submit_time), default=OLDEST)
+    runs = await _read_accounting(cluster, job_id, records[0].user_id)
+    purged = (run for run in runs if run.id not in known and (run.submit_time or OLDEST) >= submitted_at)
+    return (*records, *purged)
 
 
 def _as_job(cluster: Cluster, job_id: JobId, records: tuple[JobRecord, ...]) -> Job | None:
