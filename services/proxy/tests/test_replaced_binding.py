@@ -21,15 +21,20 @@ async def test_every_request_is_answered_after_many_changes(proxy: ProxyWorld) -
         await put_binding(proxy.client, proxy.ref, changed)
         await asyncio.sleep(PAUSES_SECONDS[number % len(PAUSES_SECONDS)])
 
-    async def served() -> bool:
+    async def answer() -> NodePage | None:
+        """None while nobody serves the cluster, as for a moment while its binding changes: the request was not sent."""
         try:
-            await proxy.call("nodes", ListNodes(), NodePage)
+            return await proxy.call("nodes", ListNodes(), NodePage)
         except NotServed:
-            return False
+            return None
+
+    def last_is_known() -> bool:
         return f'"version":{CHANGES + 1}' in proxy.log.read_text()
 
-    await until(served, seconds=90, what="the last binding", process=proxy.process, every=0.05)
-    answers = [await proxy.call("nodes", ListNodes(), NodePage) for _ in range(REQUESTS)]
+    await until(last_is_known, seconds=90, what="the last binding", process=proxy.process, every=0.05)
+    answers = [
+        await until(answer, seconds=90, what="an answer", process=proxy.process, every=0.05) for _ in range(REQUESTS)
+    ]
     user = proxy.slurm.new_user()
     submitted = [await proxy.submit(user, hold=True) for _ in range(10)]
 
