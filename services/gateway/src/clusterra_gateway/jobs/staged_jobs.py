@@ -11,6 +11,7 @@ from clusterra_contracts.rpc.slurm import Submitted
 
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.person import Person
+from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.staged_files import JobStaging, StagingPlan
 from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submits import SubmittedJob
@@ -29,6 +30,18 @@ class StagedJob:
     digest: str
     """The hash of the request, to tell a repeated request from another one."""
     stays_held: bool
+
+    @classmethod
+    def of(cls, who: Person, submission: Submission, key: str, *, digest: str) -> "StagedJob":
+        """The job of a submission."""
+        return cls(
+            member=who.member.id,
+            user=who.slurm_user,
+            name=submission.job.name,
+            key=key,
+            digest=digest,
+            stays_held=asks_for_hold(submission.script, submission.job),
+        )
 
 
 class StagedJobs(Protocol):

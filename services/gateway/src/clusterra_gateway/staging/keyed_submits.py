@@ -6,7 +6,6 @@ from clusterra_contracts.rpc.slurm import Submit, Submitted
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.identity.person import Person
-from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
@@ -38,14 +37,7 @@ class KeyedSubmits:
             return await self._send(who, ref, submission, key)
         known = await self._held.known(ref, who.member.id, key)
         plan = await self._planning.plan(who, ref, submission) if known is None else known.plan
-        job = StagedJob(
-            member=who.member.id,
-            user=who.slurm_user,
-            name=submission.job.name,
-            key=key,
-            digest=key,
-            stays_held=asks_for_hold(submission.script, submission.job),
-        )
+        job = StagedJob.of(who, submission, key, digest=key)
         return await self._held.submit(ref, job, plan, lambda: self._send(who, ref, submission.held, key))
 
     async def _send(self, who: Person, ref: ClusterRef, submission: Submission, key: str) -> Submitted:

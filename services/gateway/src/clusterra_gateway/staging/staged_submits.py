@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.staged_files import JobStaging
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
@@ -46,14 +45,7 @@ class StagedSubmits:
             raise key_reused()
         plan = await self._planning.plan(caller, ref, submission) if known is None else known.plan
         held = submission.held
-        job = StagedJob(
-            member=caller.member.id,
-            user=caller.slurm_user,
-            name=submission.job.name,
-            key=key,
-            digest=digest,
-            stays_held=asks_for_hold(submission.script, submission.job),
-        )
+        job = StagedJob.of(caller, submission, key, digest=digest)
 
         async def send() -> SubmittedJob:
             return await self._submits.submit(request, caller, ref, held, digest=digest, own_key=key)
