@@ -285,7 +285,7 @@ async def test_a_submit_waits_for_a_proxy_that_is_about_to_serve(world: World) -
 
     try:
         submitting = asyncio.create_task(post_job(browser))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await sent_in_vain.wait()
     finally:
         stamina.instrumentation.set_on_retry_hooks(hooks)
