@@ -11,7 +11,7 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.parts.aws import Aws, aws_emulator
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
-from files_world import BUCKET, FilesWorld, forget_bindings, s3_client, storage_of
+from files_world import BUCKET, FilesWorld, s3_client, storage_of
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
 from operator_tokens import write_operators
@@ -64,7 +64,6 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
 async def files(aws: Aws, settings: Settings, issuer: IssuerStandIn, tmp_path: Path) -> AsyncIterator[FilesWorld]:
     s3 = s3_client(aws)
     s3.create_bucket(Bucket=BUCKET)
-    await forget_bindings(settings)
     async with running(settings, issuer, storage=storage_of(aws, tmp_path)) as world, aiohttp.ClientSession() as http:
         world_of_files = FilesWorld(world, aws, s3, http)
         yield world_of_files

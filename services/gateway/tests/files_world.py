@@ -11,11 +11,7 @@ from typing import Any
 import aiohttp
 import boto3
 from botocore.config import Config
-from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.settings import Settings
 from clusterra_lab.parts.aws import Aws
-from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.registry import delete_binding
 from gateway_world import World
 from yarl import URL
 
@@ -38,16 +34,6 @@ def storage_of(aws: Aws, secrets: Path, **fields: object) -> dict[str, object]:
         "credentials": {"kind": "keys", **keys},
     }
     return storage | fields
-
-
-async def forget_bindings(settings: Settings) -> None:
-    """Remove what other tests of this process have left: a binding of a higher version, which would be kept."""
-    client = await bus.connect(settings, "tests")
-    try:
-        for ref in (ClusterRef(tenant="acme", cluster="main"), ClusterRef(tenant="rival", cluster="secret")):
-            await delete_binding(client, ref)
-    finally:
-        await bus.close(client)
 
 
 def s3_client(aws: Aws) -> Any:

@@ -1,22 +1,18 @@
 """Admins pause and resume a cluster over HTTP: the other services learn of it, and the audit names who did it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts import projection
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import last
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.store.store import StoreUnavailable
-from files_world import forget_bindings
-from gateway_world import World, running
-from issuer_stand_in import IssuerStandIn
+from gateway_world import World
 
 CLUSTER = "/v1/clusters/main"
 
@@ -36,18 +32,7 @@ async def test_an_admin_pauses_and_resumes_a_cluster(world: World) -> None:
         await until(shown, seconds=30, what=f"a cluster that is {state}", every=0.05)
 
 
-@pytest.fixture
-async def fresh_world(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[World]:
-    """A gateway on a bucket without the bindings of other tests, whose versions are higher."""
-    await forget_bindings(settings)
-    async with running(settings, issuer) as world:
-        yield world
-
-
-async def test_a_change_that_is_held_up_undoes_no_later_one(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = fresh_world
+async def test_a_change_that_is_held_up_undoes_no_later_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     boss = await world.login("boss@acme.example")
     held, go_on = asyncio.Event(), asyncio.Event()
 
