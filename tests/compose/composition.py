@@ -82,8 +82,22 @@ class Composition:
             await self.compose("up", "--detach", "--wait", *argv, seconds=UP_SECONDS)
         except CommandFailed as failed:
             # The containers are removed after the tests.
-            logs = await self.compose("logs", "--no-color", "--tail=15")
-            raise CommandFailed(f"{failed}\n{logs[-20_000:]}") from None
+            raise CommandFailed(f"{str(failed)[-1500:]}\n{await self._unhealthy()}") from None
+
+    async def _unhealthy(self) -> str:
+        """The containers that are not in good health or ended once: their states, last checks of health, and logs."""
+        found = []
+        for line in (await self.compose("ps", "--all", "--format={{json .}}")).splitlines():
+            told = json.loads(line)
+            name, state, health = told["Name"], told["State"], told["Health"]
+            restarts = (await self.docker("inspect", "--format={{.RestartCount}}", name)).strip()
+            if state == "running" and health in ("", "healthy") and restarts == "0":
+                continue
+            checks = await self.docker("inspect", "--format={{json .State.Health}}", name)
+            logs = await self.compose("logs", "--no-color", "--tail=30", told["Service"])
+            told_of = f"{name}: {state}, health {health!r}, exit code {told['ExitCode']}, restarts {restarts}"
+            found.append(f"{told_of}\n{checks[-1500:]}{logs}")
+        return "\n".join(found)
 
     async def scale(self, **replicas: int) -> None:
         """Start or remove containers of these services, and wait until they are healthy; leave all others alone."""
@@ -141,9 +155,6 @@ async def composition() -> AsyncIterator[Composition]:
         await composed.up("--build")
         await composed.compose("build", "--quiet", "demo", seconds=UP_SECONDS)
         yield composed
-    except CommandFailed:
-        print((await composed.compose("logs", "--no-color", "--tail=30"))[-30000:])
-        raise
     finally:
         await composed.compose("--profile=*", "down", "--volumes", "--timeout=5", seconds=UP_SECONDS)
     left = await composed.left()

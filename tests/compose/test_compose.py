@@ -41,6 +41,23 @@ async def test_slurmctld_does_not_end_while_it_starts(composed: Composition) -> 
     assert restarts.strip() == "0"
 
 
+async def test_sackd_survives_a_reconfiguration(composed: Composition) -> None:
+    """It ended, because it could not start itself anew, and Compose took it for unhealthy."""
+    (container,) = await composed.containers("sackd")
+
+    async def starts() -> int:
+        return (await composed.compose("logs", "--no-color", "sackd")).count("] running")
+
+    before = await starts()
+    await composed.exec("slurmctld", "scontrol", "reconfigure")
+
+    async def has_started_anew() -> bool:
+        return await starts() > before
+
+    await until(has_started_anew, seconds=60, what="sackd to start itself anew", every=0.2)
+    assert (await composed.docker("inspect", "--format={{.RestartCount}}", container)).strip() == "0"
+
+
 async def test_the_demo_passes(composed: Composition) -> None:
     printed = await composed.demo()
 
