@@ -141,6 +141,15 @@ def test_no_job_goes_where_the_placement_predicate_rejects_it(groups: list[Group
             fill[name].add(group)
 
 
+def test_where_all_shapes_add_nothing_the_cheapest_is_bought() -> None:
+    """The estimate of a job that ends within minutes may be 0 seconds."""
+    instant = [replace(offering, boot_seconds=0.0) for offering in OFFERINGS]
+
+    packing = pack([Group(("1",), 4, 30.0, certain(0.0))], [], instant, Settings())
+
+    assert [bin_.offering.shape for bin_ in packing.purchases] == ["memory-4"]
+
+
 def test_a_short_job_shares_a_long_ones_worker_and_a_long_one_gets_its_own() -> None:
     big = next(each for each in OFFERINGS if each.shape == "compute-16")
     short = Group(("short",), 4, 8.0, certain(HOUR))

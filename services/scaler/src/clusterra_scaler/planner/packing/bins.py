@@ -98,7 +98,8 @@ def cheapest_new_worker(
 ) -> tuple[float, Offering] | None:
     """The cheapest new worker for one node's share of a job alone: the USD it would add, boot included, and its shape.
 
-    None when no shape holds it.
+    Of shapes that add the same, the one with the lowest price: a job that is expected to end at once adds nothing where
+    workers boot at once. None when no shape holds it.
     """
     best, best_usd = None, inf
     cpus, mean, credit = group.cpus, group.remaining.mean_seconds, settings.credit
@@ -110,7 +111,7 @@ def cheapest_new_worker(
         # A lower bound, with credit for the whole worker: it rules out most shapes before the exact price is computed.
         if rate * (offering.boot_seconds + credited) <= best_usd and group.runs_on(offering):
             usd = rate * (offering.boot_seconds + mean) - credit * leftover(group, offering) * mean
-            if usd < best_usd:
+            if best is None or usd < best_usd or (usd == best_usd and rate < best.usd_per_second):
                 best, best_usd = offering, usd
     return None if best is None else (best_usd, best)
 
