@@ -103,8 +103,8 @@ bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs,
 bench-files: prepare ## Measure lists of a folder with 10,000 objects, and presigned URLs, through the gateway (OBJECTS=N, 2 minutes)
 	@PYTHONPATH=bench $(BIN)/python bench/files.py $(if $(OBJECTS),--objects $(OBJECTS))
 
-bench-live: prepare ## Play a part of a trace on real Slurm, and compare its bill with the simulator's (TRACE= SHAPES= FROM= JOBS=300 SPEED=60 SEED=1; without TRACE a synthetic one)
-	@$(BIN)/python bench/live.py $(foreach name,TRACE SHAPES FROM JOBS SPEED SEED,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+bench-live: prepare ## Play a part of a trace on real Slurm, and compare its bill with the simulator's (TRACE= SHAPES= FROM= JOBS=300 SPEED=60 LONGEST=60 SEED=1; without TRACE a synthetic one)
+	@$(BIN)/python bench/live.py $(foreach name,TRACE SHAPES FROM JOBS SPEED LONGEST SEED,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
 bench-edge: prepare-kubernetes ## Measure the Kubernetes edge: time to acceptance, memory and CPU with 7500 workers
 	@$(BIN)/python bench/edge.py

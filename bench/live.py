@@ -13,8 +13,9 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -32,11 +33,11 @@ from clusterra_lab.stack.stack import LabOptions, stack
 from clusterra_planner_tools.simulate import catalogue as catalogues
 from clusterra_planner_tools.simulate import trace as traces
 from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnreadable, memory_mib
-from clusterra_planner_tools.simulate.figures import bound_usd
 from clusterra_planner_tools.simulate.result import JobRun, Part
-from clusterra_planner_tools.simulate.simulation import NothingFits, Options, fitting, simulate
+from clusterra_planner_tools.simulate.simulation import NothingFits, fitting
 from clusterra_planner_tools.simulate.trace import Job, Trace
-from simulated_bill import PURPOSES, simulated_bill
+from live_comparison import Live, compared
+from simulated_bill import PURPOSES
 from synthetic_trace import lines
 
 IDLE_SECONDS = 5.0
@@ -48,15 +49,12 @@ UNLIMITED = {"CLUSTERRA_READS_PER_MINUTE": "100000000", "CLUSTERRA_CHANGES_PER_M
 
 
 @dataclass(frozen=True)
-class Live:
-    """What happened on the lab. Amounts are in USD by the purpose of the ledger's rows."""
+class Life:
+    """A worker from its start to its end."""
 
-    usd: dict[str, float]
-    jobs: tuple[Job, ...]
-    """As they were submitted and ran. Times are in seconds of the lab's clock, from the first submit."""
-    runs: tuple[JobRun, ...]
-    boot_seconds: float
-    workers: int
+    shape: str
+    start: datetime
+    seconds: float
 
 
 def chosen(trace: Trace, catalogue: Catalogue, count: int, speed: float, longest: float) -> list[Job]:
@@ -121,12 +119,16 @@ async def play(shapes: Path, jobs: list[Job], directory: Path, policy: ScalingPo
         await until(lambda: observer.workers == {}, seconds=300, what="the end of the workers")
         lives = await until(lambda: _lives(ada), seconds=60, what="the events of the workers' ends", every=1.0)
         usd = await until(lambda: _bill(ada, set(lives)), seconds=120, what="the whole bill", every=1.0)
-        boots = [
-            (observer.registered[name] - started.time).total_seconds()
-            for name, started in lives.items()
-            if name in observer.registered
-        ]
-        return _live(usd, ids, observer, max(0.0, statistics.median(boots)) if boots else 0.0, len(lives))
+        workers = tuple((life.shape, life.seconds) for life in lives.values())
+        return _live(usd, ids, observer, _boot_seconds(lives, observer.registered), workers)
+
+
+def _boot_seconds(lives: Mapping[str, Life], registered: Mapping[str, datetime]) -> float:
+    """The mean boot time. Slurm tells the second in which a node registered: half a second too early on average."""
+    boots = [
+        (registered[name] - life.start).total_seconds() + 0.5 for name, life in lives.items() if name in registered
+    ]
+    return max(0.0, statistics.fmean(boots)) if boots else 0.0
 
 
 def _script(job: Job) -> str:
@@ -153,17 +155,20 @@ def _ended(observer: Observer, ids: Iterable[str]) -> bool:
     return all(any((job_id, kind) in observer.job_events for kind in ENDS) for job_id in ids)
 
 
-async def _lives(ada: User) -> dict[str, Event] | None:
-    """The start of each worker by its name, once the end of each is told, too."""
+async def _lives(ada: User) -> dict[str, Life] | None:
+    """The life of each worker by its name, once the end of each is told, too."""
     starts: dict[str, Event] = {}
-    ended = 0
+    ends: dict[str, Event] = {}
     for event in await ada.history("worker.*"):
         if isinstance(event.data, WorkerFact):
-            if event.kind == "worker.started":
-                starts[event.data.worker] = event
-            else:
-                ended += 1
-    return starts if starts and len(starts) == ended else None
+            (starts if event.kind == "worker.started" else ends)[event.data.worker] = event
+    if not starts or starts.keys() != ends.keys():
+        return None
+    return {
+        name: Life(start.data.shape, start.time, (ends[name].time - start.time).total_seconds())
+        for name, start in starts.items()
+        if isinstance(start.data, WorkerFact)
+    }
 
 
 async def _bill(ada: User, workers: set[str]) -> dict[str, float] | None:
@@ -179,7 +184,13 @@ async def _bill(ada: User, workers: set[str]) -> dict[str, float] | None:
     return {purpose: float(found[purpose]) for purpose in PURPOSES}
 
 
-def _live(usd: dict[str, float], ids: dict[str, Job], observer: Observer, boot_seconds: float, workers: int) -> Live:
+def _live(
+    usd: dict[str, float],
+    ids: dict[str, Job],
+    observer: Observer,
+    boot_seconds: float,
+    workers: tuple[tuple[str, float], ...],
+) -> Live:
     facts: dict[str, JobFact] = {}
     for job_id in ids:
         event = next(found for kind in ENDS if (found := observer.job_events.get((job_id, kind))) is not None)
@@ -201,40 +212,6 @@ def _live(usd: dict[str, float], ids: dict[str, Job], observer: Observer, boot_s
         runs.append(JobRun(id=job.id, submit=submit, start=start, end=end, parts=(part,)))
     ordered = tuple(sorted(jobs, key=lambda job: job.submit))
     return Live(usd, ordered, tuple(runs), boot_seconds, workers)
-
-
-def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[str, object]:
-    """All figures of the run."""
-    booting = Catalogue(
-        tuple(replace(each, boot_seconds=live.boot_seconds) for each in catalogue.offerings), catalogue.shapes
-    )
-    options = Options(policy.name, keep_alive=policy.idle_seconds, wait_usd_per_hour=policy.wait_usd_per_hour)
-    simulation = simulate(Trace(Path("lab"), live.jobs), booting, options)
-    simulated = simulated_bill(simulation.result, booting)
-    live_usd, simulated_usd = sum(live.usd.values()), simulation.figures.cost_usd
-    bound = bound_usd(live.runs, booting)
-    print(f"{'':16}{'live':>12}{'simulated':>12}{'difference':>12}  USD")
-    for purpose in PURPOSES:
-        difference = live.usd[purpose] - simulated[purpose]
-        print(f"{purpose:16}{live.usd[purpose]:12.6f}{simulated[purpose]:12.6f}{difference:12.6f}")
-    print(f"{'bill':16}{live_usd:12.6f}{simulated_usd:12.6f}{live_usd - simulated_usd:12.6f}")
-    print(f"{'bound':16}{bound:12.6f}", flush=True)
-    return {
-        "live_over_simulated": round(live_usd / simulated_usd, 4),
-        "live_over_bound": round(live_usd / bound, 4),
-        "jobs": len(live.jobs),
-        "live_usd": round(live_usd, 6),
-        "simulated_usd": round(simulated_usd, 6),
-        "bound_usd": round(bound, 6),
-        "live": {purpose: round(usd, 6) for purpose, usd in live.usd.items()},
-        "difference": {
-            "job_shares" if purpose == "job" else purpose: round(live.usd[purpose] - simulated[purpose], 6)
-            for purpose in PURPOSES
-        },
-        "boot_seconds": round(live.boot_seconds, 3),
-        "workers": live.workers,
-        "simulated_workers": simulation.figures.worker_starts,
-    }
 
 
 async def measured(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:
@@ -274,7 +251,7 @@ def main() -> None:
             found = asyncio.run(measured(arguments, Path(directory)))
         except (traces.TraceUnreadable, traces.BadPeriod, CatalogueUnreadable, NothingFits) as error:
             raise SystemExit(str(error)) from None
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
