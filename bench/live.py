@@ -14,14 +14,14 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from clusterra_contracts.events import Event, JobFact, WorkerFact
+from clusterra_contracts.events import JobFact, WorkerFact
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.shapes import Family, Size
 from clusterra_lab.demo.observer import Observer, observe
@@ -36,7 +36,7 @@ from clusterra_planner_tools.simulate.catalogue import Catalogue, CatalogueUnrea
 from clusterra_planner_tools.simulate.result import JobRun, Part
 from clusterra_planner_tools.simulate.simulation import NothingFits, fitting
 from clusterra_planner_tools.simulate.trace import Job, Trace
-from live_comparison import Live, compared
+from live_comparison import Life, Live, compared
 from simulated_bill import PURPOSES
 from synthetic_trace import lines
 
@@ -46,15 +46,6 @@ MOST_WORKERS = 60
 DEADLINE_SECONDS = 1800.0
 ENDS = ("job.completed", "job.failed", "job.cancelled", "job.timeout")
 UNLIMITED = {"CLUSTERRA_READS_PER_MINUTE": "100000000", "CLUSTERRA_CHANGES_PER_MINUTE": "100000000"}
-
-
-@dataclass(frozen=True)
-class Life:
-    """A worker from its start to its end."""
-
-    shape: str
-    start: datetime
-    seconds: float
 
 
 def chosen(trace: Trace, catalogue: Catalogue, count: int, speed: float, longest: float) -> list[Job]:
@@ -119,8 +110,7 @@ async def play(shapes: Path, jobs: list[Job], directory: Path, policy: ScalingPo
         await until(lambda: observer.workers == {}, seconds=300, what="the end of the workers")
         lives = await until(lambda: _lives(ada), seconds=60, what="the events of the workers' ends", every=1.0)
         usd = await until(lambda: _bill(ada, set(lives)), seconds=120, what="the whole bill", every=1.0)
-        workers = tuple((life.shape, life.seconds) for life in lives.values())
-        return _live(usd, ids, observer, _boot_seconds(lives, observer.registered), workers)
+        return _live(usd, ids, observer, lives)
 
 
 def _boot_seconds(lives: Mapping[str, Life], registered: Mapping[str, datetime]) -> float:
@@ -157,18 +147,18 @@ def _ended(observer: Observer, ids: Iterable[str]) -> bool:
 
 async def _lives(ada: User) -> dict[str, Life] | None:
     """The life of each worker by its name, once the end of each is told, too."""
-    starts: dict[str, Event] = {}
-    ends: dict[str, Event] = {}
+    starts: dict[str, tuple[str, datetime]] = {}
+    ends: dict[str, datetime] = {}
     for event in await ada.history("worker.*"):
-        if isinstance(event.data, WorkerFact):
-            (starts if event.kind == "worker.started" else ends)[event.data.worker] = event
+        if not isinstance(event.data, WorkerFact):
+            continue
+        if event.kind == "worker.started":
+            starts[event.data.worker] = event.data.shape, event.time
+        else:
+            ends[event.data.worker] = event.time
     if not starts or starts.keys() != ends.keys():
         return None
-    return {
-        name: Life(start.data.shape, start.time, (ends[name].time - start.time).total_seconds())
-        for name, start in starts.items()
-        if isinstance(start.data, WorkerFact)
-    }
+    return {name: Life(shape, start, ends[name]) for name, (shape, start) in starts.items()}
 
 
 async def _bill(ada: User, workers: set[str]) -> dict[str, float] | None:
@@ -184,13 +174,7 @@ async def _bill(ada: User, workers: set[str]) -> dict[str, float] | None:
     return {purpose: float(found[purpose]) for purpose in PURPOSES}
 
 
-def _live(
-    usd: dict[str, float],
-    ids: dict[str, Job],
-    observer: Observer,
-    boot_seconds: float,
-    workers: tuple[tuple[str, float], ...],
-) -> Live:
+def _live(usd: dict[str, float], ids: dict[str, Job], observer: Observer, lives: Mapping[str, Life]) -> Live:
     facts: dict[str, JobFact] = {}
     for job_id in ids:
         event = next(found for kind in ENDS if (found := observer.job_events.get((job_id, kind))) is not None)
@@ -211,7 +195,7 @@ def _live(
         part = Part(worker=0, cpus=job.cpus, memory_gib=gib)
         runs.append(JobRun(id=job.id, submit=submit, start=start, end=end, parts=(part,)))
     ordered = tuple(sorted(jobs, key=lambda job: job.submit))
-    return Live(usd, ordered, tuple(runs), boot_seconds, workers)
+    return Live(usd, ordered, tuple(runs), _boot_seconds(lives, observer.registered), tuple(lives.values()))
 
 
 async def measured(arguments: argparse.Namespace, directory: Path) -> dict[str, object]:

@@ -3,16 +3,31 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_planner_tools.simulate.catalogue import Catalogue
 from clusterra_planner_tools.simulate.figures import bound_usd
-from clusterra_planner_tools.simulate.result import JobRun
+from clusterra_planner_tools.simulate.result import JobRun, WorkerRun
 from clusterra_planner_tools.simulate.simulation import Options, simulate
 from clusterra_planner_tools.simulate.trace import Job, Trace
 from clusterra_scaler.planner.packing.settings import Settings
 from simulated_bill import PURPOSES, simulated_bill
+
+
+@dataclass(frozen=True)
+class Life:
+    """A worker from its start to its end."""
+
+    shape: str
+    start: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        """For how long it existed."""
+        return (self.end - self.start).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -24,8 +39,7 @@ class Live:
     """As they were submitted and ran. Times are in seconds of the lab's clock, from the first submit."""
     runs: tuple[JobRun, ...]
     boot_seconds: float
-    workers: tuple[tuple[str, float], ...]
-    """The shape of each worker, and for how many seconds it existed."""
+    workers: tuple[Life, ...]
 
 
 def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[str, object]:
@@ -49,7 +63,7 @@ def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[st
         print(f"{purpose:16}{live.usd[purpose]:12.6f}{simulated[purpose]:12.6f}{difference:12.6f}")
     print(f"{'bill':16}{live_usd:12.6f}{simulated_usd:12.6f}{live_usd - simulated_usd:12.6f}")
     print(f"{'bound':16}{bound:12.6f}")
-    _print_shapes(live.workers, [(each.shape, each.release - each.launch) for each in simulation.result.workers])
+    _print_shapes(live.workers, simulation.result.workers)
     return {
         "live_over_simulated": round(live_usd / simulated_usd, 4),
         "live_over_bound": round(live_usd / bound, 4),
@@ -68,13 +82,14 @@ def compared(live: Live, catalogue: Catalogue, policy: ScalingPolicy) -> dict[st
     }
 
 
-def _print_shapes(live: Iterable[tuple[str, float]], simulated: Iterable[tuple[str, float]]) -> None:
+def _print_shapes(live: Iterable[Life], simulated: Iterable[WorkerRun]) -> None:
     """How many workers of each shape there were, and for how many seconds together."""
-    found: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0.0])
-    for column, workers in ((0, live), (2, simulated)):
-        for shape, seconds in workers:
-            found[shape][column] += 1
-            found[shape][column + 1] += seconds
+    lived, simulated_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for life in live:
+        lived[life.shape].append(life.seconds)
+    for run in simulated:
+        simulated_seconds[run.shape].append(run.release - run.launch)
     print(f"{'workers':16}{'live':>12}{'s':>10}{'simulated':>12}{'s':>10}")
-    for shape, (count, seconds, simulated_count, simulated_seconds) in sorted(found.items()):
-        print(f"{shape:16}{count:12}{seconds:10.0f}{simulated_count:12}{simulated_seconds:10.0f}")
+    for shape in sorted(lived.keys() | simulated_seconds.keys()):
+        columns = (f"{len(each[shape]):12}{sum(each[shape]):10.0f}" for each in (lived, simulated_seconds))
+        print(f"{shape:16}{''.join(columns)}")

@@ -90,10 +90,10 @@ class Composition:
         for line in (await self.compose("ps", "--all", "--format={{json .}}")).splitlines():
             told = json.loads(line)
             name, state, health = told["Name"], told["State"], told["Health"]
-            restarts = (await self.docker("inspect", "--format={{.RestartCount}}", name)).strip()
+            inspected = await self.docker("inspect", "--format={{.RestartCount}} {{json .State.Health}}", name)
+            restarts, checks = inspected.split(maxsplit=1)
             if state == "running" and health in ("", "healthy") and restarts == "0":
                 continue
-            checks = await self.docker("inspect", "--format={{json .State.Health}}", name)
             logs = await self.compose("logs", "--no-color", "--tail=30", told["Service"])
             told_of = f"{name}: {state}, health {health!r}, exit code {told['ExitCode']}, restarts {restarts}"
             found.append(f"{told_of}\n{checks[-1500:]}{logs}")

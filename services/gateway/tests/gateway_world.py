@@ -134,16 +134,16 @@ async def running(
         ]
         client = await bus.connect(settings, "stand-in")
         opened.push_async_callback(bus.close, client)
+        acme = ClusterStandIn(ClusterRef(tenant="acme", cluster="main"))
+        rival = ClusterStandIn(ClusterRef(tenant="rival", cluster="secret"))
         # The tests of a process share its NATS server, and a binding of a higher version would be kept.
-        for tenant, cluster in (("acme", "main"), ("rival", "secret")):
-            await delete_binding(client, ClusterRef(tenant=tenant, cluster=cluster))
+        for stand_in in (acme, rival):
+            await delete_binding(client, stand_in.ref)
         async with Outbox(store, partial(bus.store, client)) as outbox:
             await Provisioning(Directory(store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": tenants}))
         registry = Registry()
         await registry.start(client)
         opened.push_async_callback(registry.stop)
-        acme = ClusterStandIn(ClusterRef(tenant="acme", cluster="main"))
-        rival = ClusterStandIn(ClusterRef(tenant="rival", cluster="secret"))
         await acme.serve(client)
         await rival.serve(client)
         service = _Service(settings)
