@@ -8,12 +8,12 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_gateway.files.paths import FilePath, KeySpace
 from clusterra_gateway.jobs.staged_files import Input, Output, StagingPlan
-from clusterra_gateway.runs.run import Run, Step, StepWork
-from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.transitions import step_key
 from clusterra_gateway.staging.held_submits import staging_id
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.workflows.run import Run, Step, StepWork
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.transitions import step_key
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack

@@ -24,9 +24,9 @@ from clusterra_events.archive import ARCHIVE
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.runs.run_records import RUNS
 from clusterra_gateway.staging.staging_records import STAGING
 from clusterra_gateway.templates.records import TEMPLATES
+from clusterra_gateway.workflows.run_records import RUNS
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack

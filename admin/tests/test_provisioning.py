@@ -17,8 +17,8 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, tenant_key
 from clusterra_gateway.accounts.records import Tenant, TenantDeletion, expiry
-from clusterra_gateway.agents.key_rotation import rotate_agent_key
-from clusterra_gateway.agents.keys import AgentKeyOwner, AgentKeys
+from clusterra_gateway.clusters.agents.key_rotation import rotate_agent_key
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.given import Given

@@ -10,9 +10,9 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
+from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.issuers.choice import ServedIssuers
-from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.routes import SignIn, gateway_routes
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.templates.library import Library

@@ -10,11 +10,11 @@ from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
+from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.identity.credentials import CACHE_SECONDS
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.private_route import PrivateRoute
-from clusterra_gateway.scim.route import ScimRoute
 from clusterra_runtime.nats import bus
 from gateway_world import World
 from route_table import example_path, route_table

@@ -2,8 +2,8 @@
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.runs.run_records import RUNS, RunRecords
 from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
+from clusterra_gateway.workflows.run_records import RUNS, RunRecords
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore

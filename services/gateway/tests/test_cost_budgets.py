@@ -11,8 +11,8 @@ from clusterra_contracts.events import AdminFact, BudgetFact, Event, Fact
 from clusterra_contracts.rpc.costs import SpendingRow
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budget_key
-from clusterra_gateway.budgets.sweep import BudgetSweep
 from clusterra_gateway.bus.requests import LedgerRequests
+from clusterra_gateway.money.budgets.sweep import BudgetSweep
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent

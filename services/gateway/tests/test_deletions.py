@@ -22,7 +22,6 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, DELETIONS, file_event_key, tenant_key
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
@@ -31,6 +30,7 @@ from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.registry import Registry

@@ -9,7 +9,7 @@ from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.jobs.holds import asks_for_hold
 from clusterra_gateway.jobs.staged_files import Output, StagingPlan
 from clusterra_gateway.jobs.staged_jobs import StagedJob
-from clusterra_gateway.runs.step_submits import StepSubmit, StepSubmits
+from clusterra_gateway.workflows.step_submits import StepSubmit, StepSubmits
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 from clusterra_gateway.http.errors import Unavailable
-from clusterra_gateway.issuers import cached_document, issuer_documents
-from clusterra_gateway.issuers.issuer_documents import IssuerDocuments, Metadata
+from clusterra_gateway.identity.issuers import cached_document, issuer_documents
+from clusterra_gateway.identity.issuers.issuer_documents import IssuerDocuments, Metadata
 from gateway_world import World
 from issuer_stand_in import IssuerStandIn
 from pydantic import ValidationError

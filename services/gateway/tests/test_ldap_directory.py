@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from certificate import write_certificate
-from clusterra_gateway.identity_maps.entries import MapRef
-from clusterra_gateway.identity_maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.refresh import DirectoryRefresh
-from clusterra_gateway.identity_maps.sources import LdapSource
+from clusterra_gateway.directory.maps.entries import MapRef
+from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
+from clusterra_gateway.directory.maps.sources import LdapSource
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.slurm.root import can_have_root
 from clusterra_lab.slurm.slapd import ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Slapd, slapd

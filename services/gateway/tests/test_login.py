@@ -392,14 +392,14 @@ async def test_a_new_key_of_the_issuer_is_fetched(world: World, monkeypatch: pyt
     # The keys were fetched a moment ago and are not fetched again so soon.
     assert (await get(browser, await authorized(browser)))[0] == 401
 
-    monkeypatch.setattr("clusterra_gateway.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
     await world.login("ada@acme.example")
     assert world.issuer.calls.count("discovery") == 1
 
 
 async def test_a_new_key_without_an_id_is_fetched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.login("ada@acme.example")
-    monkeypatch.setattr("clusterra_gateway.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
 
     world.issuer.key = RSAKey.generate_key(2048, private=True)
     world.issuer.published = [world.issuer.key]

@@ -8,8 +8,8 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
-from clusterra_gateway.output.start import TAIL_BYTES
-from clusterra_gateway.output.text import MAX_EVENT_BYTES, OutputDecoder
+from clusterra_gateway.jobs.output.start import TAIL_BYTES
+from clusterra_gateway.jobs.output.text import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World
@@ -118,8 +118,8 @@ async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 1)
-    monkeypatch.setattr("clusterra_gateway.output.follow.WAIT_SECONDS", 0.2)
-    monkeypatch.setattr("clusterra_gateway.output.follow.POLL_SECONDS", 3600.0)
+    monkeypatch.setattr("clusterra_gateway.jobs.output.follow.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("clusterra_gateway.jobs.output.follow.POLL_SECONDS", 3600.0)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     world.acme.write_output("7", b"one\n")

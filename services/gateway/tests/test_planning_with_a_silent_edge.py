@@ -9,11 +9,11 @@ from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder
 from clusterra_gateway.identity.person import Person
 from clusterra_gateway.jobs.staged_files import StagingPlan
 from clusterra_gateway.jobs.submission import Submission
-from clusterra_gateway.runs.models import ScriptedRun
-from clusterra_gateway.runs.run_records import RUNS, RunRecords
-from clusterra_gateway.runs.start import RunStarts, run_id_of
 from clusterra_gateway.staging import planning
 from clusterra_gateway.staging.planning import Planning
+from clusterra_gateway.workflows.models import ScriptedRun
+from clusterra_gateway.workflows.run_records import RUNS, RunRecords
+from clusterra_gateway.workflows.start import RunStarts, run_id_of
 from clusterra_runtime.store.memory_store import MemoryStore
 
 REF = ClusterRef(tenant="acme", cluster="main")

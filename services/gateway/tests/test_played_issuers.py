@@ -159,7 +159,7 @@ async def test_nobody_gets_an_address_that_their_account_only_claims(world: Worl
 async def test_sign_ins_go_on_after_the_keys_were_rotated(
     world: World, played: Played, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.issuers.issuer_documents.KEYS_REFETCH_SECONDS", 0.0)
     await bind(world, "acme.example", vouching(played, name))
     assert (await signed_in(world, played[name], f"issuer={name}"))[0] == 303
 

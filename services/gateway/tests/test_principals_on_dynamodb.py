@@ -11,24 +11,24 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, member_key, tenant_key
 from clusterra_gateway.accounts.records import Domain, Member, Tenant
-from clusterra_gateway.device_flow.flows import DeviceFlows
-from clusterra_gateway.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
+from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.directory.provisioned.resources import User
+from clusterra_gateway.directory.scim.changes import Changes
+from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import presented
+from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
-from clusterra_gateway.invitations.invitations import Invitations, Inviter
-from clusterra_gateway.issuers.oidc import Identity
-from clusterra_gateway.members.membership import MemberChange, Membership
-from clusterra_gateway.oauth.program import ProgramRequest
-from clusterra_gateway.oauth.route import OAuthFailure
-from clusterra_gateway.provisioned.directory import ProvisionedDirectory
-from clusterra_gateway.provisioned.resources import User
-from clusterra_gateway.scim.changes import Changes
-from clusterra_gateway.scim.groups import Groups
-from clusterra_gateway.scim.users import Users
-from clusterra_gateway.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
+from clusterra_gateway.people.members.membership import MemberChange, Membership
+from clusterra_gateway.people.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.program_sign_in.device_flow.flows import DeviceFlows
+from clusterra_gateway.program_sign_in.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
+from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
+from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.parts.aws import aws_emulator
 from clusterra_runtime.nats.registry import Registry
@@ -159,7 +159,9 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
 
     answers = await asyncio.gather(
         *(
-            Enrolment(directory, Registry(), default_issuer=person.issuer).member(person, invitation)
+            Enrolment(
+                directory, ProvisionedDirectory(directory.store), Registry(), default_issuer=person.issuer
+            ).member(person, invitation)
             for directory, person in zip(replicas, people, strict=True)
         ),
         return_exceptions=True,
@@ -182,7 +184,7 @@ class Nobody:
 def users_of(directory: Directory) -> Users:
     changes = Changes(directory, Registry())
     groups = Groups(ProvisionedDirectory(directory.store), changes)
-    membership = Membership(directory, Registry())
+    membership = _membership(directory)
     return Users(directory, membership, cast(Revocations, Nobody()), changes, groups)
 
 
@@ -209,7 +211,9 @@ async def test_who_signs_in_while_they_are_deactivated_is_disabled_or_does_not_j
     users = users_of(replicas[0])
     found = await users.create(BOSS, User(user_name="ada@acme.example", active=True))
     person = Identity("https://i", "ada", "ada@acme.example", True, "Ada")
-    enrolment = Enrolment(replicas[1], Registry(), default_issuer=person.issuer)
+    enrolment = Enrolment(
+        replicas[1], ProvisionedDirectory(replicas[1].store), Registry(), default_issuer=person.issuer
+    )
     everybody, joined = users._membership.everybody, list[Member]()
 
     async def everybody_then_ada(tenant: str) -> AsyncIterator[Member]:
@@ -239,7 +243,9 @@ async def test_the_last_two_owners_are_not_both_disabled_by_a_directory(replicas
     store, users = replicas[0].store, [users_of(directory) for directory in replicas]
     ids = []
     for name in ("one", "two"):
-        enrolment = Enrolment(replicas[0], Registry(), default_issuer="https://i")
+        enrolment = Enrolment(
+            replicas[0], ProvisionedDirectory(replicas[0].store), Registry(), default_issuer="https://i"
+        )
         owner = await enrolment.member(Identity("https://i", name, f"{name}@acme.example", True, name))
         role = owner.with_role("owner", given_at=now())
         await store.write(Update(ACCOUNTS, member_key(owner.id), set=role.attributes()))
@@ -250,9 +256,17 @@ async def test_the_last_two_owners_are_not_both_disabled_by_a_directory(replicas
     )
 
     assert [type(each) for each in answers if each is not None] == [Conflict]
-    members = [each async for each in Membership(replicas[0], Registry()).everybody("acme")]
+    members = [each async for each in _membership(replicas[0]).everybody("acme")]
     assert [each.disabled for each in members if each.role == "owner"].count(False) == 1
     change = MemberChange(disabled=True, by_directory=True)
     (left,) = [each for each in members if each.role == "owner" and not each.disabled]
     with pytest.raises(Conflict, match="the last owner"):
-        await Membership(replicas[1], Registry()).change(BOSS, left.id, change)
+        await _membership(replicas[1]).change(BOSS, left.id, change)
+
+
+def _enrolment(directory: Directory, default_issuer: str) -> Enrolment:
+    return Enrolment(directory, ProvisionedDirectory(directory.store), Registry(), default_issuer=default_issuer)
+
+
+def _membership(directory: Directory) -> Membership:
+    return Membership(directory, ProvisionedDirectory(directory.store), Registry())

@@ -16,10 +16,10 @@ from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.quotas.projection import projected_micro_usd, task_count
-from clusterra_gateway.quotas.records import QuotaScope, Reservation
-from clusterra_gateway.quotas.reservations import Reservations, month_of
-from clusterra_gateway.quotas.sweep import QuotaSweep
+from clusterra_gateway.money.quotas.projection import projected_micro_usd, task_count
+from clusterra_gateway.money.quotas.records import QuotaScope, Reservation
+from clusterra_gateway.money.quotas.reservations import Reservations, month_of
+from clusterra_gateway.money.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
-from clusterra_gateway.runs import transitions
-from clusterra_gateway.runs.graph import InvalidSteps, dependencies
-from clusterra_gateway.runs.run import MAX_ATTEMPTS, Run, Step
-from clusterra_gateway.runs.transitions import SUBMIT_FOR, NotResumable
+from clusterra_gateway.workflows import transitions
+from clusterra_gateway.workflows.graph import InvalidSteps, dependencies
+from clusterra_gateway.workflows.run import MAX_ATTEMPTS, Run, Step
+from clusterra_gateway.workflows.transitions import SUBMIT_FOR, NotResumable
 from hypothesis import given
 from hypothesis import strategies as st
 

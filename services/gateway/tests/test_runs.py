@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.http.errors import Unavailable
-from clusterra_gateway.runs import run_records, start, sweep
-from clusterra_gateway.runs.run_records import RUNS as RUN_ITEMS
+from clusterra_gateway.workflows import run_records, start, sweep
+from clusterra_gateway.workflows.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Update

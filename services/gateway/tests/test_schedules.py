@@ -9,17 +9,13 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
-from clusterra_gateway.quotas.admission import Admission
-from clusterra_gateway.quotas.reservations import Reservations
-from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts
-from clusterra_gateway.runs.step_submits import StepSubmits
+from clusterra_gateway.money.quotas.admission import Admission
+from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.staging.held_submits import HeldSubmits
 from clusterra_gateway.staging.keyed_submits import KeyedSubmits
 from clusterra_gateway.staging.planning import Planning
@@ -31,6 +27,10 @@ from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords, forg
 from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.step_submits import StepSubmits
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -72,7 +72,7 @@ class Replica:
         directory = Directory(world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), RunRecords(world.store)
         admission = Admission(Reservations(world.store), slurm, world.registry)
-        keys, users = IdempotencyKeys(world.store), UnixUsers(MapRecords(world.store))
+        keys, users = IdempotencyKeys(world.store), MappedUsers(MapRecords(world.store))
         held = HeldSubmits(StagingRecords(world.store))
         work = RunWork(records, directory, users, slurm, StepSubmits(slurm, keys, admission, held))
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))

@@ -8,12 +8,12 @@ import pytest
 import schemathesis
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.openapi import document
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.operator_route import OperatorRoute
-from clusterra_gateway.scim.route import ScimRoute
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World
@@ -83,7 +83,7 @@ def check_operation(url: str, token: str, agent_key: str, route: Route) -> None:
 async def test_every_operation_conforms_to_the_document(
     world: World, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.agents.exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
     world.acme.add_job("7")
     world.acme.write_output("7", b"hello\n")
     token = await token_for(world, route)

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
-from clusterra_gateway.scim import changes
+from clusterra_gateway.directory.scim import changes
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
 from gateway_world import World

@@ -12,10 +12,10 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.sessions import reach as reach_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance
 from clusterra_gateway.sessions.page_cookie import PageClaims
@@ -40,7 +40,7 @@ async def reach_of(world: World) -> AsyncIterator[tuple[Reach, SessionJobs]]:
     jobs = SessionJobs(SessionRecords(store), SlurmRequests(client), EdgeRequests(client, 5))
     entrance = Entrance(None, KEYS, registry, Tickets(store))
     async with Outbox(store, partial(bus.store, client)) as outbox:
-        yield Reach(client, Directory(store, outbox), registry, UnixUsers(MapRecords(store)), jobs, entrance), jobs
+        yield Reach(client, Directory(store, outbox), registry, MappedUsers(MapRecords(store)), jobs, entrance), jobs
 
 
 def session(member: str = MEMBER) -> SessionRecord:

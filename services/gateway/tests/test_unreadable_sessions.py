@@ -13,9 +13,9 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.session_jobs import SessionJobs
@@ -72,7 +72,7 @@ async def test_the_idle_cull_goes_on_with_others(world: World) -> None:
     entrance = Entrance(None, KEYS, registry, Tickets(store))
 
     async with Outbox(store, partial(bus.store, client)) as outbox:
-        users = UnixUsers(MapRecords(store))
+        users = MappedUsers(MapRecords(store))
         await IdleCull(client, Directory(store, outbox), registry, users, jobs, entrance).sweep()
 
     assert (await records.running(None))[0] == ((REF, "41"),)

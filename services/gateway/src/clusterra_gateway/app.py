@@ -22,31 +22,26 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import KeptEvents
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.budgets.sweep import BudgetSweep
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.bus.edge_connections import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, LedgerRequests, SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
+from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.refresh import DirectoryRefresh
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.issuers.choice import ServedIssuers
-from clusterra_gateway.issuers.given import given_issuers
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
-from clusterra_gateway.quotas.admission import Admission
-from clusterra_gateway.quotas.reservations import Reservations
-from clusterra_gateway.quotas.sweep import WAKING, QuotaSweep
+from clusterra_gateway.money.budgets.sweep import BudgetSweep
+from clusterra_gateway.money.quotas.admission import Admission
+from clusterra_gateway.money.quotas.reservations import Reservations
+from clusterra_gateway.money.quotas.sweep import WAKING, QuotaSweep
 from clusterra_gateway.routes import SignIn, gateway_routes
-from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts
-from clusterra_gateway.runs.step_submits import StepSubmits
-from clusterra_gateway.runs.sweep import RunSweep
 from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.staging.held_submits import HeldSubmits
@@ -66,6 +61,11 @@ from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import list_those_of_before
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.step_submits import StepSubmits
+from clusterra_gateway.workflows.sweep import RunSweep
 
 NAME = "gateway"
 
@@ -120,7 +120,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         planning = Planning(buckets, bounds, edge, registry)
         keys, held = IdempotencyKeys(store), HeldSubmits(stagings)
         step_submits = StepSubmits(slurm, keys, admission, held)
-        run_work = RunWork(runs, directory, UnixUsers(map_records), slurm, step_submits)
+        run_work = RunWork(runs, directory, MappedUsers(map_records), slurm, step_submits)
         service.background("runs", RunSweep(runs, run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))

@@ -11,13 +11,6 @@ from clusterra_runtime.secrets.reader import Secrets
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.session_records import SessionRecords
-from clusterra_gateway.agents import key_rotation
-from clusterra_gateway.agents import routes as agents
-from clusterra_gateway.agents.exchange import AgentExchange
-from clusterra_gateway.agents.keys import ROTATED as ROTATED_AGENT_KEYS
-from clusterra_gateway.agents.keys import AgentKeys
-from clusterra_gateway.audit import routes as audit
-from clusterra_gateway.budgets import routes as budgets
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import (
@@ -29,19 +22,24 @@ from clusterra_gateway.bus.requests import (
 )
 from clusterra_gateway.clusters import fleet_routes, management
 from clusterra_gateway.clusters import routes as clusters
+from clusterra_gateway.clusters.agents import key_rotation
+from clusterra_gateway.clusters.agents import routes as agents
+from clusterra_gateway.clusters.agents.exchange import AgentExchange
+from clusterra_gateway.clusters.agents.keys import ROTATED as ROTATED_AGENT_KEYS
+from clusterra_gateway.clusters.agents.keys import AgentKeys
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
-from clusterra_gateway.costs import job_steps as step_costs
-from clusterra_gateway.costs import routes as costs
-from clusterra_gateway.costs import summary_routes as cost_summaries
-from clusterra_gateway.device_flow import routes as device_flow
-from clusterra_gateway.device_flow.flows import DeviceFlows
-from clusterra_gateway.device_flow.program_side import ProgramSide as DeviceProgramSide
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.directory.scim import routes as scim
+from clusterra_gateway.directory.sources import routes as identity_sources
 from clusterra_gateway.events import routes as events
+from clusterra_gateway.events.audit import routes as audit
 from clusterra_gateway.files import routes as files
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.file_events import FileEvents
-from clusterra_gateway.folders import routes as folders
+from clusterra_gateway.files.folders import routes as folders
 from clusterra_gateway.http import api_description, api_page, problem_types
 from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.route import Route
@@ -51,6 +49,7 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.login import Login
 from clusterra_gateway.identity.operators import Operators
 from clusterra_gateway.identity.profile import Profiles
@@ -60,42 +59,39 @@ from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import ApiTokens
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.identity_sources import routes as identity_sources
-from clusterra_gateway.invitations import routes as invitations
-from clusterra_gateway.invitations.invitations import Invitations
-from clusterra_gateway.issuers.choice import ServedIssuers
 from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.explanations import Explanations
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys
+from clusterra_gateway.jobs.output import routes as output
 from clusterra_gateway.jobs.routes import Jobs
 from clusterra_gateway.jobs.submits import Submits
-from clusterra_gateway.loopback import routes as loopback
-from clusterra_gateway.loopback.authorization_codes import AuthorizationCodes
-from clusterra_gateway.loopback.program_side import ProgramSide as LoopbackProgramSide
-from clusterra_gateway.members import routes as members
-from clusterra_gateway.members.membership import Membership
-from clusterra_gateway.memberships import routes as memberships
-from clusterra_gateway.oauth import routes as oauth
-from clusterra_gateway.oauth.grants import ProgramTokens
-from clusterra_gateway.oauth.server_metadata import ServerDescription
-from clusterra_gateway.oauth.token_endpoint import TokenEndpoint
-from clusterra_gateway.output import routes as output
-from clusterra_gateway.quotas import routes as quotas
-from clusterra_gateway.quotas.admission import Admission
-from clusterra_gateway.quotas.priced_updates import PricedUpdates
-from clusterra_gateway.quotas.reservations import Reservations
-from clusterra_gateway.runs import routes as runs
-from clusterra_gateway.runs.advance import RunWork
-from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts
-from clusterra_gateway.runs.step_submits import StepSubmits
-from clusterra_gateway.scim import routes as scim
-from clusterra_gateway.service_accounts import routes as service_accounts
-from clusterra_gateway.service_accounts.service_accounts import ServiceAccounts
+from clusterra_gateway.money.budgets import routes as budgets
+from clusterra_gateway.money.costs import job_steps as step_costs
+from clusterra_gateway.money.costs import routes as costs
+from clusterra_gateway.money.costs import summary_routes as cost_summaries
+from clusterra_gateway.money.quotas import routes as quotas
+from clusterra_gateway.money.quotas.admission import Admission
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.reservations import Reservations
+from clusterra_gateway.people.invitations import routes as invitations
+from clusterra_gateway.people.invitations.invitations import Invitations
+from clusterra_gateway.people.members import routes as members
+from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.people.memberships import routes as memberships
+from clusterra_gateway.people.service_accounts import routes as service_accounts
+from clusterra_gateway.people.service_accounts.service_accounts import ServiceAccounts
+from clusterra_gateway.program_sign_in.device_flow import routes as device_flow
+from clusterra_gateway.program_sign_in.device_flow.flows import DeviceFlows
+from clusterra_gateway.program_sign_in.device_flow.program_side import ProgramSide as DeviceProgramSide
+from clusterra_gateway.program_sign_in.loopback import routes as loopback
+from clusterra_gateway.program_sign_in.loopback.authorization_codes import AuthorizationCodes
+from clusterra_gateway.program_sign_in.loopback.program_side import ProgramSide as LoopbackProgramSide
+from clusterra_gateway.program_sign_in.oauth import routes as oauth
+from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth.server_metadata import ServerDescription
+from clusterra_gateway.program_sign_in.oauth.token_endpoint import TokenEndpoint
 from clusterra_gateway.sessions import routes as sessions
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import Sessions
@@ -118,6 +114,11 @@ from clusterra_gateway.tenants import cluster_routes as tenant_clusters
 from clusterra_gateway.tenants import routes as tenants
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.tenants import Tenants
+from clusterra_gateway.workflows import routes as runs
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.step_submits import StepSubmits
 
 
 @dataclass(frozen=True)
@@ -150,16 +151,17 @@ def gateway_routes(
     limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
     cookies = Cookies(sign_in.session_keys, settings)
     map_records = MapRecords(directory.store)
-    unix_users = UnixUsers(map_records)
+    unix_users = MappedUsers(map_records)
     access = Access(authentication, bus.registry, limits, cookies, unix_users)
     revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
     bus.feed.observe(REVOCATIONS, revocations.on_event)
     bus.revocations.observe(revocations.on_revocation)
     agent_keys = AgentKeys(directory, bus.registry)
     bus.feed.observe(ROTATED_AGENT_KEYS, agent_keys.on_event)
+    provisioned = ProvisionedDirectory(directory.store)
     login = Login(
         sign_in.issuers,
-        Enrolment(directory, bus.registry, default_issuer=settings.oidc_issuer),
+        Enrolment(directory, provisioned, bus.registry, default_issuer=settings.oidc_issuer),
         cookies,
         authentication,
         revocations,
@@ -189,7 +191,7 @@ def gateway_routes(
     step_submits = StepSubmits(slurm, keys, admission, HeldSubmits(stagings))
     run_work = RunWork(run_records, directory, unix_users, slurm, step_submits)
     run_starts = RunStarts(run_records, run_work, planning)
-    membership = Membership(directory, bus.registry)
+    membership = Membership(directory, provisioned, bus.registry)
     template_records = TemplateRecords(directory, bus.registry)
     staged = StagedSubmits(submits, planning, stagings)
     launches = Launches(Preparations(library), staged, run_starts, access, bus.registry)

@@ -5,9 +5,9 @@ from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.runs.run_records import RUNS
 from clusterra_gateway.staging.staging_records import STAGING
 from clusterra_gateway.templates.records import TEMPLATES
+from clusterra_gateway.workflows.run_records import RUNS
 
 TABLES = (
     TableUse(

@@ -14,7 +14,7 @@ from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
 from clusterra_gateway.identity.operators import Operator
 from clusterra_gateway.identity.rate_limits import RateLimits
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.identity.unix_users import UnixUsers
 
 
 class Access:

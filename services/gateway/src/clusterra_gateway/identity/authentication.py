@@ -21,7 +21,7 @@ from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache
 from clusterra_gateway.identity.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.origin import reject_cross_site
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
-from clusterra_gateway.identity_maps.unix_users import UnixUser
+from clusterra_gateway.identity.unix_users import UnixUser
 from clusterra_gateway.settings import MAX_SESSION_SECONDS
 
 log = structlog.get_logger()

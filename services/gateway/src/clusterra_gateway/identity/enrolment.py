@@ -26,9 +26,9 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
 from clusterra_gateway.identity.invitation_token import InvitationId, no_longer_open, presented
+from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.slurm_names import names_for
-from clusterra_gateway.issuers.oidc import Identity
-from clusterra_gateway.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.identity.unix_users import Deactivations
 
 log = structlog.get_logger()
 
@@ -57,14 +57,16 @@ class Enrolment:
     assert it: one that the address's domain is bound to, otherwise the platform's default issuer. Entra ID says
     nothing of the verification: it counts in the domains that are bound to it.
 
-    Nobody joins whom the tenant's directory has deactivated (`provisioned`).
+    Nobody joins whom the tenant's directory has deactivated.
 
     An atomic counter gives each uid once. The transaction that writes the member also reserves their user name.
     """
 
-    def __init__(self, directory: Directory, registry: Registry, *, default_issuer: str) -> None:
+    def __init__(
+        self, directory: Directory, deactivations: Deactivations, registry: Registry, *, default_issuer: str
+    ) -> None:
         self._directory = directory
-        self._provisioned = ProvisionedDirectory(directory.store)
+        self._deactivations = deactivations
         self._registry = registry
         self._default_issuer = default_issuer
 
@@ -116,7 +118,7 @@ class Enrolment:
         raise _deactivated()
 
     async def _shut_out(self, member: Member) -> bool:
-        return member.disabled or await self._provisioned.deactivated(member.tenant, member.email)
+        return member.disabled or await self._deactivations.deactivated(member.tenant, member.email)
 
     async def _may_assert(self, identity: Identity) -> bool:
         """Whether the issuer asserts this address, and may assert addresses in its domain.
@@ -201,7 +203,7 @@ class Enrolment:
         tenant = await self._directory.tenant(TenantRef(tenant=joining.tenant))
         if tenant is not None and tenant.deletion is not None:
             raise Forbidden("this workspace is being deleted", hint="contact the operators")
-        admission = await self._provisioned.admission(joining.tenant, identity.email)
+        admission = await self._deactivations.admission(joining.tenant, identity.email)
         if admission is None:
             raise _deactivated()
         uid = await next_uid(self._directory.store, joining.tenant)

@@ -18,11 +18,11 @@ from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
+from clusterra_gateway.identity.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
+from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
-from clusterra_gateway.issuers.choice import ServedIssuers
-from clusterra_gateway.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
-from clusterra_gateway.issuers.oidc import Issuer, new_secret
 from clusterra_gateway.settings import IssuerKind, origin_of
 
 log = structlog.get_logger()

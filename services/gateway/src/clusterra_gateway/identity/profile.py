@@ -14,7 +14,7 @@ from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.identity.unix_users import UnixUsers
 
 log = structlog.get_logger()
 

@@ -32,7 +32,7 @@ from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Cluste
 from clusterra_gateway.jobs.act_once import ActOnce
 from clusterra_gateway.jobs.idempotency import ScopedKey
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
-from clusterra_gateway.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}

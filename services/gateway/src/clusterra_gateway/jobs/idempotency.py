@@ -11,7 +11,7 @@ from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, T
 
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
 from clusterra_gateway.jobs.claim import Claim
-from clusterra_gateway.quotas.reservations import Hold
+from clusterra_gateway.money.quotas.reservations import Hold
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
 from clusterra_gateway.jobs.claim import Claim
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey, StoredClaim
-from clusterra_gateway.quotas.reservations import Hold, Reservations
+from clusterra_gateway.money.quotas.reservations import Hold, Reservations
 
 log = structlog.get_logger()
 

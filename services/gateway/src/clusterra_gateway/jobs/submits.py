@@ -14,8 +14,8 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.submission import AnyScript, components_of
 from clusterra_gateway.jobs.submit_once import SubmitOnce, unknown_outcome
-from clusterra_gateway.quotas.admission import Admission, QuotaLeft, over_limit
-from clusterra_gateway.quotas.reservations import Hold
+from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
+from clusterra_gateway.money.quotas.reservations import Hold
 
 log = structlog.get_logger()
 

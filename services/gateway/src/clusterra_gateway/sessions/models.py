@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clusterra_gateway.http.parameters import Body
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.quotas.admission import QuotaLeft
+from clusterra_gateway.money.quotas.admission import QuotaLeft
 
 SessionState = Literal["pending", "starting", "ready", "ended"]
 """`pending`: its job waits. `starting`: its job runs, and its server takes no connections yet."""

@@ -8,10 +8,11 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.identity.revocations import KINDS as REVOCATIONS
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
+from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.page_cookie import PageCookies
@@ -38,7 +39,7 @@ class SessionServices:
 
     @property
     def _users(self) -> UnixUsers:
-        return UnixUsers(MapRecords(self.directory.store))
+        return MappedUsers(MapRecords(self.directory.store))
 
     @property
     def _entrance(self) -> Entrance:

@@ -25,7 +25,7 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
 from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.jobs.submits import Submits
-from clusterra_gateway.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
 from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields

@@ -12,7 +12,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
 from clusterra_gateway.jobs.submits import Submits
-from clusterra_gateway.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
 from clusterra_gateway.slurmrestd.reads import Read

@@ -10,7 +10,7 @@ from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
 from clusterra_gateway.jobs.staged_jobs import StagedJob
 from clusterra_gateway.jobs.submission import Submission
 from clusterra_gateway.jobs.submit_once import SubmitOnce
-from clusterra_gateway.quotas.admission import Admission
+from clusterra_gateway.money.quotas.admission import Admission
 from clusterra_gateway.staging.held_submits import HeldSubmits
 from clusterra_gateway.staging.planning import Planning
 

@@ -18,12 +18,12 @@ from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.staged_files import StageIn, StageOut
 from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
-from clusterra_gateway.runs.models import ScriptedRun, StepRequest, TemplateStep
-from clusterra_gateway.runs.start import RunStarts, run_id_of
 from clusterra_gateway.staging.staged_submits import StagedSubmits
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
+from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, TemplateStep
+from clusterra_gateway.workflows.start import RunStarts, run_id_of
 
 ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
 """The environment of jobs whose request gives none."""

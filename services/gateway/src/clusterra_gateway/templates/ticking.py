@@ -24,6 +24,8 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.http.errors import (
     Conflict,
     Forbidden,
@@ -38,14 +40,12 @@ from clusterra_gateway.http.errors import (
     Unavailable,
 )
 from clusterra_gateway.identity.person import AbsentOwner
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.unix_users import UnixUsers
-from clusterra_gateway.runs.run_records import RunRecords
-from clusterra_gateway.runs.start import RunStarts, run_id_of
 from clusterra_gateway.staging.keyed_submits import KeyedSubmits
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts, run_id_of
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class Ticking:
     ) -> None:
         self._schedules = ScheduleRecords(directory)
         self._directory = directory
-        self._unix_users = UnixUsers(MapRecords(directory.store))
+        self._unix_users = MappedUsers(MapRecords(directory.store))
         self._preparations = preparations
         self._slurm = slurm
         self._submits = submits

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from clusterra_gateway.accounts.budget import cluster_caps
-from clusterra_gateway.identity_maps.sources import ALLOCATED, IdentitySource
+from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
 
 
 def _lower(given: object) -> object:

@@ -32,13 +32,13 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Mark, Tenant, UserNameReservation
 from clusterra_gateway.accounts.uids import FIRST_UID
-from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.directory.maps.applying import apply_source
+from clusterra_gateway.directory.maps.entries import MapRef
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.sources import ALLOCATED
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity_maps.applying import apply_source
-from clusterra_gateway.identity_maps.entries import MapRef
-from clusterra_gateway.identity_maps.map_records import MapRecords
-from clusterra_gateway.identity_maps.sources import ALLOCATED
 from clusterra_gateway.tenants.given import ClusterFields, Given, GivenCluster, GivenTenant
 from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted

@@ -36,14 +36,14 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
 from clusterra_gateway.accounts.session_records import SessionRecords
-from clusterra_gateway.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.runs.run_records import RunRecords
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import share_out
 from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
+from clusterra_gateway.workflows.run_records import RunRecords
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.operator_route import OperatorRoute
 from clusterra_gateway.identity.operators import Operator
-from clusterra_gateway.invitations.invitations import Invitations, Inviter
+from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.given import GivenTenant
 from clusterra_gateway.tenants.models import (

@@ -1,0 +1,133 @@
+"""Handles an agent's heartbeat over HTTP: publishes it on the bus, and replies with what the bus would have sent."""
+
+import asyncio
+import time
+from base64 import b64encode
+from hashlib import sha256
+from secrets import token_hex
+
+import structlog
+from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.topology import JOB, SCALE
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.queue import QueueSnapshot
+from clusterra_contracts.registry import SecretReference
+from clusterra_contracts.scale import DesiredState
+from clusterra_runtime.clock import generation
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets.reader import Secrets
+from clusterra_runtime.secrets.reference import SecretUnavailable
+
+from clusterra_gateway.clusters.agents.central_state import CentralState, version_of
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner
+from clusterra_gateway.clusters.agents.large_queues import LargeQueues
+from clusterra_gateway.clusters.agents.translation import bus_heartbeat, http_reply
+from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
+
+log = structlog.get_logger()
+
+ANSWER_SECONDS = 8.0
+"""Timeout for the bus. An agent waits 10 s for its answer."""
+SLURM_KEY_SECONDS = 1.5
+"""Timeout for the source of the Slurm key, in addition. A later heartbeat gets the key that it answers then."""
+
+
+class AgentExchange:
+    """Takes at most one heartbeat a second from each cluster."""
+
+    def __init__(self, client: bus.Client, registry: Registry, secrets: Secrets) -> None:
+        self._client = client
+        self._registry = registry
+        self._secrets = secrets
+        self._large_queues = LargeQueues(client)
+        self._admitted_at: dict[ClusterRef, float] = {}
+        self._generations: dict[ClusterRef, int] = {}
+
+    def admit(self, ref: ClusterRef) -> None:
+        """Counts a heartbeat of this cluster. Raises TooManyRequests for one within a second of the last."""
+        at, before = time.monotonic(), self._admitted_at.get(ref)
+        if before is not None and at - before < EVERY_SECONDS:
+            raise TooManyRequests(
+                "this cluster's last heartbeat is less than a second old", hint="send at most one per second"
+            )
+        self._admitted_at[ref] = at
+
+    async def answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
+        """Publishes the heartbeat and answers it.
+
+        Raises TooLarge; Unavailable, after which the heartbeat may have been stored or not.
+        """
+        ref = owner.ref
+        try:
+            if not self._client.is_connected:
+                raise _unavailable()
+            async with asyncio.timeout(ANSWER_SECONDS):
+                central = await self._central_state(ref)
+                heartbeat = bus_heartbeat(request, central, self._next_generation(ref))
+                await bus.publish_durable(
+                    self._client,
+                    subjects.heartbeat(ref),
+                    heartbeat,
+                    # The server compares ids across all clusters: an agent that guessed one could have it dropped.
+                    message_id=token_hex(16),
+                )
+        except (TimeoutError, bus.BusUnavailable) as error:
+            log.warning("agent_heartbeat_not_stored", reason=str(error) or "it took too long")
+            raise _unavailable() from error
+        except bus.MessageRejected as error:
+            raise TooLarge("this heartbeat is larger than a bus message may be", hint="send fewer prices") from error
+        reply = http_reply(request, central)
+        if central.desired is not None and version_of(central.desired) < request.last_applied_version:
+            log.warning("agent_is_ahead", version=request.last_applied_version, desired=central.desired.order)
+        return reply.model_copy(update={"slurm_key": await self._slurm_key(owner.slurm_key, request)})
+
+    async def _central_state(self, ref: ClusterRef) -> CentralState:
+        binding = self._registry.get(ref)
+        desired, snapshot = await asyncio.gather(self._desired(ref), self._snapshot(ref))
+        shapes = binding.catalogue.shapes if binding is not None else ()
+        return CentralState(desired, snapshot, {shape.name: shape.worker for shape in shapes}, now())
+
+    async def _desired(self, ref: ClusterRef) -> DesiredState | None:
+        try:
+            found = await bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)
+        except InvalidMessage as error:
+            log.warning("stored_desired_state_invalid", reason=str(error))
+            return None
+        return found[0] if found else None
+
+    async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
+        try:
+            found = await bus.last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+        except (InvalidMessage, bus.BusUnavailable) as error:
+            log.warning("stored_snapshot_not_read", reason=str(error))
+            return None
+        return self._large_queues.whole(ref, found[0]) if found else None
+
+    def _next_generation(self, ref: ClusterRef) -> int:
+        self._generations[ref] = generation(self._generations.get(ref, 0))
+        return self._generations[ref]
+
+    async def _slurm_key(self, reference: SecretReference | None, request: AgentHeartbeat) -> str | None:
+        """The Slurm key for an agent that has none or another one, in Base64."""
+        # Our own agent does not need it: its site gives the key to the workers.
+        if reference is None or request.heartbeat is not None:
+            return None
+        try:
+            async with asyncio.timeout(SLURM_KEY_SECONDS):
+                key = await self._secrets.read_binary(reference)
+        except (SecretUnavailable, TimeoutError) as error:
+            log.warning("slurm_key_not_read", reason=str(error) or f"{reference} was not answered in time")
+            return None
+        if sha256(key).hexdigest() == request.slurm_key_hash.lower():
+            return None
+        log.info("slurm_key_sent")
+        return b64encode(key).decode()
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "the bus does not answer, so this heartbeat may be lost", hint="keep the present workers and try again"
+    )

@@ -1,0 +1,212 @@
+"""Keeps the identity maps in the accounts table: a name keeps its uid, and a uid its name, for good."""
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+from itertools import batched
+
+import structlog
+from clusterra_contracts.identity import now
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
+from pydantic import ValidationError
+
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    IDENTITY_SOURCES,
+    MAPPED_USERS,
+    identity_source_key,
+    identity_source_name,
+    identity_state_key,
+    mapped_email_key,
+    mapped_uid_key,
+    mapped_user_key,
+    tenant_key,
+)
+from clusterra_gateway.directory.maps.entries import MAX_ENTRIES, MapEntry, MapRef, ReadMap, Refused
+from clusterra_gateway.directory.maps.sources import IdentitySource, SourceState, StoredSource
+
+log = structlog.get_logger()
+
+MAX_REASONS = 20
+WRITES_AT_ONCE = 10
+
+
+class MapRecords:
+    """The sources and the maps of all tenants. All methods may raise StoreError."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def source(self, ref: MapRef) -> IdentitySource | None:
+        """A source; None when there is none. Raises pydantic's ValidationError for one it cannot read."""
+        item = await self.store.get(ACCOUNTS, identity_source_key(ref.tenant, ref.source))
+        return None if item is None else StoredSource.of(item).source
+
+    async def sources(self, tenant: str) -> dict[str, IdentitySource]:
+        """Name -> source, of a tenant. Those that this version cannot read are logged."""
+        page = await self.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=IDENTITY_SOURCES)
+        found: dict[str, IdentitySource] = {}
+        for item in page.items:
+            try:
+                found[identity_source_name(item.key)] = StoredSource.of(item).source
+            except ValidationError as error:
+                # Not the error's text: it repeats the record.
+                log.error("identity_source_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
+        return found
+
+    async def put_source(self, ref: MapRef, source: IdentitySource) -> bool:
+        """Writes a source. Returns whether it differs from the one before. Raises ConditionFailed."""
+        record = StoredSource.without_users(source)
+        key = identity_source_key(ref.tenant, ref.source)
+        current = await self.store.get(ACCOUNTS, key)
+        if current is not None and StoredSource.of(current) == record:
+            return False
+        condition = Absent() if current is None else VersionIs(current.version)
+        await self.store.write(Put(ACCOUNTS, key, record.attributes(), condition))
+        return True
+
+    async def state(self, ref: MapRef) -> tuple[SourceState, int]:
+        """How a map stands, and the version of that record: 0 before there is one."""
+        item = await self.store.get(ACCOUNTS, identity_state_key(ref.tenant, ref.source))
+        return (SourceState(), 0) if item is None else (SourceState.of(item), item.version)
+
+    async def put_state(self, ref: MapRef, state: SourceState, version: int) -> bool:
+        """Writes the state in place of that version. Returns False where another writer was faster."""
+        key = identity_state_key(ref.tenant, ref.source)
+        condition = VersionIs(version) if version else Absent()
+        try:
+            await self.store.write(Put(ACCOUNTS, key, state.attributes(), condition))
+        except ConditionFailed:
+            return False
+        return True
+
+    async def by_email(self, ref: MapRef, email: str) -> MapEntry | None:
+        """The user who is the person with this address; None when there is none."""
+        item = await self.store.get(ACCOUNTS, mapped_email_key(ref.tenant, ref.source, email))
+        return None if item is None else await self.by_name(ref, str(item.attributes["name"]))
+
+    async def by_name(self, ref: MapRef, name: str) -> MapEntry | None:
+        """The user with this name; None when there is none."""
+        item = await self.store.get(ACCOUNTS, mapped_user_key(ref.tenant, ref.source, name))
+        return None if item is None else MapEntry.of(item)
+
+    async def users(self, ref: MapRef) -> dict[str, tuple[MapEntry, int]]:
+        """Name -> user and version of the record, also of users who are not active."""
+        pk = identity_state_key(ref.tenant, ref.source).pk
+        page = await self.store.query(ACCOUNTS, pk, sort=MAPPED_USERS)
+        found: dict[str, tuple[MapEntry, int]] = {}
+        for item in page.items:
+            try:
+                found[item.key.sk.removeprefix(MAPPED_USERS.text)] = MapEntry.of(item), item.version
+            except ValidationError as error:
+                # Not the error's text: it repeats the record.
+                log.error("mapped_user_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
+        return found
+
+    async def active_users(self, ref: MapRef) -> tuple[MapEntry, ...]:
+        """The users who may have jobs, by name."""
+        return tuple(entry for entry, _ in (await self.users(ref)).values() if entry.active)
+
+    async def replace_all(
+        self, ref: MapRef, read: ReadMap, *, note_time: bool = True, revision: int = 0
+    ) -> SourceState:
+        """Makes the map what a source says, and notes it in the state. Users that the source lacks become inactive.
+
+        Without `note_time`, a state that differs by its time alone stays: applying a file again changes nothing.
+        `revision` is that of what was provisioned.
+        """
+        known = await self.users(ref)
+        wanted, refused = _unambiguous(read.entries)
+        refused = [*read.refused, *refused]
+        gone = [
+            entry.model_copy(update={"active": False})
+            for name, (entry, _) in known.items()
+            if entry.active and name not in wanted
+        ]
+        # The addresses of those who are gone are free before others get them.
+        for change in (gone, list(wanted.values())):
+            changed = [each for each in change if known.get(each.name, (None, 0))[0] != each]
+            for some in batched(changed, WRITES_AT_ONCE):
+                outcomes = await asyncio.gather(*(self.put(ref, each, known.get(each.name)) for each in some))
+                refused += [each for each in outcomes if each is not None]
+        not_taken = {each.name for each in refused}
+        state = SourceState(
+            users=sum(each.active and each.name not in not_taken for each in wanted.values()),
+            read_at=now(),
+            tried_at=now(),
+            revision=revision,
+            refused=len(refused),
+            reasons=tuple(f"{each.name}: {each.reason}"[:500] for each in refused[:MAX_REASONS]),
+        )
+        before, version = await self.state(ref)
+        times = {"read_at": state.read_at, "tried_at": state.tried_at}
+        if note_time or before.model_copy(update=times) != state:
+            await self.put_state(ref, state, version)
+        log.info("identity_map_read", tenant=ref.tenant, source=ref.source, users=state.users, refused=state.refused)
+        return state
+
+    async def put(self, ref: MapRef, entry: MapEntry, known: tuple[MapEntry, int] | None) -> Refused | None:
+        """Writes one user in place of the `known` one. Returns why it is refused; None once it is written."""
+        user_key = mapped_user_key(ref.tenant, ref.source, entry.name)
+        before = known[0] if known is not None else None
+        if before is not None and before.uid != entry.uid:
+            return Refused(entry.name, f"has uid {before.uid} for good, not {entry.uid}: give the user another name")
+        writes: list[Write] = []
+        if known is None:
+            writes.append(Put(ACCOUNTS, user_key, entry.attributes(), Absent()))
+            uid_key = mapped_uid_key(ref.tenant, ref.source, entry.uid)
+            writes.append(Put(ACCOUNTS, uid_key, {"name": entry.name}, Absent()))
+        else:
+            writes.append(Update(ACCOUNTS, user_key, set=entry.attributes(), condition=VersionIs(known[1])))
+        held = set(before.emails) if before is not None and before.active else set[str]()
+        wanted = set(entry.emails) if entry.active else set[str]()
+        new = sorted(wanted - held)
+        writes += [
+            Put(ACCOUNTS, mapped_email_key(ref.tenant, ref.source, email), {"name": entry.name}, Absent())
+            for email in new
+        ]
+        writes += [Delete(ACCOUNTS, mapped_email_key(ref.tenant, ref.source, email)) for email in sorted(held - wanted)]
+        try:
+            await self.store.transact(writes, token=f"identity-map-{secrets.token_hex(16)}")
+        except TransactionCancelled as cancelled:
+            return Refused(entry.name, _why(writes, cancelled))
+        return None
+
+
+def _unambiguous(entries: Iterable[MapEntry]) -> tuple[dict[str, MapEntry], list[Refused]]:
+    """Name -> entry, without those whose name, uid or address an earlier entry has."""
+    kept: dict[str, MapEntry] = {}
+    refused: list[Refused] = []
+    uids: dict[int, str] = {}
+    emails: dict[str, str] = {}
+    for entry in entries:
+        other = entry.name if entry.name in kept else uids.get(entry.uid)
+        other = other or next((emails[email] for email in entry.emails if email in emails), None)
+        if other is not None:
+            refused.append(Refused(entry.name, f"the name, the uid or an address is that of user {other} as well"))
+        elif len(kept) >= MAX_ENTRIES:
+            refused.append(Refused(entry.name, f"a map has at most {MAX_ENTRIES} users"))
+        else:
+            kept[entry.name] = entry
+            uids[entry.uid] = entry.name
+            emails |= dict.fromkeys(entry.emails, entry.name)
+    return kept, refused
+
+
+def _why(writes: list[Write], cancelled: TransactionCancelled) -> str:
+    for write, reason in zip(writes, cancelled.reasons, strict=True):
+        if reason is not None:
+            return _taken(write.key, reason.current)
+    return "another writer was faster"
+
+
+def _taken(key: Key, current: Item | None) -> str:
+    owner = "another user" if current is None else f"user {current.attributes.get('name', '')}"
+    kind, _, value = key.sk.partition("#")
+    if kind == "uid":
+        return f"uid {value} belongs to {owner} for good"
+    if kind == "email":
+        return f"the address {value} belongs to {owner}"
+    return "another writer was faster"

@@ -1,0 +1,66 @@
+"""Decides which Unix user a member is on a cluster: the one Clusterra gave them, or the one of the site's map."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from clusterra_contracts.identity import ClusterRef, SlurmUser
+from clusterra_contracts.registry import ClusterBinding
+
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.directory.maps.entries import MapRef
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.identity.unix_users import UnixUser
+
+CACHE_SECONDS = 15.0
+"""How long an answer is used again. A user who became inactive can submit for that long."""
+MAX_CACHED = 10_000
+
+
+class MappedUsers:
+    """The users of members, read from the record and kept for 15 s."""
+
+    def __init__(self, records: MapRecords) -> None:
+        self._records = records
+        self._kept: OrderedDict[tuple[MapRef, str], tuple[float, UnixUser]] = OrderedDict()
+
+    async def of(self, member: Member, binding: ClusterBinding) -> UnixUser:
+        """The user of a member on a cluster of their tenant. Raises StoreError."""
+        if binding.identity_source is None:
+            return UnixUser(member.slurm_user)
+        ref = MapRef(member.tenant, binding.identity_source)
+        key = ref, member.id if member.kind == "service_account" else member.email.lower()
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] > time.monotonic():
+            return kept[1]
+        found = await self._read(ref, member)
+        self._kept[key] = time.monotonic() + CACHE_SECONDS, found
+        self._kept.move_to_end(key)
+        if len(self._kept) > MAX_CACHED:
+            self._kept.popitem(last=False)
+        return found
+
+    async def by_source(
+        self, member: Member, clusters: Mapping[ClusterRef, ClusterBinding]
+    ) -> dict[str | None, SlurmUser]:
+        """Identity source of a cluster of the member's tenant -> who they are by it; None: where Clusterra allocates.
+
+        A source by which they are nobody is not there. Raises StoreError.
+        """
+        bindings = {each.identity_source: each for ref, each in clusters.items() if ref.tenant == member.tenant}
+        found = {source: (await self.of(member, binding)).user for source, binding in bindings.items()}
+        return {source: user for source, user in found.items() if user is not None}
+
+    async def _read(self, ref: MapRef, member: Member) -> UnixUser:
+        if member.kind == "service_account":
+            entry = await self._records.by_name(ref, member.user)
+            who = f"the service account {member.user}"
+            entry = entry if entry is not None and entry.service_account else None
+        else:
+            entry = await self._records.by_email(ref, member.email)
+            who = f"the address {member.email}"
+        if entry is None:
+            return UnixUser(None, f"the identity source {ref.source} has no user for {who}")
+        if not entry.active:
+            return UnixUser(None, f"the user {entry.name} of the identity source {ref.source} is not active")
+        return UnixUser(entry.slurm_user)

@@ -1,0 +1,124 @@
+"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all gateways, one reads each."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets import reader
+from clusterra_runtime.secrets.reference import SecretUnavailable
+from clusterra_runtime.store.store import StoreError
+from pydantic import ValidationError
+
+from clusterra_gateway.directory.maps.entries import MapRef
+from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.provisioned_users import read_provisioned
+from clusterra_gateway.directory.maps.sources import LdapSource, ScimSource
+from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 5.0
+"""How often a gateway looks whether a directory is due."""
+RETRY = timedelta(seconds=30)
+"""How long after a failure a directory is read again."""
+READS_AT_ONCE = 4
+PROVISIONED_SECONDS = 10.0
+"""The least time between two reads of what was provisioned: a directory's first synchronisation changes it all the
+time."""
+ABANDONED = timedelta(minutes=1)
+"""After this time a gateway that reads what was provisioned counts as gone."""
+
+
+class DirectoryRefresh:
+    """Keeps the maps of the LDAP and SCIM sources that a cluster uses.
+
+    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a gateway
+    claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
+    While a directory cannot be read, its map stays what was read last, and the state says why and since when.
+    """
+
+    def __init__(self, records: MapRecords, registry: Registry, secrets: reader.Secrets) -> None:
+        self._records = records
+        self._provisioned = ProvisionedDirectory(records.store)
+        self._registry = registry
+        self._secrets = secrets
+        self._turns = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def run(self) -> None:
+        """Read what is due, until cancelled."""
+        while True:
+            await self.once(self._used())
+            await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def once(self, refs: Iterable[MapRef]) -> None:
+        """Read those of the sources that are due, some at a time."""
+        await asyncio.gather(*(self._refreshed(ref) for ref in refs))
+
+    def _used(self) -> set[MapRef]:
+        return {
+            MapRef(ref.tenant, binding.identity_source)
+            for ref, binding in self._registry.clusters.items()
+            if binding.identity_source is not None
+        }
+
+    async def _refreshed(self, ref: MapRef) -> None:
+        async with self._turns:
+            try:
+                await self._refresh(ref)
+            except StoreError as error:
+                log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
+            except ValidationError as error:
+                # Not the error's text: it repeats the record. A newer release may read it.
+                log.error("identity_source_unreadable", tenant=ref.tenant, problems=error.error_count())  # noqa: TRY400
+
+    async def _refresh(self, ref: MapRef) -> None:
+        match await self._records.source(ref):
+            case LdapSource() as source:
+                await self._refresh_ldap(ref, source)
+            case ScimSource():
+                await self._refresh_provisioned(ref)
+
+    async def _refresh_provisioned(self, ref: MapRef) -> None:
+        revision = await self._provisioned.revision(ref.tenant)
+        state, version = await self._records.state(ref)
+        if state.read_at is not None and state.revision == revision:
+            return
+        if state.read_at is not None and now() < state.read_at + timedelta(seconds=PROVISIONED_SECONDS):
+            return
+        if state.reading_since is not None and now() < state.reading_since + ABANDONED:
+            return
+        claimed = state.model_copy(update={"tried_at": now(), "reading_since": now()})
+        if not await self._records.put_state(ref, claimed, version):
+            return
+        users, groups = await self._provisioned.everything(ref.tenant)
+        read = await asyncio.to_thread(read_provisioned, users, groups)
+        await self._records.replace_all(ref, read, revision=revision)
+
+    async def _refresh_ldap(self, ref: MapRef, source: LdapSource) -> None:
+        state, version = await self._records.state(ref)
+        wait = RETRY if state.problem else timedelta(seconds=source.refresh_seconds)
+        if state.tried_at is not None and now() < state.tried_at + wait:
+            return
+        claimed = state.model_copy(update={"tried_at": now()})
+        if not await self._records.put_state(ref, claimed, version):
+            return
+        try:
+            read = await asyncio.to_thread(read_directory, source, await self._secrets_of(source))
+        except (DirectoryUnavailable, SecretUnavailable) as error:
+            log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
+            await self._records.put_state(ref, claimed.model_copy(update={"problem": str(error)[:500]}), version + 1)
+            return
+        await self._records.replace_all(ref, read)
+
+    async def _secrets_of(self, source: LdapSource) -> Secrets:
+        password = source.bind_password
+        certificates = source.ca_certificates
+        return Secrets(
+            password=None if password is None else (await self._secrets.read(password)).decode(),
+            ca_certificates=None if certificates is None else (await self._secrets.read(certificates)).decode(),
+        )

@@ -1,0 +1,149 @@
+"""Reads what a tenant's directory has provisioned."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import batched
+
+import structlog
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.store import Delete, Store, Update, Write
+
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    SCIM_GROUPS,
+    SCIM_USERS,
+    ScimIndex,
+    ScimKind,
+    scim_address_key,
+    scim_index_key,
+    scim_names,
+    scim_resource_key,
+    scim_state_key,
+)
+from clusterra_gateway.directory.provisioned.records import (
+    AddressMark,
+    IndexMark,
+    StoredGroup,
+    StoredUser,
+    Unreadable,
+    read_record,
+)
+
+log = structlog.get_logger()
+
+READS_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Found[R: (StoredUser, StoredGroup)]:
+    """A record with its id, and the version of the item."""
+
+    id: str
+    record: R
+    version: int
+
+
+class ProvisionedDirectory:
+    """What the directories of tenants have provisioned. All methods may raise StoreError."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def user(self, tenant: str, user_id: str) -> Found[StoredUser] | None:
+        """A user; None when there is none. Raises Unreadable."""
+        item = await self._store.get(ACCOUNTS, scim_resource_key(tenant, "user", user_id))
+        return None if item is None else Found(user_id, read_record(StoredUser, item), item.version)
+
+    async def group(self, tenant: str, group_id: str) -> Found[StoredGroup] | None:
+        """A group; None when there is none. Raises Unreadable."""
+        item = await self._store.get(ACCOUNTS, scim_resource_key(tenant, "group", group_id))
+        return None if item is None else Found(group_id, read_record(StoredGroup, item), item.version)
+
+    async def users(self, tenant: str, ids: Iterable[str]) -> list[Found[StoredUser]]:
+        """The users with these ids that exist, in this order. Those that cannot be read are logged."""
+        return await _each(self.user, tenant, ids)
+
+    async def groups(self, tenant: str, ids: Iterable[str]) -> list[Found[StoredGroup]]:
+        """The groups with these ids that exist, in this order. Those that cannot be read are logged."""
+        return await _each(self.group, tenant, ids)
+
+    async def by_index(self, tenant: str, kind: ScimKind, index: ScimIndex, value: str) -> str | None:
+        """The id of the user or group with this name or externalId; None when there is none."""
+        item = await self._store.get(ACCOUNTS, scim_index_key(tenant, kind, index, value))
+        return None if item is None else IndexMark.of(item).resource_id
+
+    async def ids(self, tenant: str, kind: ScimKind) -> list[str]:
+        """The ids of all users, or of all groups, always in the same order."""
+        marks = await self._store.query(ACCOUNTS, scim_state_key(tenant).pk, sort=scim_names(kind))
+        return [IndexMark.of(item).resource_id for item in marks.items]
+
+    async def groups_with(self, tenant: str, user_id: str) -> list[str]:
+        """The ids of the groups that a user is in."""
+        items = await self._items(tenant, SCIM_GROUPS)
+        return [group_id for group_id, item in items.items() if user_id in _members(item)]
+
+    async def everything(self, tenant: str) -> tuple[Mapping[str, Item], Mapping[str, Item]]:
+        """The items of all users and of all groups, by id."""
+        return await self._items(tenant, SCIM_USERS), await self._items(tenant, SCIM_GROUPS)
+
+    async def revision(self, tenant: str) -> int:
+        """How often something was provisioned or changed in a tenant."""
+        item = await self._store.get(ACCOUNTS, scim_state_key(tenant))
+        return 0 if item is None else item.version
+
+    async def deactivated(self, tenant: str, address: str) -> bool:
+        """Whether the directory says that the person with this address may not sign in."""
+        mark, _ = await self._mark(tenant, address)
+        return mark is not None and not mark.active
+
+    async def admission(self, tenant: str, address: str) -> Write | None:
+        """The write that a transaction needs which makes the person with this address a member.
+
+        It fails if the directory changes the person at the same moment, and makes such a change read the members again.
+        None where the directory has deactivated them.
+        """
+        mark, version = await self._mark(tenant, address)
+        key = scim_address_key(tenant, address)
+        if mark is None:
+            # A deletion of what must not be there. A check would need a right that installations do not have yet.
+            return Delete(ACCOUNTS, key, Absent())
+        return Update(ACCOUNTS, key, condition=VersionIs(version)) if mark.active else None
+
+    async def marks(self, tenant: str, addresses: Iterable[str]) -> dict[str, tuple[AddressMark | None, int]]:
+        """Address -> its mark, None when there is none, and the version of the item."""
+        return {address: await self._mark(tenant, address) for address in addresses}
+
+    async def _mark(self, tenant: str, address: str) -> tuple[AddressMark | None, int]:
+        item = await self._store.get(ACCOUNTS, scim_address_key(tenant, address))
+        return (None, 0) if item is None else (AddressMark.of(item), item.version)
+
+    async def _items(self, tenant: str, kind: Prefix) -> dict[str, Item]:
+        page = await self._store.query(ACCOUNTS, scim_state_key(tenant).pk, sort=kind)
+        return {item.key.sk.removeprefix(kind.text): item for item in page.items}
+
+
+async def _each[R: (StoredUser, StoredGroup)](
+    read: Callable[[str, str], Awaitable[Found[R] | None]], tenant: str, ids: Iterable[str]
+) -> list[Found[R]]:
+    async def one(resource_id: str) -> Found[R] | None:
+        try:
+            return await read(tenant, resource_id)
+        except Unreadable as error:
+            log.error("provisioned_unreadable", tenant=tenant, key=str(error))  # noqa: TRY400 - not the record
+            return None
+
+    found: list[Found[R]] = []
+    for some in batched(ids, READS_AT_ONCE):
+        found += [each for each in await asyncio.gather(*map(one, some)) if each is not None]
+    return found
+
+
+def _members(item: Item) -> tuple[str, ...]:
+    try:
+        return read_record(StoredGroup, item).members
+    except Unreadable as error:
+        log.error("provisioned_unreadable", key=str(error))  # noqa: TRY400 - not the record
+        return ()

@@ -1,0 +1,121 @@
+"""Provisions groups of users."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+
+from clusterra_contracts.identity import now
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.store import Delete, Put, Update, Write
+from scim2_models import InvalidValueException, NotFoundException
+
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.directory.provisioned.directory import Found, ProvisionedDirectory
+from clusterra_gateway.directory.provisioned.records import StoredGroup
+from clusterra_gateway.directory.provisioned.resources import MAX_MEMBERS, Group
+from clusterra_gateway.directory.scim.changes import ATTEMPTS, Changes, Told, changed_by_others, counted, reindexed
+from clusterra_gateway.directory.scim.requests import require_match
+
+
+class Groups:
+    """The groups that the directories of tenants provision. All methods may raise StoreError."""
+
+    def __init__(self, provisioned: ProvisionedDirectory, changes: Changes) -> None:
+        self._provisioned = provisioned
+        self._changes = changes
+
+    async def one(self, tenant: str, group_id: str) -> Found[StoredGroup]:
+        """A group. Raises NotFoundException."""
+        found = await self._provisioned.group(tenant, group_id)
+        if found is None:
+            raise NotFoundException(detail="there is no such group")
+        return found
+
+    async def create(self, actor: Member, wanted: Group) -> Found[StoredGroup]:
+        """Adds a group. Raises InvalidValueException for unknown members, UniquenessException, Conflict."""
+        await self._changes.refuse_deleted(actor.tenant)
+        group_id = uuid.uuid4().hex
+        stored = await self._stored(actor.tenant, wanted, ())
+        put = Put(ACCOUNTS, scim_resource_key(actor.tenant, "group", group_id), stored.attributes(), Absent())
+        told = Told(actor, "scim.group_created", group_id)
+        others = _indexed(actor.tenant, group_id, None, wanted)
+        if await self._changes.written(told, put, others, counted(actor.tenant, "group", 1)):
+            return Found(group_id, stored, 1)
+        raise changed_by_others()
+
+    async def change(
+        self, actor: Member, group_id: str, wanted: Callable[[Group], Group], match: frozenset[str] | None
+    ) -> Found[StoredGroup]:
+        """Writes what `wanted` makes of a group. Raises NotFoundException, PreconditionFailedException, as `create`."""
+        for _ in range(ATTEMPTS):
+            found = await self.one(actor.tenant, group_id)
+            require_match(match, found.version)
+            before = found.record
+            group = await asyncio.to_thread(_changed, before, wanted)
+            after = await self._stored(actor.tenant, group, before.members)
+            after = after.model_copy(update={"created_at": before.created_at})
+            if after.model_copy(update={"changed_at": before.changed_at}) == before:
+                return found
+            update = Update(
+                ACCOUNTS,
+                scim_resource_key(actor.tenant, "group", group_id),
+                set=after.attributes(),
+                condition=VersionIs(found.version),
+            )
+            told = Told(actor, "scim.group_changed", group_id)
+            others = _indexed(actor.tenant, group_id, before.group, group)
+            if await self._changes.written(told, update, others, counted(actor.tenant, "group", 0)):
+                return Found(group_id, after, found.version + 1)
+        raise changed_by_others()
+
+    async def delete(self, actor: Member, group_id: str, match: frozenset[str] | None) -> None:
+        """Removes a group. Raises NotFoundException, PreconditionFailedException."""
+        for _ in range(ATTEMPTS):
+            found = await self.one(actor.tenant, group_id)
+            require_match(match, found.version)
+            group = found.record.group
+            gone = Delete(ACCOUNTS, scim_resource_key(actor.tenant, "group", group_id), VersionIs(found.version))
+            told = Told(actor, "scim.group_deleted", group_id)
+            others = _indexed(actor.tenant, group_id, group, None)
+            if await self._changes.written(told, gone, others, counted(actor.tenant, "group", -1)):
+                return
+        raise changed_by_others()
+
+    async def leave(self, actor: Member, group_id: str, user_id: str) -> None:
+        """Removes a user from a group, which may be gone meanwhile."""
+
+        def without(group: Group) -> Group:
+            kept = [each for each in group.members or () if each.value != user_id]
+            return group.model_copy(update={"members": kept or None})
+
+        try:
+            await self.change(actor, group_id, without, None)
+        except NotFoundException:
+            return
+
+    async def _stored(self, tenant: str, group: Group, known: tuple[str, ...]) -> StoredGroup:
+        members = tuple(dict.fromkeys(each.value for each in group.members or () if each.value is not None))
+        if len(members) > MAX_MEMBERS:
+            raise InvalidValueException(detail=f"a group has at most {MAX_MEMBERS} members")
+        before = set(known)
+        new = [each for each in members if each not in before]
+        found = {each.id for each in await self._provisioned.users(tenant, new)}
+        if missing := [each for each in new if each not in found]:
+            raise InvalidValueException(detail=f"there is no user {missing[0]}: the members of a group are users")
+        kept = group.model_copy(update={"schemas": [], "id": None, "meta": None, "members": None})
+        moment = now()
+        return StoredGroup(resource=kept.model_dump(), members=members, created_at=moment, changed_at=moment)
+
+
+def _indexed(tenant: str, group_id: str, before: Group | None, after: Group | None) -> list[Write]:
+    names = before.display_name if before else None, after.display_name if after else None
+    externals = before.external_id if before else None, after.external_id if after else None
+    return [
+        *reindexed(tenant, "group", "name", group_id, names),
+        *reindexed(tenant, "group", "external", group_id, externals),
+    ]
+
+
+def _changed(before: StoredGroup, wanted: Callable[[Group], Group]) -> Group:
+    return wanted(before.group)

@@ -1,0 +1,146 @@
+"""The handlers of provisioned users and groups."""
+
+from functools import partial
+
+from aiohttp import web
+from scim2_models import Context
+
+from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.directory.provisioned.records import StoredGroup, StoredUser
+from clusterra_gateway.directory.provisioned.resources import Group, User
+from clusterra_gateway.directory.scim.group_patch import patched_group
+from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.requests import (
+    GROUP_BODY,
+    RESOURCE_ID,
+    USER_BODY,
+    applied,
+    attributes_query,
+    list_query,
+    read_patch,
+    read_resource,
+    wanted_match,
+)
+from clusterra_gateway.directory.scim.users import Users
+from clusterra_gateway.directory.scim.views import Reader, View, listed
+from clusterra_gateway.http.parameters import path_id
+from clusterra_gateway.http.responses import no_content
+from clusterra_gateway.identity.authentication import Caller
+
+CREATED = 201
+
+
+def folder(public_url: str, caller: Caller) -> str:
+    """The address of SCIM of the caller's tenant."""
+    return f"{public_url}/v1/tenants/{caller.member.tenant}/scim/v2"
+
+
+class UserHandlers:
+    """The handlers of provisioned users."""
+
+    def __init__(self, users: Users, provisioned: ProvisionedDirectory, public_url: str) -> None:
+        self._users = users
+        self._provisioned = provisioned
+        self._public_url = public_url
+
+    async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Provisions a person. They become a member when they first sign in with one of their addresses.
+
+        `userName` or one of the `emails` must be an address in a domain of the workspace. Addresses elsewhere are kept
+        and count for nothing. With `active: false` they cannot sign in.
+        """
+        wanted = await read_resource(request, User, USER_BODY, Context.RESOURCE_CREATION_REQUEST)
+        return await self._view(caller).answer(await self._users.create(caller.member, wanted), status=CREATED)
+
+    async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists provisioned users, or finds one by `userName`, `externalId` or `id`."""
+        reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.users)
+        return await listed(self._view(caller), reader, list_query(request))
+
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a provisioned user."""
+        parameters = attributes_query(request).parameters(User)
+        found = await self._users.one(caller.member.tenant, path_id(request, RESOURCE_ID))
+        return await self._view(caller).answer(found, parameters)
+
+    async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Replaces a user. Without `active`, they stay as active as they are.
+
+        `active: false` disables the member who is this user: within a second, on all replicas, no session and no token
+        of theirs works. The last owner of the workspace cannot be disabled.
+        """
+        user_id = path_id(request, RESOURCE_ID)
+        wanted = await read_resource(request, User, USER_BODY, Context.RESOURCE_REPLACEMENT_REQUEST)
+        found = await self._users.change(caller.member, user_id, lambda _: wanted, wanted_match(request))
+        return await self._view(caller).answer(found)
+
+    async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Changes attributes of a user. `active` counts as in a replacement."""
+        user_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, User, USER_BODY)
+        found = await self._users.change(caller.member, user_id, partial(applied, patch), wanted_match(request))
+        return await self._view(caller).answer(found)
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Deletes a user, and disables the member who is this user. Their jobs go on, and their uid stays theirs.
+
+        For a year they cannot join again by their address alone. Provision them again to let them in.
+        """
+        await self._users.delete(caller.member, path_id(request, RESOURCE_ID), wanted_match(request))
+        return no_content()
+
+    def _view(self, caller: Caller) -> View[User, StoredUser]:
+        return View("user", User, f"{folder(self._public_url, caller)}/Users", _user_of)
+
+
+class GroupHandlers:
+    """The handlers of provisioned groups."""
+
+    def __init__(self, groups: Groups, provisioned: ProvisionedDirectory, public_url: str) -> None:
+        self._groups = groups
+        self._provisioned = provisioned
+        self._public_url = public_url
+
+    async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Provisions a group of users. It gives nobody a role. With a `gidNumber` it is a Unix group on clusters."""
+        wanted = await read_resource(request, Group, GROUP_BODY, Context.RESOURCE_CREATION_REQUEST)
+        return await self._view(caller).answer(await self._groups.create(caller.member, wanted), status=CREATED)
+
+    async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists provisioned groups, or finds one by `displayName`, `externalId` or `id`."""
+        reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.groups)
+        return await listed(self._view(caller), reader, list_query(request))
+
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a provisioned group with its members."""
+        parameters = attributes_query(request).parameters(Group)
+        found = await self._groups.one(caller.member.tenant, path_id(request, RESOURCE_ID))
+        return await self._view(caller).answer(found, parameters)
+
+    async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Replaces a group with its members."""
+        group_id = path_id(request, RESOURCE_ID)
+        wanted = await read_resource(request, Group, GROUP_BODY, Context.RESOURCE_REPLACEMENT_REQUEST)
+        found = await self._groups.change(caller.member, group_id, lambda _: wanted, wanted_match(request))
+        return await self._view(caller).answer(found)
+
+    async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Changes attributes of a group: mostly, adds and removes members."""
+        group_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, Group, GROUP_BODY)
+        found = await self._groups.change(caller.member, group_id, partial(patched_group, patch), wanted_match(request))
+        return await self._view(caller).answer(found)
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Deletes a group. Its users stay."""
+        await self._groups.delete(caller.member, path_id(request, RESOURCE_ID), wanted_match(request))
+        return no_content()
+
+    def _view(self, caller: Caller) -> View[Group, StoredGroup]:
+        return View("group", Group, f"{folder(self._public_url, caller)}/Groups", _group_of)
+
+
+def _user_of(record: StoredUser) -> User:
+    return record.user
+
+
+def _group_of(record: StoredGroup) -> Group:
+    return record.group

@@ -1,0 +1,169 @@
+"""Follows a job's output from a byte offset as the job writes it, until the job has ended and everything is read."""
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import orjson
+from clusterra_contracts.events import Fact, JobFact
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, ReadLog
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.requests import OutputStream, SlurmRequests
+from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
+from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.sse import ServerSentEvent
+from clusterra_gateway.jobs.output.location import relative_path
+from clusterra_gateway.jobs.output.shared_reads import SharedReads
+from clusterra_gateway.jobs.output.text import OutputDecoder
+
+WAIT_SECONDS = 2.0
+"""How long one read waits for more output at the end of the file."""
+LAST_WAIT_SECONDS = 0.5
+"""The same after the job has ended. On a network file system, a job's last output may appear this late."""
+POLL_SECONDS = 15.0
+"""Interval between reads of the job's state. Events report changes sooner, but may be missed."""
+NO_FILE_SECONDS = 0.5
+"""Interval between reads while a running job has no output file yet."""
+RETRY_SECONDS = 1.0
+"""Interval between reads while the edge does not answer."""
+COMPARED_BYTES = 64
+"""So much before the position of a follower must still be what it was, in the output of a job that was requeued."""
+RESTARTED = '{"reason": "the output was restarted"}'
+
+
+@dataclass(frozen=True)
+class Output:
+    """One of a job's two outputs, and the person who reads it."""
+
+    ref: ClusterRef
+    viewer: Viewer
+    job: Job
+    stream: OutputStream
+    shared_path: str
+    """The cluster's shared folder, as its jobs see it."""
+
+    def check_path(self, job: Job) -> None:
+        """Raise NotFound for a path that cannot be read: that is an answer, not a stream that ends at once."""
+        relative_path(job, self.stream, self.shared_path)
+
+    def part(self, job: Job, offset: int, wait_seconds: float = 0.0, *, limit: int = LOG_CHUNK_BYTES) -> ReadLog:
+        """The request of a part of it, by the newest record of the job. Raises NotFound."""
+        return ReadLog(
+            job_id=job.job_id,
+            uid=job.uid,
+            stream=self.stream,
+            path=relative_path(job, self.stream, self.shared_path),
+            offset=offset,
+            limit=limit,
+            wait_seconds=wait_seconds,
+        )
+
+
+class _JobState:
+    """Knows whether the job has ended: reads its state after an event about it, and every 15 s."""
+
+    def __init__(self, slurm: SlurmRequests, output: Output, events: Subscription) -> None:
+        self._slurm = slurm
+        self._output = output
+        self._events = events
+        self._polled_at = time.monotonic()
+        self.job = output.job
+
+    @property
+    def ended(self) -> bool:
+        return self.job.state in ENDED
+
+    @property
+    def run(self) -> int:
+        """The newest run that may have written output, from 0. A requeued job is counted when it runs again.
+
+        A job that never ran counts as its first run: its output may be read before its record tells that it runs.
+        """
+        return max(0, self.job.restarts - (self.job.state == "PENDING"))
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for an event about the job, but no longer than this, and reads the job's state where that is due."""
+        try:
+            changed = await self._events.wait(seconds) is not None
+        except SubscriberTooSlow:
+            self._events.restart()
+            changed = True  # for all that is known
+        if changed or time.monotonic() - self._polled_at >= POLL_SECONDS:
+            self._polled_at = time.monotonic()
+            try:
+                self.job = await self._slurm.job(self._output.ref, self._output.viewer, self.job.job_id)
+            except RpcFailed as failed:
+                if failed.error.kind != "unavailable":
+                    raise
+
+
+class OutputFollower:
+    """Follows outputs of jobs."""
+
+    def __init__(self, slurm: SlurmRequests, reads: SharedReads, feed: EventFeed) -> None:
+        self._slurm = slurm
+        self._reads = reads
+        self._feed = feed
+
+    async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
+        """The output from a byte offset on. The id of each event is the offset after its text; `end` is the last event.
+
+        Waits for a job that has not started, and for an edge that does not answer. When a requeued job runs again,
+        sends `reset` and starts from the beginning: Slurm empties its output (`JobFileAppend`, sbatch --open-mode).
+        Ends at once when Slurm tells a path that cannot be read. Raises RpcFailed when the job no longer exists.
+        """
+
+        def about_the_job(fact: Fact) -> bool:
+            return isinstance(fact, JobFact) and fact.job_id == output.job.job_id
+
+        with self._feed.subscribe(output.ref, visible=about_the_job) as events:
+            state = _JobState(self._slurm, output, events)
+            text, run, last = OutputDecoder(offset), state.run, b""
+            while True:
+                ended = state.ended  # checked before the read, so that a read after the end finds the whole output
+                wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
+                try:
+                    chunk = await self._reads.output(output.ref, output.part(state.job, text.read, wait_seconds))
+                    emptied = chunk.size < text.read or await self._rewritten(output, state.job, text.read, last)
+                except NotFound:
+                    break
+                except RpcFailed as failed:
+                    if failed.error.kind == "not_found":
+                        if ended:
+                            break
+                        await state.wait(NO_FILE_SECONDS if state.job.state == "RUNNING" else POLL_SECONDS)
+                    elif failed.error.kind == "unavailable":
+                        await state.wait(RETRY_SECONDS)
+                    else:
+                        raise
+                    continue
+                restarted, run = state.run > run, state.run
+                if text.read and (emptied or restarted):
+                    text, last = OutputDecoder(0), b""
+                    yield ServerSentEvent(RESTARTED, event="reset", id=0)
+                    continue
+                for part, position in text.add(chunk.data):
+                    yield ServerSentEvent(part, id=position)
+                last = (last + chunk.data)[-COMPARED_BYTES:]
+                if not chunk.data:
+                    if ended:
+                        break
+                    await state.wait(0)
+            if (rest := text.finish()) is not None:
+                yield ServerSentEvent(rest[0], id=rest[1])
+            yield ServerSentEvent(orjson.dumps({"state": state.job.state}).decode(), event="end", id=text.read)
+
+    async def _rewritten(self, output: Output, job: Job, position: int, last: bytes) -> bool:
+        """Whether the bytes before a position are not the last ones that were read: the output was emptied and grew.
+
+        Slurm's records tell of a restart before the file does. Raises NotFound and RpcFailed, as a read does.
+        """
+        if not job.restarts or not last:
+            return False
+        before = output.part(job, position - len(last), limit=len(last))
+        return (await self._reads.output(output.ref, before)).data != last

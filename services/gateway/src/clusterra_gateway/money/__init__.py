@@ -1,0 +1,1 @@
+"""What jobs cost and may cost: costs, budgets, and quotas."""

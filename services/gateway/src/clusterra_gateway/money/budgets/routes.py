@@ -1,0 +1,216 @@
+"""The routes of budgets: admins set them and see all; others see their own and the tenant's."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_contracts.events import BudgetMeasure
+from clusterra_contracts.identity import Moment, now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.store import Delete, Put
+from pydantic import Field
+
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_key
+from clusterra_gateway.accounts.roles import manages
+from clusterra_gateway.bus.requests import LedgerRequests
+from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.money import Money, decimal, money
+from clusterra_gateway.http.parameters import Body, body
+from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.money.budgets.measures import Measured, measured
+from clusterra_gateway.money.budgets.records import (
+    MAX_BUDGETS,
+    MAX_THRESHOLDS,
+    Alert,
+    Budget,
+    Threshold,
+    alert_name,
+    alerts_of,
+    budgets_of,
+)
+from clusterra_gateway.money.quotas.limit_changes import LimitChanges
+from clusterra_gateway.money.quotas.records import ScopeKind
+from clusterra_gateway.money.quotas.reservations import month_of
+from clusterra_gateway.money.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_scopes, scope_in
+
+BUDGETS = "/v1/budgets"
+BUDGET = f"{BUDGETS}/{{scope}}/{{scope_name}}"
+DEFAULT_THRESHOLDS = (
+    Threshold(measure="actual", percent=80),
+    Threshold(measure="actual", percent=100),
+    Threshold(measure="forecast", percent=100),
+)
+
+
+class SetBudget(Body):
+    """What the jobs of a month (UTC) should cost, and at which parts of it an event is told."""
+
+    limit: Annotated[Limit, Field(gt=0)]
+    """In US dollars, as a string."""
+    thresholds: Annotated[tuple[Threshold, ...], Field(min_length=1, max_length=MAX_THRESHOLDS)] = DEFAULT_THRESHOLDS
+    """In percent of the limit: of what was used (`actual`), or of the forecast."""
+
+
+class ThresholdView(ResponseBody):
+    """A threshold, and when it was crossed this month."""
+
+    measure: BudgetMeasure
+    percent: int
+    crossed_at: Moment | None
+
+
+class BudgetView(ResponseBody):
+    """A budget, and how much of it is used this month. An amount is null while nothing of it is known."""
+
+    scope: ScopeKind
+    name: str
+    limit: Money
+    month: str
+    actual: Money | None
+    """What was used since the month began. That of a tenant has the overhead of workers."""
+    forecast: Money | None
+    """The actual costs, and what now runs until its known end or that of the month."""
+    thresholds: tuple[ThresholdView, ...]
+    stale: bool
+    """Whether the edge has not confirmed a price for 90 s. The last one counts."""
+    unknown: bool
+    """Whether some price is unknown, or what some cluster cost. The amounts do not contain it."""
+    as_of: Moment
+    set_by: str
+    set_at: Moment
+
+
+class BudgetList(ResponseBody):
+    """All budgets that the caller may see."""
+
+    budgets: tuple[BudgetView, ...]
+
+
+class BudgetHandlers:
+    """The handlers of budgets."""
+
+    def __init__(self, directory: Directory, ledger: LedgerRequests, registry: Registry, unix_users: UnixUsers) -> None:
+        self._store = directory.store
+        self._changes = LimitChanges(directory, registry)
+        self._ledger = ledger
+        self._registry = registry
+        self._unix_users = unix_users
+
+    async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the budgets with their costs and forecasts. Admins see all, others their own and the tenant's."""
+        member = caller.member
+        own = await own_scopes(member, self._unix_users, self._registry)
+        budgets = [
+            budget
+            for budget in await budgets_of(self._store, member.tenant)
+            if manages(member.role) or budget.scope in own
+        ]
+        return json_response(BudgetList(budgets=await self._views(member.tenant, budgets)))
+
+    async def put(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Sets the budget of a user, an account or the tenant, in place of the one before.
+
+        A budget refuses nothing: a quota does. Each threshold is told once a month by the event `budget.threshold`,
+        also if the budget is set again.
+        """
+        wanted = await body(request, SetBudget)
+        tenant, scope = caller.member.tenant, scope_in(request, caller)
+        budget = Budget(
+            scope=scope,
+            limit_micro_usd=int(wanted.limit * 1_000_000),
+            thresholds=tuple(dict.fromkeys(wanted.thresholds)),
+            set_by=caller.member.user,
+            set_at=now(),
+        )
+        key = budget_key(tenant, str(scope))
+        present = await self._store.get(ACCOUNTS, key)
+        if present is None and len(await budgets_of(self._store, tenant)) >= MAX_BUDGETS:
+            raise Conflict(f"a tenant has {MAX_BUDGETS} budgets at most", hint="delete one that is no longer needed")
+        condition = Absent() if present is None else VersionIs(present.version)
+        thresholds = ", ".join(f"{each.measure} {each.percent} %" for each in budget.thresholds)
+        told = f"{decimal(budget.limit_micro_usd)} USD, {thresholds}"
+        put = Put(ACCOUNTS, key, budget.attributes(), condition)
+        await self._changes.write(caller.member, "budget.changed", scope, put, told)
+        return json_response((await self._views(tenant, [budget]))[0])
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Removes a budget. Thresholds that it crossed this month are not told again if it is set again."""
+        scope = scope_in(request, caller)
+        key = budget_key(caller.member.tenant, str(scope))
+        present = await self._store.get(ACCOUNTS, key)
+        if present is None:
+            raise NotFound("there is no such budget", hint=f"GET {BUDGETS} lists all")
+        delete = Delete(ACCOUNTS, key, VersionIs(present.version))
+        await self._changes.write(caller.member, "budget.deleted", scope, delete)
+        return no_content()
+
+    async def _views(self, tenant: str, budgets: Sequence[Budget]) -> tuple[BudgetView, ...]:
+        if not budgets:
+            return ()
+        clusters = [ref for ref in self._registry.clusters if ref.tenant == tenant]
+        measures = await measured(self._ledger, tenant, clusters)
+        alerts = await alerts_of(self._store, tenant, month_of(measures.as_of))
+        return tuple(_view(budget, measures.of(budget.scope), alerts, measures.as_of) for budget in budgets)
+
+
+def _view(budget: Budget, costs: Measured, alerts: dict[str, Alert], as_of: Moment) -> BudgetView:
+    month = month_of(as_of)
+    crossed = {each: alerts.get(alert_name(month, budget.scope, each)) for each in budget.thresholds}
+    return BudgetView(
+        scope=budget.scope.kind,
+        name=budget.scope.name,
+        limit=Money(amount=decimal(budget.limit_micro_usd)),
+        month=month,
+        actual=money(costs.actual),
+        forecast=money(costs.forecast),
+        thresholds=tuple(
+            ThresholdView(measure=each.measure, percent=each.percent, crossed_at=alert.crossed_at if alert else None)
+            for each, alert in crossed.items()
+        ),
+        stale=costs.stale,
+        unknown=costs.unknown,
+        as_of=as_of,
+        set_by=budget.set_by,
+        set_at=budget.set_at,
+    )
+
+
+def routes(
+    access: Access, directory: Directory, ledger: LedgerRequests, registry: Registry, unix_users: UnixUsers
+) -> tuple[Route, ...]:
+    """All routes of this room."""
+    handlers = BudgetHandlers(directory, ledger, registry, unix_users)
+    of_budget = (SCOPE, SCOPE_NAME)
+    return (
+        CallerRoute("budgets_list", "GET", BUDGETS, handlers.list, access=access, scope="profile", result=BudgetList),
+        CallerRoute(
+            "budgets_set",
+            "PUT",
+            BUDGET,
+            handlers.put,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=of_budget,
+            body=SetBudget,
+            result=BudgetView,
+        ),
+        CallerRoute(
+            "budgets_delete",
+            "DELETE",
+            BUDGET,
+            handlers.delete,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=of_budget,
+            status=204,
+        ),
+    )

@@ -1,0 +1,163 @@
+"""The route of what the steps of a job cost: slurmdbd's steps and the ledger's costs, put together."""
+
+import asyncio
+from collections.abc import Iterator
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, Moment
+from clusterra_contracts.rpc.costs import RunCosts
+from clusterra_contracts.rpc.slurm import Job
+from clusterra_contracts.rpc.slurm_steps import JobStep, JobSteps, RunSteps
+
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.http.money import Money, money
+from clusterra_gateway.http.parameters import JOB_ID, job_id
+from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.money.costs.step_shares import StepUse, share_of, split
+
+
+class StepCost(ResponseBody):
+    """A step that `srun` started, and its part of its job's cost."""
+
+    job_id: str
+    """The job; for an array, the task."""
+    step_id: str
+    """Its number in the job, such as `0`."""
+    name: str
+    state: str
+    """As in Slurm, such as `COMPLETED`."""
+    started_at: Moment
+    ended_at: Moment | None
+    """Null while it runs."""
+    nodes: int
+    cpus: int
+    memory_mib: int
+    gpus: int
+    cost: Money | None
+    """Null: no price is known, or the ledger does not know the run yet."""
+
+
+class JobCostReport(ResponseBody):
+    """What a job cost, with all its runs, until `as_of`. The steps and the remainder are the total, exactly."""
+
+    cluster_id: str
+    job_id: str
+    total: Money | None
+    """Null while it is unknown. A job that has not started costs nothing."""
+    remainder: Money | None
+    """What no step of the list pays: the batch script, and the part of the allocation that no step used."""
+    steps: tuple[StepCost, ...]
+    """In the order of their starts, run by run."""
+    complete: bool
+    """Whether all steps are in the list, of 1,000 at most. What the others used is in the remainder."""
+    as_of: Moment
+    stale: bool
+    """Whether the edge had not confirmed the price for a part of the time."""
+    unknown: bool
+    """Whether no price is known for a part of the time. The amounts do not contain it."""
+
+
+class JobStepCosts:
+    """The handler of a job's costs by step."""
+
+    def __init__(self, slurm: SlurmRequests, ledger: LedgerRequests) -> None:
+        self._slurm = slurm
+        self._ledger = ledger
+
+    async def read(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns what a job cost, by the steps that `srun` started in it.
+
+        Over its own time a step pays its dominant share of the job's allocation: the largest of its parts of the CPUs,
+        memory and GPUs. Where the shares of parallel steps add up to more than the job, each pays in proportion. What
+        no step pays is the `remainder`. For an array, these are the steps of all its tasks.
+        """
+        wanted = job_id(request)
+        # It is `not_found` for whoever may not see the job.
+        job = await self._slurm.job(ref, caller.viewer, wanted)
+        steps, costs = await asyncio.gather(
+            self._slurm.steps(ref, caller.viewer, wanted), self._ledger.runs(ref, caller.viewer, wanted)
+        )
+        return json_response(await asyncio.to_thread(report, ref, job, steps, costs))
+
+
+def report(ref: ClusterRef, job: Job, steps: JobSteps, costs: RunCosts) -> JobCostReport:
+    """Put together what slurmdbd and the ledger tell of a job. A run is the same in both by its job and its start."""
+    # A job that runs already may be new to the ledger.
+    missing = costs.job.runs == 0 and job.started_at is not None
+    total = None if missing else costs.job.micro_usd
+    known = {(each.job_id, each.started_at.replace(microsecond=0)): each.micro_usd for each in costs.runs}
+    entries = [
+        (run, step, amount)
+        for run in steps.runs
+        for step, amount in _of_run(run, known.get((run.job_id, run.started_at)), costs.job.as_of)
+    ]
+    paid = sum(amount for _, _, amount in entries if amount is not None)
+    return JobCostReport(
+        cluster_id=ref.cluster,
+        job_id=job.job_id,
+        total=money(total),
+        remainder=None if total is None else money(total - paid),
+        steps=tuple(_entry(run, step, amount) for run, step, amount in entries),
+        complete=steps.complete,
+        as_of=costs.job.as_of,
+        stale=costs.job.stale,
+        unknown=costs.job.unknown or missing,
+    )
+
+
+def _of_run(run: RunSteps, micro_usd: int | None, as_of: Moment) -> Iterator[tuple[JobStep, int | None]]:
+    """Yield the steps of a run, each with its part of the run's cost."""
+    if micro_usd is None:
+        yield from ((step, None) for step in run.steps)
+        return
+    end = _seconds(run.ended_at or as_of)
+    uses = [
+        StepUse(
+            share_of(step.allocation, run.allocation),
+            _seconds(step.started_at),
+            end if step.ended_at is None else _seconds(step.ended_at),
+        )
+        for step in run.steps
+    ]
+    yield from zip(run.steps, split(micro_usd, _seconds(run.started_at), end, uses).steps, strict=True)
+
+
+def _seconds(moment: Moment) -> int:
+    # Slurm tells whole seconds.
+    return int(moment.timestamp())
+
+
+def _entry(run: RunSteps, step: JobStep, micro_usd: int | None) -> StepCost:
+    return StepCost(
+        job_id=run.job_id,
+        step_id=step.step_id,
+        name=step.name,
+        state=step.state,
+        started_at=step.started_at,
+        ended_at=step.ended_at,
+        nodes=step.allocation.nodes,
+        cpus=step.allocation.cpus,
+        memory_mib=step.allocation.memory_mib,
+        gpus=step.allocation.gpus,
+        cost=money(micro_usd),
+    )
+
+
+def routes(access: Access, slurm: SlurmRequests, ledger: LedgerRequests) -> tuple[Route, ...]:
+    """The route of a job's costs."""
+    return (
+        ClusterRoute(
+            "jobs_costs",
+            "GET",
+            f"{CLUSTER}/jobs/{{job_id}}/costs",
+            JobStepCosts(slurm, ledger).read,
+            access=access,
+            scope="jobs:read",
+            parameters=(CLUSTER_ID, JOB_ID),
+            result=JobCostReport,
+        ),
+    )

@@ -1,0 +1,139 @@
+"""The route of a cluster's costs. Tables are written page by page as the client reads them."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.costs import MAX_COST_DAYS, CostPage, ReadCosts
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import LedgerRequests
+from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.money import Money, decimal
+from clusterra_gateway.http.parameters import query
+from clusterra_gateway.http.responses import NO_STORE, json_response
+from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.writing import break_off, write
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.money.costs.models import CostReport, CostsQuery, Format, entry_of
+from clusterra_gateway.money.costs.tables import FOCUS_BY, csv_header, csv_rows, focus_header, focus_rows
+
+log = structlog.get_logger()
+
+PAGE_ROWS = 1000
+"""How many rows of a table are read from the ledger at once."""
+
+
+class Costs:
+    """The handler of the costs."""
+
+    def __init__(self, ledger: LedgerRequests) -> None:
+        self._ledger = ledger
+
+    async def costs(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns what the cluster's jobs and workers cost, by job, user, account, worker, shape or day.
+
+        A job pays its dominant share of the price of its workers. What no job pays is overhead: `boot`, `idle` and
+        `unattributed`. Shares and overhead are the bill of the workers, exactly. Members see their own jobs. Whoever
+        sees everybody's jobs sees all rows and the overhead. `format=csv` is a table, `format=focus` a table in the
+        columns of FOCUS 1.1, by day, job and worker; both have all rows. A body that breaks off is not whole.
+        """
+        wanted = query(request, CostsQuery)
+        read = _request(wanted, caller)
+        match _format(request, wanted):
+            case "json":
+                return json_response(_report(ref, read, await self._ledger.costs(ref, read)))
+            case form:
+                by = FOCUS_BY if form == "focus" else read.by
+                return await self._table(
+                    request, ref, read.model_copy(update={"limit": PAGE_ROWS, "cursor": None, "by": by}), form
+                )
+
+    async def _table(self, request: web.Request, ref: ClusterRef, read: ReadCosts, form: Format) -> web.StreamResponse:
+        first = await self._ledger.costs(ref, read)
+        name = f"costs-{ref.cluster}-{read.first}-{read.last}.{'focus.' if form == 'focus' else ''}csv"
+        response = web.StreamResponse(headers={**NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'})
+        response.content_type = "text/csv"
+        response.charset = "utf-8"
+        try:
+            await response.prepare(request)
+            await write(request, response, focus_header() if form == "focus" else csv_header())
+            async for page in self._pages(ref, read, first):
+                await write(request, response, focus_rows(ref, page) if form == "focus" else csv_rows(page))
+            await response.write_eof()
+        except ConnectionResetError:
+            log.info("costs_not_read_to_the_end", path=request.path)
+        except RpcFailed as failed:
+            log.warning("costs_broken_off", path=request.path, reason=failed.error.detail)
+            break_off(request)
+        return response
+
+    async def _pages(self, ref: ClusterRef, read: ReadCosts, page: CostPage) -> AsyncIterator[CostPage]:
+        yield page
+        while page.cursor is not None:
+            page = await self._ledger.costs(ref, read.model_copy(update={"cursor": page.cursor}))
+            yield page
+
+
+def _request(wanted: CostsQuery, caller: Caller) -> ReadCosts:
+    today = now().date()
+    first = wanted.first or today.replace(day=1)
+    end = wanted.end or max(today, first) + timedelta(days=1)
+    if not 0 < (end - first).days <= MAX_COST_DAYS:
+        raise InvalidRequest(
+            f"to must be after from, by {MAX_COST_DAYS} days at most",
+            hint="from is the first day, and to the day after the last one, such as from=2026-11-01&to=2026-12-01",
+        )
+    by = tuple(dict.fromkeys(wanted.by or ("job",)))
+    return ReadCosts(
+        viewer=caller.viewer,
+        first=first,
+        last=end - timedelta(days=1),
+        by=by,
+        limit=wanted.limit,
+        cursor=wanted.cursor,
+    )
+
+
+def _format(request: web.Request, wanted: CostsQuery) -> Format:
+    if wanted.format is not None:
+        return wanted.format
+    return "csv" if "text/csv" in request.headers.get("Accept", "") else "json"
+
+
+def _report(ref: ClusterRef, read: ReadCosts, page: CostPage) -> CostReport:
+    return CostReport(
+        cluster_id=ref.cluster,
+        first=read.first,
+        last=read.last,
+        rows=tuple(map(entry_of, page.rows)),
+        shares=Money(amount=decimal(page.shares_micro_usd)),
+        overhead=Money(amount=decimal(page.overhead_micro_usd)),
+        bill=Money(amount=decimal(page.shares_micro_usd + page.overhead_micro_usd)),
+        as_of=page.as_of,
+        stale=page.stale,
+        unknown=page.unknown,
+        cursor=page.cursor,
+    )
+
+
+def routes(access: Access, ledger: LedgerRequests) -> tuple[Route, ...]:
+    """All routes of this room."""
+    return (
+        ClusterRoute(
+            "costs_read",
+            "GET",
+            f"{CLUSTER}/costs",
+            Costs(ledger).costs,
+            access=access,
+            scope="jobs:read",
+            parameters=(CLUSTER_ID,),
+            query=CostsQuery,
+            result=CostReport,
+            other_results=("text/csv",),
+        ),
+    )

@@ -1,0 +1,50 @@
+"""Writes a changed quota or budget, and with it the event for the audit.
+
+The event stands in an item of its own, because a deleted item cannot hold it. Both are one transaction.
+"""
+
+import secrets
+import time
+from datetime import timedelta
+
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.outbox_item import with_messages
+from clusterra_runtime.store.store import Delete, Put, TransactionCancelled
+
+from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, limit_event_key
+from clusterra_gateway.accounts.records import Member, expiry
+from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.money.quotas.records import QuotaScope, subject_of
+
+_KEPT = timedelta(days=2)
+"""How long an item whose event was sent stays."""
+
+
+class LimitChanges:
+    """The writes of quotas and budgets."""
+
+    def __init__(self, directory: Directory, registry: Registry) -> None:
+        self._directory = directory
+        self._registry = registry
+
+    async def write(
+        self, actor: Member, kind: AdminKind, scope: QuotaScope, write: Put | Delete, detail: str = ""
+    ) -> None:
+        """Make a change and tell it. Raises Conflict where another writer was faster, and StoreUnavailable."""
+        version = secrets.token_hex(8)
+        fact = AdminFact(kind=kind, actor=actor.user, subject=subject_of(scope), detail=detail)
+        events = tenant_events(self._registry, actor.tenant, fact, version=version)
+        key = limit_event_key(actor.tenant, version)
+        carrier = Put(ACCOUNTS, key, {}, Absent(), expiry(now() + _KEPT))
+        try:
+            await self._directory.store.transact(
+                [write, with_messages(carrier, events.messages, now=time.time()), *events.kept], token=version
+            )
+        except TransactionCancelled:
+            raise Conflict("somebody else has just changed it", hint="read it and decide again") from None
+        await self._directory.outbox.send(ACCOUNTS, key)

@@ -1,0 +1,292 @@
+"""Settles reservations of jobs that have ended, reserves for jobs of plain sbatch, cancels what is over a quota.
+
+Every gateway does so, in any order: each step is one transaction that happens once.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.events import JOB_ENDS, Event
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.money.quotas.job_list import listed_jobs
+from clusterra_gateway.money.quotas.matching import (
+    UNANSWERED_SECONDS,
+    counts,
+    of_account,
+    orphan_of,
+    record_order,
+    reservation_for,
+)
+from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.money.quotas.requested import projected_of
+from clusterra_gateway.money.quotas.reservations import Held, Hold, Reservations, month_of
+from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
+
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 5.0
+NO_QUOTA_SECONDS = 15.0
+"""How long a cluster without reservations is skipped while its tenant has no quotas.
+
+So a tenant's first quota counts jobs of plain sbatch after this time at the latest, also those that wait already.
+"""
+ANSWER_SECONDS = 60.0
+"""How long after a submit without an answer its user's new jobs are left alone: one may be that submit's."""
+LEDGER_SECONDS = 600.0
+"""How long the ledger may take to learn of a job's end. Then the projected cost stays."""
+MAX_SILENT = 2
+"""How many requests about jobs of a cluster may stay unanswered before its other jobs wait for the next look."""
+CANCEL_SECONDS = 120.0
+"""How long a cancelled job is remembered. One that still runs then is cancelled again."""
+TOLERATED_PERCENT = 125
+"""How many percent of its reservation the projected cost of a job's record may reach before more is reserved.
+
+The record may show more than the submit did, such as memory that the submit left to Slurm.
+"""
+MAX_RESERVATIONS = 5000
+ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
+ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
+"""Who cancels: the name stands in the job's history."""
+WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
+
+
+type Active = dict[JobId, tuple[Job, ...]]
+"""Jobs that wait or run: of a heterogeneous job all components, the first one first; of an array the tasks that have
+records of their own, after that of all others."""
+
+
+class QuotaSweep:
+    """Looks at each cluster of a tenant with quotas every few seconds, and at once when a job is submitted or ends."""
+
+    def __init__(
+        self, reservations: Reservations, slurm: SlurmRequests, ledger: LedgerRequests, registry: Registry
+    ) -> None:
+        self._reservations = reservations
+        self._slurm = slurm
+        self._ledger = ledger
+        self._registry = registry
+        self._limits = SlurmLimits(slurm)
+        self._skip_until: dict[ClusterRef, float] = {}
+        self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
+        """The jobs that were cancelled recently, and when."""
+        self._woken = asyncio.Event()
+
+    def on_event(self, ref: ClusterRef, _event: Event) -> None:
+        """Look soon."""
+        if time.monotonic() >= self._skip_until.get(ref, 0.0):
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(INTERVAL_SECONDS * random.uniform(0.8, 1.2)):  # noqa: S311
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            self._woken.clear()
+            for ref, binding in tuple(self._registry.clusters.items()):
+                if time.monotonic() < self._skip_until.get(ref, 0.0):
+                    continue
+                try:
+                    await self.sweep(ref, binding)
+                except (StoreError, RpcFailed) as error:
+                    log.warning("quotas_not_swept", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+
+    async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
+        """Look at one cluster once. Raises StoreError, RpcFailed."""
+        found = await self._reservations.quotas(ref.tenant)
+        quotas = found.readable
+        if binding.accounting_enforced:
+            # As at a submit, a quota that cannot be read allows nothing.
+            await self._limits.keep(ref, binding, [*await self._used_up(ref, quotas), *found.unreadable])
+        if not quotas and not any(await self._reservations.of_cluster(ref, 1)):
+            self._skip_until[ref] = time.monotonic() + NO_QUOTA_SECONDS
+            return
+        recent = time.monotonic() - CANCEL_SECONDS
+        self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
+        # The jobs come first: one that is booked meanwhile is then among the reservations.
+        active = await self._active(ref)
+        held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        silent = 0
+        for reservation in held.reservations:
+            jobs = active.get(reservation.job_id, ())
+            try:
+                await self._settle(ref, reservation, active, quotas)
+                await self._reserve_more(ref, binding, reservation, jobs)
+                await self._count_account(ref, reservation, jobs, quotas)
+            except RpcFailed as failed:
+                # Nobody may be able to read this one. Where Slurm or the ledger is silent, each would take seconds.
+                silent += failed.error.kind == "unavailable" and not failed.error.internal
+                if silent > MAX_SILENT:
+                    raise
+                log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
+        await self._reserve_others(ref, binding, quotas, active, held)
+        for quota in quotas:
+            if quota.mode == "block_and_kill":
+                await self._kill(ref, quota, held.reservations, active)
+
+    async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
+        """The scopes of the quotas that block and have no room at all this month."""
+        month = month_of(now())
+        return [
+            quota.scope
+            for quota in quotas
+            if quota.mode != "warn"
+            and await self._reservations.used(ref.tenant, month, quota.scope) >= quota.ceiling_micro_usd
+        ]
+
+    async def _active(self, ref: ClusterRef) -> Active:
+        """The jobs that wait or run, by the id of the submit."""
+        found: dict[JobId, list[Job]] = {}
+        for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
+            found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
+        return {job_id: tuple(sorted(jobs, key=record_order)) for job_id, jobs in found.items()}
+
+    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
+        if not reservation.job_id:
+            if now() - reservation.made_at > timedelta(seconds=UNANSWERED_SECONDS):
+                await self._reservations.settle(reservation, 0)
+            return
+        if reservation.job_id in active:
+            return
+        try:
+            job = await self._slurm.job(ref, ACTOR, reservation.job_id)
+        except RpcFailed as failed:
+            if failed.error.kind != "not_found":
+                raise
+            if now() - reservation.made_at >= timedelta(seconds=UNANSWERED_SECONDS):
+                await self._reservations.settle(reservation, 0)
+            return
+        cost = await self._final_cost(ref, reservation, job)
+        if cost is not None:
+            further = of_account(quotas, reservation, job)
+            counted = await self._reservations.widen(reservation, further, force=True) if further else reservation
+            await self._reservations.settle(counted, cost)
+
+    async def _final_cost(self, ref: ClusterRef, reservation: Reservation, job: Job) -> int | None:
+        """What a job really cost; None while it has not ended, or the ledger does not know it yet."""
+        if job.ended_at is None:
+            return None
+        costs = [await self._ledger.job(ref, ACTOR, each) for each in job.het_components or (reservation.job_id,)]
+        missing = any(cost.runs == 0 for cost in costs) and job.started_at is not None
+        incomplete = missing or any(cost.open_runs > 0 for cost in costs)
+        known = [cost.micro_usd for cost in costs if cost.micro_usd is not None and not cost.unknown]
+        if not incomplete and len(known) == len(costs):
+            return sum(known)
+        return reservation.micro_usd if now() - job.ended_at > timedelta(seconds=LEDGER_SECONDS) else None
+
+    async def _reserve_more(
+        self, ref: ClusterRef, binding: ClusterBinding, reservation: Reservation, jobs: tuple[Job, ...]
+    ) -> None:
+        """Reserve more for a job that became dearer, such as by `scontrol update`. One that waits must have room."""
+        if not jobs or (ref, reservation.job_id) in self._cancelled:
+            return
+        waits = any(job.state == "PENDING" for job in jobs)
+        projected = projected_of(jobs, binding.catalogue) or 0
+        if projected * 100 <= reservation.micro_usd * TOLERATED_PERCENT:
+            return
+        try:
+            await self._reservations.grow(reservation, projected, force=not waits)
+        except QuotaExceeded as exceeded:
+            log.warning("job_changed_over_quota", job_id=reservation.job_id, reason=exceeded.detail)
+            await self._cancel(ref, reservation.job_id)
+
+    async def _count_account(
+        self, ref: ClusterRef, reservation: Reservation, jobs: tuple[Job, ...], quotas: Iterable[Quota]
+    ) -> None:
+        """Count a job in the quota of the account that Slurm chose. One that waits must have room.
+
+        A quota that was set after the submit refuses nothing.
+        """
+        further = of_account(quotas, reservation, jobs[0]) if jobs else ()
+        if not further or (ref, reservation.job_id) in self._cancelled:
+            return
+        waits = any(job.state == "PENDING" for job in jobs)
+        younger = any(quota.set_at > reservation.made_at for quota in further)
+        try:
+            await self._reservations.widen(reservation, further, force=younger or not waits)
+        except QuotaExceeded as exceeded:
+            log.warning("job_over_quota", job_id=reservation.job_id, user=reservation.user, reason=exceeded.detail)
+            await self._cancel(ref, reservation.job_id)
+
+    async def _reserve_others(
+        self,
+        ref: ClusterRef,
+        binding: ClusterBinding,
+        quotas: Iterable[Quota],
+        active: Active,
+        held: Held,
+    ) -> None:
+        """Reserve for jobs that did not come through the gateway, such as those of plain sbatch."""
+        booked = {reservation.job_id for reservation in held.reservations} | held.unreadable
+        lately = now() - timedelta(seconds=ANSWER_SECONDS)
+        orphans = [each for each in held.reservations if not each.job_id]
+        unanswered = {each.user for each in orphans if each.made_at > lately}
+        for job_id, (job, *components) in active.items():
+            counting = tuple(quota for quota in quotas if counts(quota, ref, job))
+            # The job may be that of a submit which is being answered.
+            known = job_id in booked or (ref, job_id) in self._cancelled
+            if not counting or known or job.user in unanswered:
+                continue
+            projected = projected_of((job, *components), binding.catalogue)
+            if await self._adopted(job, orphans, projected or 0):
+                continue
+            hold = Hold(reservation_for(ref, job_id, job, counting, projected or 0), counting)
+            refused = await self._refused(hold, bounded=projected is not None)
+            if refused:
+                log.warning("job_over_quota", job_id=job_id, user=job.user, reason=refused)
+                await self._cancel(ref, job_id)
+
+    async def _adopted(self, job: Job, orphans: list[Reservation], projected: int) -> bool:
+        """Book a reservation of a submit whose answer was lost for the job that it probably made."""
+        orphan = orphan_of(job, orphans, projected)
+        if orphan is None:
+            return False
+        orphans.remove(orphan)
+        return await self._reservations.adopt(orphan, job.het_job_id or job.job_id.partition("_")[0])
+
+    async def _refused(self, hold: Hold, *, bounded: bool) -> str:
+        """Reserve, or return why not."""
+        if not bounded and any(quota.mode != "warn" for quota in hold.quotas):
+            return "its cost has no bound, because it has no time limit"
+        try:
+            await self._reservations.make(hold)
+        except QuotaExceeded as exceeded:
+            return exceeded.detail
+        return ""
+
+    async def _kill(self, ref: ClusterRef, quota: Quota, held: Iterable[Reservation], active: Active) -> None:
+        """Cancel the newest jobs until the others fit. What an ended job had reserved is about to be released."""
+        month = month_of(now())
+        counted = [each for each in held if quota.scope in each.scopes and each.month == month and each.job_id]
+        live = [each for each in counted if each.job_id in active and (ref, each.job_id) not in self._cancelled]
+        over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
+        over -= sum(each.micro_usd for each in counted) - sum(each.micro_usd for each in live)
+        for reservation in sorted(live, key=lambda each: each.made_at, reverse=True):
+            if over <= 0:
+                return
+            log.warning("job_killed_for_quota", job_id=reservation.job_id, quota=str(quota.scope))
+            await self._cancel(ref, reservation.job_id)
+            over -= reservation.micro_usd
+
+    async def _cancel(self, ref: ClusterRef, job_id: JobId) -> None:
+        try:
+            await self._slurm.cancel(ref, ACTOR, job_id)
+        except RpcFailed as failed:
+            if failed.error.kind != "not_found":
+                raise
+        # The list of jobs may show it for another moment.
+        self._cancelled[ref, job_id] = time.monotonic()

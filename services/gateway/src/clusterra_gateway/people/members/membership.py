@@ -1,0 +1,175 @@
+"""Reads and changes the members of a tenant in the record."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import structlog
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import now
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.condition import VersionIs
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox_item import with_messages
+from clusterra_runtime.store.page import InvalidCursor
+from clusterra_runtime.store.store import TransactionCancelled, Update, Write
+
+from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    USER_NAMES,
+    member_key,
+    tenant_key,
+)
+from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
+from clusterra_gateway.accounts.roles import Role, manages
+from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.identity.unix_users import Deactivations
+
+log = structlog.get_logger()
+
+CHANGE_ATTEMPTS = 5
+"""Attempts to change a member while others change the tenant's members too."""
+READS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    """What an admin changes about a member; None keeps it."""
+
+    role: Role | None = None
+    disabled: bool | None = None
+    by_directory: bool = False
+    """Whether the tenant's directory wants it. It decides about owners, too, but never about the last one."""
+
+
+class Membership:
+    """The members of tenants. Every change is told in the events of the tenant's clusters."""
+
+    def __init__(self, directory: Directory, deactivations: Deactivations, registry: Registry) -> None:
+        self._directory = directory
+        self._deactivations = deactivations
+        self._registry = registry
+
+    async def page(self, tenant: str, *, limit: int, cursor: str | None) -> tuple[tuple[Member, ...], str | None]:
+        """At most `limit` members in the order of their user names, and the next cursor. Raises InvalidRequest."""
+        partition = tenant_key(tenant).pk
+        try:
+            page = await self._directory.store.query(ACCOUNTS, partition, sort=USER_NAMES, cursor=cursor, limit=limit)
+        except InvalidCursor:
+            raise InvalidRequest("the cursor is not one of this list", hint="begin again without a cursor") from None
+        owners = [UserNameReservation.of(item).owner for item in page.items]
+        read = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def member(member_id: str) -> Member | None:
+            async with read:
+                return await self._directory.member(member_id)
+
+        found = await asyncio.gather(*(member(owner) for owner in owners if owner != OPERATOR))
+        return tuple(each for each in found if each is not None and _listed(each, tenant)), page.cursor
+
+    async def everybody(self, tenant: str) -> AsyncIterator[Member]:
+        """All members of a tenant, in the order of their user names."""
+        cursor = None
+        while True:
+            members, cursor = await self.page(tenant, limit=100, cursor=cursor)
+            for each in members:
+                yield each
+            if cursor is None:
+                return
+
+    async def member(self, tenant: str, member_id: str) -> Member:
+        """A member of this tenant. Raises NotFound, also for another tenant's."""
+        return Member.of(await self._item(tenant, member_id))
+
+    async def change(self, actor: Member, member_id: str, change: MemberChange) -> Member:
+        """Changes a member of the actor's tenant, and returns the member as changed.
+
+        Raises NotFound; Forbidden where only an owner may do this; Conflict where nobody would be left to manage the
+        tenant, or where others change its members at the same moment.
+        """
+        for _ in range(CHANGE_ATTEMPTS):
+            item = await self._item(actor.tenant, member_id)
+            member = Member.of(item)
+            if member.kind == "service_account" and change.role == "owner":
+                raise Forbidden("a service account cannot be an owner", hint="make it an admin at most")
+            changed = _changed(member, change)
+            if changed == member:
+                return member
+            if not change.by_directory:
+                await self._refuse(actor, member, changed)
+            writes = self._update(item, changed, actor)
+            if change.by_directory and _owns(member) and not _owns(changed):
+                writes.append(await self._while_another(member, _owns, "owner"))
+            elif _in_charge(member) and not _in_charge(changed):
+                writes.append(await self._while_another(member, _in_charge, "admin"))
+            try:
+                await self._directory.store.transact(writes, token=f"member-{secrets.token_hex(8)}")
+            except TransactionCancelled:
+                continue
+            await self._directory.outbox.send(ACCOUNTS, item.key)
+            log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
+            return changed
+        raise Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
+
+    async def _item(self, tenant: str, member_id: str) -> Item:
+        item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
+        if item is None or not _listed(Member.of(item), tenant):
+            raise NotFound("there is no such member", hint="GET /v1/members lists those of your workspace")
+        return item
+
+    async def _refuse(self, actor: Member, member: Member, changed: Member) -> None:
+        """Raises Forbidden for what only an owner may do, Conflict for what the tenant's directory has decided."""
+        if "owner" in (member.role, changed.role) and actor.role != "owner":
+            raise Forbidden("only an owner may do this to an owner", hint="ask an owner of your workspace")
+        enabled = member.disabled and not changed.disabled
+        if enabled and await self._deactivations.deactivated(member.tenant, member.email):
+            raise Conflict(
+                f"the directory of your workspace has deactivated {member.user}", hint="activate the person there"
+            )
+
+    def _update(self, item: Item, changed: Member, actor: Member) -> list[Write]:
+        events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
+        update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
+        return [with_messages(update, events.messages, now=time.time()), *events.kept]
+
+    def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> TenantEvents:
+        fact = AdminFact(kind=kind, actor=actor.user, subject=subject)
+        return tenant_events(self._registry, actor.tenant, fact, version=version)
+
+    async def _while_another(self, member: Member, in_charge: Callable[[Member], bool], role: Role) -> Write:
+        """A write that fails if another one of these happens first, so that the last two do not remove each other."""
+        key = tenant_key(member.tenant)
+        tenant = await self._directory.store.get(ACCOUNTS, key)
+        if tenant is None:
+            raise Conflict("this workspace has no record", hint="contact the operators")
+        async for each in self.everybody(member.tenant):
+            if each.id != member.id and in_charge(each):
+                return Update(ACCOUNTS, key, condition=VersionIs(tenant.version))
+        what = "the last owner of" if role == "owner" else "the last who manages"
+        raise Conflict(f"{member.user} is {what} this workspace", hint=f"make another member an {role} first")
+
+
+def _changed(member: Member, change: MemberChange) -> Member:
+    changed = member
+    if change.role is not None and change.role != member.role:
+        changed = changed.with_role(change.role, given_at=now())
+    if change.disabled is not None:
+        changed = changed.model_copy(update={"disabled": change.disabled})
+    return changed
+
+
+def _listed(member: Member, tenant: str) -> bool:
+    return member.tenant == tenant and not member.deleted
+
+
+def _in_charge(member: Member) -> bool:
+    """Whether this is a person who manages the tenant: a service account cannot sign in when its keys are lost."""
+    return member.kind == "person" and manages(member.role) and not member.disabled
+
+
+def _owns(member: Member) -> bool:
+    return member.kind == "person" and member.role == "owner" and not member.disabled

@@ -1,0 +1,198 @@
+"""The routes of a tenant's members."""
+
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_contracts.identity import Moment
+from pydantic import Field, StrictBool
+
+from clusterra_gateway.accounts.records import Member, MemberKind
+from clusterra_gateway.accounts.roles import Role
+from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
+from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.token_records import TokenRecords
+from clusterra_gateway.identity.tokens import TOKEN_ID, Tokens
+from clusterra_gateway.people.members.membership import MemberChange, Membership
+from clusterra_gateway.people.members.tokens import MEMBER_ID, TokenHandlers, TokenPage, TokensQuery
+
+MEMBERS = "/v1/members"
+MEMBER = f"{MEMBERS}/{{member_id}}"
+TOKENS = f"{MEMBER}/tokens"
+TOKEN = f"{TOKENS}/{{token_id}}"
+
+
+class MembersQuery(Query):
+    """Which part of the list."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] = 100
+    cursor: str | None = None
+
+
+class MemberView(ResponseBody):
+    """A member: a person or a service account. `name` and `uid` are their Slurm identity."""
+
+    id: str
+    name: str
+    uid: int
+    email: str
+    display_name: str
+    role: Role
+    disabled: bool
+    joined_at: Moment
+    kind: MemberKind
+
+    @classmethod
+    def of(cls, member: Member) -> "MemberView":
+        """What others of the tenant see of a member."""
+        return cls(
+            id=member.id,
+            name=member.user,
+            uid=member.uid,
+            email=member.email,
+            display_name=member.display_name,
+            role=member.role,
+            disabled=member.disabled,
+            joined_at=member.joined_at,
+            kind=member.kind,
+        )
+
+
+class MemberPage(ResponseBody):
+    """Members in the order of their names. `next_cursor` reads on; null at the end."""
+
+    members: tuple[MemberView, ...]
+    next_cursor: str | None
+
+
+class ChangeMember(Body):
+    """What to change; a field that is missing or null stays as it is."""
+
+    role: Role | None = None
+    disabled: StrictBool | None = None
+
+
+class MemberHandlers:
+    """The handlers of members."""
+
+    def __init__(self, membership: Membership, revocations: Revocations) -> None:
+        self._membership = membership
+        self._revocations = revocations
+
+    async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the members of the caller's tenant."""
+        wanted = query(request, MembersQuery)
+        members, cursor = await self._membership.page(caller.member.tenant, limit=wanted.limit, cursor=wanted.cursor)
+        return json_response(MemberPage(members=tuple(map(MemberView.of, members)), next_cursor=cursor))
+
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a member of the caller's tenant."""
+        member = await self._membership.member(caller.member.tenant, path_id(request, MEMBER_ID))
+        return json_response(MemberView.of(member))
+
+    async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Gives a member another role, or disables or enables them.
+
+        It holds for every credential of theirs within a second, on all replicas; their open streams end. Jobs that run
+        go on. Only an owner makes or changes an owner. The last member who manages the tenant stays so.
+        """
+        wanted = await body(request, ChangeMember)
+        change = MemberChange(wanted.role, wanted.disabled)
+        member = await self._membership.change(caller.member, path_id(request, MEMBER_ID), change)
+        await self._revocations.member_changed(member.tenant, member.user)
+        return json_response(MemberView.of(member))
+
+
+def routes(
+    access: Access, membership: Membership, records: TokenRecords, revocations: Revocations
+) -> tuple[Route, ...]:
+    """All routes of this room."""
+    members = MemberHandlers(membership, revocations)
+    tokens = TokenHandlers(membership, records, revocations)
+    of_member = (MEMBER_ID,)
+    return (
+        CallerRoute(
+            "members_list",
+            "GET",
+            MEMBERS,
+            members.list,
+            access=access,
+            scope="members:read",
+            role="admin",
+            query=MembersQuery,
+            result=MemberPage,
+            names=(Named(MEMBER, "/members/0/id"),),
+        ),
+        CallerRoute(
+            "members_get",
+            "GET",
+            MEMBER,
+            members.get,
+            access=access,
+            scope="members:read",
+            role="admin",
+            parameters=of_member,
+            result=MemberView,
+        ),
+        CallerRoute(
+            "members_change",
+            "PATCH",
+            MEMBER,
+            members.change,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=of_member,
+            body=ChangeMember,
+            result=MemberView,
+        ),
+        CallerRoute(
+            "members_tokens",
+            "GET",
+            TOKENS,
+            tokens.of_member,
+            access=access,
+            scope="members:read",
+            role="admin",
+            parameters=of_member,
+            result=Tokens,
+            names=(Named(TOKEN, "/tokens/0/id"),),
+        ),
+        CallerRoute(
+            "members_tokens_revoke",
+            "DELETE",
+            TOKEN,
+            tokens.revoke,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=(MEMBER_ID, TOKEN_ID),
+            status=204,
+        ),
+        CallerRoute(
+            "members_tokens_revoke_all",
+            "DELETE",
+            TOKENS,
+            tokens.revoke_all,
+            access=access,
+            scope="members:write",
+            role="admin",
+            parameters=of_member,
+            status=204,
+        ),
+        CallerRoute(
+            "tenant_tokens",
+            "GET",
+            "/v1/tokens",
+            tokens.list,
+            access=access,
+            scope="members:read",
+            role="admin",
+            query=TokensQuery,
+            result=TokenPage,
+        ),
+    )

@@ -1,0 +1,165 @@
+"""The handlers of service accounts and their keys."""
+
+import structlog
+from aiohttp import web
+
+from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import Scope
+from clusterra_gateway.http.errors import Forbidden, InvalidRequest
+from clusterra_gateway.http.parameters import Parameter, body, path_id
+from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
+from clusterra_gateway.identity.tokens import MadeToken, Token
+from clusterra_gateway.people.service_accounts.models import (
+    CreateServiceAccount,
+    Keys,
+    NewKey,
+    RotateKey,
+    ServiceAccount,
+    ServiceAccountList,
+)
+from clusterra_gateway.people.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+
+log = structlog.get_logger()
+
+NAME = Parameter("name", "path", "^[a-z_][a-z0-9_-]{0,30}$")
+KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
+
+
+class ServiceAccountHandlers:
+    """The handlers of service accounts."""
+
+    def __init__(self, accounts: ServiceAccounts, revocations: Revocations, once: AnswerOnce) -> None:
+        self._accounts = accounts
+        self._revocations = revocations
+        self._once = once
+
+    async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Creates a service account: a member for programs, which has keys and cannot sign in with a browser.
+
+        Its jobs run under its own uid. A name that was deleted comes back with the uid it had, without its keys.
+        """
+        wanted = await body(request, CreateServiceAccount)
+        new = NewServiceAccount(wanted.name, wanted.role, wanted.scopes, wanted.description)
+
+        async def create() -> ServiceAccount:
+            return ServiceAccount.of(await self._accounts.create(caller.member, new))
+
+        return await self._once.answer(request, caller.owner_key, wanted, create)
+
+    async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the service accounts of the caller's tenant."""
+        accounts = await self._accounts.all(caller.member.tenant)
+        shown = tuple(map(ServiceAccount.of, accounts))
+        return json_response(ServiceAccountList(service_accounts=shown, total=len(shown)))
+
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a service account of the caller's tenant."""
+        account = await self._accounts.one(caller.member.tenant, path_id(request, NAME))
+        return json_response(ServiceAccount.of(account))
+
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Deletes a service account. Its keys no longer work within a second, on all replicas. Its jobs go on."""
+        account = await self._accounts.delete(caller.member, path_id(request, NAME))
+        await self._revocations.member_changed(account.tenant, account.user)
+        return no_content()
+
+
+class KeyHandlers:
+    """The handlers of the keys of service accounts."""
+
+    def __init__(
+        self, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations, once: AnswerOnce
+    ) -> None:
+        self._accounts = accounts
+        self._records = records
+        self._revocations = revocations
+        self._once = once
+
+    async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens.
+
+        A key with the scope `scim` has no other one, and only an owner makes it: a directory decides about all members.
+        With an Idempotency-Key that has made a key already, 409 names that key: its secret is not shown again.
+        """
+        account, wanted = await self._account(request, caller), await body(request, NewKey)
+        _require_session(caller)
+        scopes = _limited(account, wanted.scopes)
+        _allow_provisioning(caller, scopes)
+
+        async def make() -> MadeToken:
+            made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
+            await self._records.add(caller.member, account.id, made)
+            log.info("service_account_key_made", name=account.user, key_id=made.id)
+            return MadeToken.shown(made)
+
+        return await self._once.answer(request, caller.owner_key, wanted, make)
+
+    async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the keys of a service account that are valid now."""
+        account = await self._account(request, caller)
+        keys = tuple(Token.of(*each) for each in await self._records.valid(account.id))
+        return json_response(Keys(keys=keys, total=len(keys)))
+
+    async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Revokes a key of a service account. It no longer works within a second, on all replicas."""
+        account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
+        await self._records.revoke(caller.member, account.id, key_id)
+        await self._revocations.token_revoked(account.tenant, key_id)
+        log.info("service_account_key_revoked", name=account.user, key_id=key_id)
+        return no_content()
+
+    async def rotate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Makes a new key with the name and scopes of an old one.
+
+        The old key ends after `overlap_seconds`, and no later than it would have. This needs a session, as making a key
+        does. A repetition with the same Idempotency-Key is answered as there.
+        """
+        account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
+        wanted = await body(request, RotateKey)
+        _require_session(caller)
+        for known_id, known in await self._records.valid(account.id):
+            if known_id == key_id:
+                _allow_provisioning(caller, known.scopes)
+        rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
+
+        async def rotate() -> MadeToken:
+            made = await self._records.rotate(caller.member, account.id, key_id, rotation)
+            await self._revocations.token_revoked(account.tenant, key_id)
+            log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
+            return MadeToken.shown(made)
+
+        return await self._once.answer(request, caller.owner_key, wanted, rotate)
+
+    async def _account(self, request: web.Request, caller: Caller) -> Member:
+        return await self._accounts.one(caller.member.tenant, path_id(request, NAME))
+
+
+def _require_session(caller: Caller) -> None:
+    if caller.credential != "session":
+        raise Forbidden("a token cannot make keys that may outlive it", hint="sign in and make the key from there")
+
+
+def _allow_provisioning(caller: Caller, scopes: tuple[Scope, ...] | None) -> None:
+    """Raises Forbidden, InvalidRequest for a key by which a directory provisions people."""
+    if "scim" not in (scopes or ()):
+        return
+    if scopes != ("scim",):
+        raise InvalidRequest("a key with the scope scim has no other scope", hint="make two keys")
+    if caller.member.role != "owner":
+        raise Forbidden("only an owner lets a directory provision people", hint="ask an owner of your workspace")
+
+
+def _limited(account: Member, wanted: tuple[Scope, ...] | None) -> tuple[Scope, ...] | None:
+    """The scopes of a new key: those wanted, of which the account must have each. Raises InvalidRequest."""
+    if account.scopes is None or wanted is None:
+        return wanted or account.scopes
+    if beyond := [scope for scope in wanted if scope not in account.scopes]:
+        raise InvalidRequest(
+            f"the service account {account.user} does not have {', '.join(beyond)}",
+            hint=f"its scopes are {', '.join(account.scopes)}",
+        )
+    return wanted

@@ -1,0 +1,151 @@
+"""Sign-ins with the device flow in the record: begun, approved or denied, and redeemed once."""
+
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from clusterra_contracts.identity import Moment, now
+from clusterra_runtime.store.condition import Absent, compare
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, TransactionCancelled, Update
+
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_key
+from clusterra_gateway.accounts.records import Member, expiry
+from clusterra_gateway.http.errors import Conflict, Unavailable
+from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.program_sign_in.device_flow.user_codes import new_user_code, no_such_code
+from clusterra_gateway.program_sign_in.oauth.grants import Grant
+from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
+from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
+
+VALID_SECONDS = 600
+KEPT_SECONDS = 600
+"""How long an expired sign-in is known, so that the program is told that it has expired."""
+INTERVAL_SECONDS = 5
+"""How long a program waits between its polls at first."""
+MAX_INTERVAL_SECONDS = 60
+TOLERANCE_SECONDS = 1.0
+"""By how much a poll may come early: a slow network may have held up the one before."""
+_ATTEMPTS = 3
+
+
+class DeviceFlow(Grant):
+    """A sign-in. Its codes are stored as hashes.
+
+    A person enters the user code, so it has few bits; whoever reads the record could find it in the ten minutes that
+    it is good for, and then sign in the program as themselves.
+    """
+
+    begun_at: Moment
+    state: Literal["pending", "approved", "denied", "redeemed"] = "pending"
+    interval_seconds: int = INTERVAL_SECONDS
+    polled_at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BegunFlow:
+    """A sign-in with its codes, which are kept nowhere."""
+
+    device_code: str = field(repr=False)
+    user_code: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFlow:
+    """A sign-in that was found by one of its codes."""
+
+    code_hash: str
+    """The hash of its device code."""
+    record: DeviceFlow
+
+    def redeemed(self, _made: FreshToken) -> Update:
+        """The write that redeems it, if it is approved."""
+        key, approved = device_flow_key(self.code_hash), compare("state", "==", "approved")
+        return Update(ACCOUNTS, key, set={"state": "redeemed"}, condition=approved)
+
+
+class DeviceFlows:
+    """The sign-ins of all programs."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def begin(self, wanted: ProgramRequest) -> BegunFlow:
+        """Begins a sign-in."""
+        device_code, begun_at = secrets.token_urlsafe(32), now()
+        record = DeviceFlow(
+            machine=wanted.machine,
+            scopes=wanted.scopes,
+            token_seconds=wanted.token_seconds,
+            begun_at=begun_at,
+            valid_until=begun_at + timedelta(seconds=VALID_SECONDS),
+        )
+        code_hash = secret_hash(device_code)
+        kept_until = expiry(record.valid_until + timedelta(seconds=KEPT_SECONDS))
+        flow = Put(ACCOUNTS, device_flow_key(code_hash), record.attributes(), Absent(), kept_until)
+        for _ in range(_ATTEMPTS):
+            user_code = new_user_code()
+            key = user_code_key(secret_hash(user_code))
+            code = Put(ACCOUNTS, key, {"device_code_hash": code_hash}, Absent(), expiry(record.valid_until))
+            try:
+                await self.store.transact([flow, code], token=f"device-flow-{secrets.token_hex(16)}")
+            except TransactionCancelled:
+                continue  # another sign-in has this user code
+            return BegunFlow(device_code, user_code)
+        raise Unavailable("no code is free now", hint="try again")
+
+    async def waiting(self, user_code: str) -> KnownFlow:
+        """The sign-in that waits for an answer and has this user code. Raises NotFound."""
+        code = await self.store.get(ACCOUNTS, user_code_key(secret_hash(user_code)))
+        known = None if code is None else await self._known(str(code.attributes["device_code_hash"]))
+        if known is None or known.record.state != "pending" or known.record.valid_until <= now():
+            raise no_such_code()
+        return known
+
+    async def decide(self, flow: KnownFlow, member: Member, *, approved: bool) -> None:
+        """Writes the member's answer. Raises Conflict where it has an answer already."""
+        answer = {"state": "approved" if approved else "denied", "member": member.id}
+        pending = compare("state", "==", "pending")
+        try:
+            await self.store.write(Update(ACCOUNTS, device_flow_key(flow.code_hash), set=answer, condition=pending))
+        except ConditionFailed:
+            raise Conflict("this sign-in has been answered already", hint="begin again on the machine") from None
+
+    async def approved(self, device_code: str) -> KnownFlow:
+        """The sign-in with this device code, if it is approved. Raises OAuthFailure, which says what the program does.
+
+        Of a sign-in without an answer, the time of the poll is noted: a program that asks faster than it was told to is
+        told to slow down, by all replicas.
+        """
+        known, at = await self._known(secret_hash(device_code)), now()
+        if known is None or known.record.state == "redeemed":
+            raise OAuthFailure("invalid_grant", "this device code is wrong or was redeemed: begin again")
+        if known.record.state == "denied":
+            raise OAuthFailure("access_denied", "the person has denied the request")
+        if known.record.valid_until <= at:
+            raise OAuthFailure("expired_token", "the codes have expired: begin again")
+        if known.record.state == "pending":
+            raise await self._noted(known, at)
+        return known
+
+    async def _noted(self, known: KnownFlow, at: datetime) -> OAuthFailure:
+        flow = known.record
+        earliest = None if flow.polled_at is None else flow.polled_at + timedelta(seconds=flow.interval_seconds)
+        early = earliest is not None and at < earliest - timedelta(seconds=TOLERANCE_SECONDS)
+        interval = (
+            min(flow.interval_seconds + INTERVAL_SECONDS, MAX_INTERVAL_SECONDS) if early else flow.interval_seconds
+        )
+        poll = flow.model_copy(update={"polled_at": at, "interval_seconds": interval}).attributes()
+        noted = {name: poll[name] for name in ("polled_at", "interval_seconds")}
+        key, pending = device_flow_key(known.code_hash), compare("state", "==", "pending")
+        with suppress(ConditionFailed):  # the person has just answered: the next poll tells it
+            await self.store.write(Update(ACCOUNTS, key, set=noted, condition=pending))
+        if early:
+            return OAuthFailure("slow_down", f"wait for {interval} seconds between two polls")
+        return OAuthFailure("authorization_pending", "the person has not answered yet")
+
+    async def _known(self, code_hash: str) -> KnownFlow | None:
+        item = await self.store.get(ACCOUNTS, device_flow_key(code_hash))
+        return None if item is None else KnownFlow(code_hash, DeviceFlow.of(item))

@@ -1,0 +1,88 @@
+"""The page where a person lets a program on their own machine in, and that sends the browser back to it."""
+
+from http import HTTPStatus
+from typing import Literal
+
+import structlog
+from aiohttp import web
+from pydantic import ValidationError
+
+from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.form_body import form
+from clusterra_gateway.http.parameters import query
+from clusterra_gateway.http.responses import redirect
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.program_sign_in.loopback.authorization_codes import AuthorizationCodes
+from clusterra_gateway.program_sign_in.loopback.authorization_request import AuthorizationRequest, Back
+from clusterra_gateway.program_sign_in.oauth.consent_page import Question, consent_page, lifetime
+from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth.server_metadata import AUTHORIZE
+
+log = structlog.get_logger()
+
+CONSENT = f"{AUTHORIZE}/consent"
+_ERRORS = {"scope": "invalid_scope", "response_type": "unsupported_response_type"}
+"""The codes of wrong parameters that have one of their own (RFC 6749, section 4.1.2.1)."""
+
+
+class AuthorizationDecision(AuthorizationRequest):
+    """The request once more, with the person's decision."""
+
+    decision: Literal["approve", "deny"]
+
+
+class PersonSide:
+    """The handlers of the page."""
+
+    def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens, issuer: str) -> None:
+        self._codes = codes
+        self._tokens = tokens
+        self._issuer = issuer
+
+    async def ask(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Asks the person whether a program on their machine may act for them. Programs open it in a browser.
+
+        `redirect_uri` is where the program listens: `http://127.0.0.1:<port>/` or `http://[::1]:<port>/`. The browser
+        comes back there with a `code` for `POST /v1/auth/token`, or with an `error`. Without a session, the browser is
+        sent to sign in first.
+        """
+        try:
+            asked = query(request, AuthorizationRequest)
+        except InvalidRequest as wrong:
+            back = _back(request)
+            if back is None:
+                raise
+            names = [field.place for field in wrong.errors]
+            error = next((_ERRORS[name] for name in names if name in _ERRORS), "invalid_request")
+            described = f"wrong or missing: {', '.join(names)}"
+            return self._led(back, error=error, error_description=described)
+        told = {
+            "The program runs": f"on the computer of this browser, and listens at {asked.redirect_uri}",
+            "The machine calls itself": asked.machine,
+            "Its token is valid for": lifetime(asked.token_seconds),
+        }
+        hidden = {name: str(value) for name, value in asked.model_dump().items() if value != ""}
+        return consent_page(request, caller.member, Question(told, asked.scopes, CONSENT, hidden, asked.origin))
+
+    async def decide(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Takes the person's decision, and sends the browser back to the program. The page's form comes here."""
+        decided = await form(request, AuthorizationDecision)
+        approved = decided.decision == "approve"
+        log.info("authorization_decided", tenant=caller.member.tenant, user=caller.member.user, approved=approved)
+        if not approved:
+            return self._led(decided, error="access_denied")
+        await self._tokens.check_room(caller.member)
+        code = await self._codes.make(decided, caller.member)
+        return self._led(decided, code=code)
+
+    def _led(self, back: Back, **answer: str) -> web.Response:
+        """Sends the browser back to the program, with our own name (RFC 9207)."""
+        return redirect(HTTPStatus.SEE_OTHER, back.address(**answer, iss=self._issuer))
+
+
+def _back(request: web.Request) -> Back | None:
+    """Where to tell the program that its request is wrong; None where this itself is."""
+    try:
+        return Back.model_validate(dict(request.query))
+    except ValidationError:
+        return None

@@ -1,0 +1,182 @@
+"""The routes of runs: start, list, read, cancel, resume."""
+
+from typing import Annotated
+
+from aiohttp import web
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.store.page import InvalidCursor
+from pydantic import Field
+
+from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
+from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.jobs.submission import HINTS
+from clusterra_gateway.workflows import transitions
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
+from clusterra_gateway.workflows.run import Run
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts, run_id_of
+
+RUNS = f"{CLUSTER}/runs"
+RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
+RUN = f"{RUNS}/{{run_id}}"
+
+
+class RunsQuery(Query):
+    """Which runs to list."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    cursor: str | None = None
+
+
+class Runs:
+    """The handlers of runs."""
+
+    def __init__(self, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps) -> None:
+        self._records = records
+        self._work = work
+        self._templates = templates
+        self._starts = starts
+
+    async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Starts a run: jobs that start after each other, each once the steps it depends on have completed.
+
+        A step is a job with its script, or a template with its values. Without `depends_on`, a step depends on the one
+        before it. When a step fails, the steps that depend on it are cancelled. The run goes on without the client.
+        Its scripts and environments are kept for 30 days: put no secrets into them. Sent again with the same
+        Idempotency-Key and body, it starts no second run.
+
+        `stage_in` and `stage_out` of a step are those of `jobs/submit`. Its files have to be there when the run starts.
+        """
+        wanted = await body(request, RunRequest, HINTS, BOUNDS)
+        run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
+        scripted = await wanted.scripted(caller, ref, self._templates, run_id)
+        run, repeated = await self._starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
+        return json_response(
+            RunView.of(run),
+            status=201,
+            location=f"/v1/clusters/{ref.cluster}/runs/{run_id}",
+            headers={REPLAYED: "true"} if repeated else {},
+        )
+
+    async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Lists the caller's runs, the newest first. Who sees everybody's jobs sees everybody's runs.
+
+        The states are those that were last read. Read one run to have its present ones.
+        """
+        wanted = query(request, RunsQuery)
+        member = None if caller.sees_everybody else caller.member.id
+        try:
+            runs, cursor = await self._records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
+        except InvalidCursor as error:
+            raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
+        return json_response(RunList(runs=tuple(RunView.of(run) for run in runs), cursor=cursor))
+
+    async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Returns a run with the present states of its steps."""
+        run = await self._visible(request, caller, ref)
+        return json_response(RunView.of(await self._work.refreshed(ref, run)))
+
+    async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Cancels a run: no further step is submitted, and the jobs of the others are cancelled.
+
+        Steps that have completed stay completed. Repeating the request is harmless.
+        """
+        run = await self._visible(request, caller, ref)
+        if not (caller.viewer.admin or run.member == caller.member.id):
+            raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
+        await self._work.refreshed(ref, run)
+        return json_response(RunView.of(await self._changed(ref, run, transitions.cancelled)), status=202)
+
+    async def resume(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Tries the steps of one's own run again that did not complete. Steps that have completed are not repeated."""
+        run = await self._visible(request, caller, ref)
+        if run.member != caller.member.id:
+            raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
+        await self._work.refreshed(ref, run)
+        at = now()
+        try:
+            return json_response(
+                RunView.of(await self._changed(ref, run, lambda current: transitions.resumed(current, at))), status=202
+            )
+        except transitions.NotResumable as error:
+            raise Conflict(f"this run cannot be resumed: {error}", hint="read the run to see its steps") from None
+
+    async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Run:
+        stored = await self._records.read(ref, path_id(request, RUN_ID))
+        if stored is None or not (caller.sees_everybody or stored.run.member == caller.member.id):
+            raise NotFound("there is no such run", hint=f"GET /v1/clusters/{ref.cluster}/runs lists your runs")
+        return stored.run
+
+    async def _changed(self, ref: ClusterRef, run: Run, change: transitions.Change) -> Run:
+        stored = await self._records.change(ref, run.id, change)
+        return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
+
+
+def routes(
+    access: Access, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps
+) -> tuple[Route, ...]:
+    """All routes of this room."""
+    runs = Runs(records, work, starts, templates)
+    of_cluster, of_run = (CLUSTER_ID,), (CLUSTER_ID, RUN_ID)
+    return (
+        ClusterRoute(
+            "runs_start",
+            "POST",
+            RUNS,
+            runs.start,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            status=201,
+            parameters=(*of_cluster, IDEMPOTENCY_KEY),
+            body=RunRequest,
+            result=RunView,
+            names=(Named(RUN, "/run_id"),),
+        ),
+        ClusterRoute(
+            "runs_list",
+            "GET",
+            RUNS,
+            runs.list,
+            access=access,
+            scope="jobs:read",
+            parameters=of_cluster,
+            query=RunsQuery,
+            result=RunList,
+            names=(Named(RUN, "/runs/0/run_id"),),
+        ),
+        ClusterRoute(
+            "runs_get", "GET", RUN, runs.get, access=access, scope="jobs:read", parameters=of_run, result=RunView
+        ),
+        ClusterRoute(
+            "runs_cancel",
+            "DELETE",
+            RUN,
+            runs.cancel,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            status=202,
+            parameters=of_run,
+            result=RunView,
+        ),
+        ClusterRoute(
+            "runs_resume",
+            "POST",
+            f"{RUN}/resume",
+            runs.resume,
+            access=access,
+            scope="jobs:write",
+            role="member",
+            status=202,
+            parameters=of_run,
+            result=RunView,
+        ),
+    )

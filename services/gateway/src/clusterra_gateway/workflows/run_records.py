@@ -1,0 +1,191 @@
+"""Stores runs, each changed by conditional writes only.
+
+| partition | sort key | item |
+|---|---|---|
+| `run#<tenant>.<cluster>#<run id>` | `run` | the run |
+| | `step#<index>` | what a step executes |
+| `cluster#<tenant>.<cluster>` | `<creation time>#<run id>` | the mark of a run, for the list of all |
+| `member#<tenant>.<cluster>#<member id>` | `<creation time>#<run id>` | the same, for the list of its owner's |
+| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a run that a gateway has to go on with |
+
+All items expire 30 days after the run was created.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, TransactionCancelled, Update
+from pydantic import ValidationError
+
+from clusterra_gateway.accounts.cluster_marks import marked_places
+from clusterra_gateway.accounts.records import expiry
+from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.workflows.run import Run, StepWork
+from clusterra_gateway.workflows.transitions import Change, has_work
+
+log = structlog.get_logger()
+
+RUNS = Table("runs")
+KEPT = timedelta(days=30)
+UNFINISHED = "unfinished"
+CHANGE_ATTEMPTS = 10
+"""Attempts to change a run that others change at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run at a version of its item."""
+
+    run: Run
+    version: int
+
+
+class RunRecords:
+    """The runs of all clusters. Every method may raise StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create(self, ref: ClusterRef, run: Run, work: tuple[StepWork, ...]) -> bool:
+        """Store a new run. Returns False where there is one with its id."""
+        ends, mark = expiry(run.created_at + KEPT), _mark(run)
+        writes = [
+            Put(RUNS, _run_key(ref, run.id), _attributes(run), Absent(), ends),
+            Put(RUNS, Key(_cluster(ref), mark), {}, Absent(), ends),
+            Put(RUNS, Key(_member(ref, run.member), mark), {}, Absent(), ends),
+            Put(RUNS, _unfinished_key(ref, run.id), {}, Absent(), ends),
+            *(
+                Put(RUNS, _step_key(ref, run.id, index), each.attributes(), Absent(), ends)
+                for index, each in enumerate(work)
+            ),
+        ]
+        try:
+            await self._store.transact(writes, token=f"run-{run.id}-{secrets.token_hex(8)}")
+        except TransactionCancelled:
+            return False
+        return True
+
+    async def read(self, ref: ClusterRef, run_id: str) -> StoredRun | None:
+        """A run; None when there is none."""
+        item = await self._store.get(RUNS, _run_key(ref, run_id))
+        return None if item is None else _stored(item)
+
+    async def work(self, ref: ClusterRef, run_id: str, index: int) -> StepWork | None:
+        """What a step executes; None when the run has expired."""
+        item = await self._store.get(RUNS, _step_key(ref, run_id, index))
+        return None if item is None else StepWork.of(item)
+
+    async def change(self, ref: ClusterRef, run_id: str, change: Change) -> StoredRun | None:
+        """Write what `change` makes of a run; None when there is none. Raises Unavailable, and what `change` raises.
+
+        When another writer was faster, `change` is asked again with what that one wrote.
+        """
+        for _ in range(CHANGE_ATTEMPTS):
+            stored = await self.read(ref, run_id)
+            if stored is None:
+                return None
+            changed = change(stored.run)
+            if changed == stored.run:
+                return stored
+            if await self._replaced(ref, stored, changed):
+                return StoredRun(changed, stored.version + 1)
+        raise Unavailable("others are changing this run", hint="try again in a moment")
+
+    async def finish(self, ref: ClusterRef, run_id: str) -> None:
+        """Remove the mark of a run that is not there any more."""
+        await self._store.delete(Delete(RUNS, _unfinished_key(ref, run_id)))
+
+    async def list(
+        self, ref: ClusterRef, member: str | None, *, limit: int, cursor: str | None
+    ) -> tuple[tuple[Run, ...], str | None]:
+        """Runs of a member, or of all (None), the newest first, with a cursor. Raises InvalidCursor."""
+        partition = _cluster(ref) if member is None else _member(ref, member)
+        page = await self._store.query(RUNS, partition, descending=True, limit=limit, cursor=cursor)
+        found = [await self._listed(ref, item.key.sk.rpartition("#")[2]) for item in page.items]
+        return tuple(each for each in found if each is not None), page.cursor
+
+    async def count(self, ref: ClusterRef, member: str, most: int) -> int:
+        """How many runs of a member are kept, counted up to `most`."""
+        page = await self._store.query(RUNS, _member(ref, member), limit=most)
+        return len(page.items)
+
+    async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
+        """The clusters and ids of runs that a gateway has to go on with. Marks that name none are logged."""
+        page = await self._store.query(RUNS, UNFINISHED, limit=limit, cursor=cursor)
+        return marked_places(page.items), page.cursor
+
+    async def forget(self, ref: ClusterRef, most: int) -> int:
+        """Remove at most `most` runs of a cluster that is deleted. Returns how many. Their marks go last."""
+        page = await self._store.query(RUNS, _cluster(ref), limit=most)
+        for item in page.items:
+            run_id = item.key.sk.rpartition("#")[2]
+            run = await self._store.get(RUNS, _run_key(ref, run_id))
+            parts = await self._store.query(RUNS, _run_key(ref, run_id).pk)
+            keys = [part.key for part in parts.items if part.key.sk != "run"]
+            if run is not None:
+                keys += [Key(_member(ref, _stored(run).run.member), item.key.sk), run.key]
+            for key in (*keys, _unfinished_key(ref, run_id), item.key):
+                await self._store.delete(Delete(RUNS, key))
+        return len(page.items)
+
+    async def _listed(self, ref: ClusterRef, run_id: str) -> Run | None:
+        """A run for a list; None for one that has just expired, or that only a newer release can read."""
+        try:
+            stored = await self.read(ref, run_id)
+        except ValidationError as error:
+            # Not the error's text: it repeats the record.
+            log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
+            return None
+        return stored.run if stored is not None else None
+
+    async def _replaced(self, ref: ClusterRef, stored: StoredRun, changed: Run) -> bool:
+        update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
+        was, is_now = has_work(stored.run), has_work(changed)
+        try:
+            if was == is_now:
+                await self._store.write(update)
+                return True
+            mark = _unfinished_key(ref, changed.id)
+            begun = Update(RUNS, mark, set={}, expires_at=expiry(changed.created_at + KEPT))
+            writes = [update, begun if is_now else Delete(RUNS, mark)]
+            await self._store.transact(writes, token=f"run-{changed.id}-{secrets.token_hex(8)}")
+        except (ConditionFailed, TransactionCancelled):
+            return False
+        return True
+
+
+def _attributes(run: Run) -> dict[str, str]:
+    return {"run": run.model_dump_json()}
+
+
+def _stored(item: Item) -> StoredRun:
+    return StoredRun(Run.model_validate_json(str(item.attributes["run"])), item.version)
+
+
+def _mark(run: Run) -> str:
+    return f"{run.created_at.isoformat(timespec='microseconds')}#{run.id}"
+
+
+def _run_key(ref: ClusterRef, run_id: str) -> Key:
+    return Key(f"run#{ref.key}#{run_id}", "run")
+
+
+def _step_key(ref: ClusterRef, run_id: str, index: int) -> Key:
+    return Key(f"run#{ref.key}#{run_id}", f"step#{index:03}")
+
+
+def _cluster(ref: ClusterRef) -> str:
+    return f"cluster#{ref.key}"
+
+
+def _member(ref: ClusterRef, member: str) -> str:
+    return f"member#{ref.key}#{member}"
+
+
+def _unfinished_key(ref: ClusterRef, run_id: str) -> Key:
+    return Key(UNFINISHED, f"{ref.key}#{run_id}")

@@ -1,0 +1,110 @@
+"""Starts runs: stores a run and submits its first steps."""
+
+import asyncio
+import hashlib
+import secrets
+from contextlib import suppress
+from dataclasses import replace
+
+import structlog
+from clusterra_contracts.identity import ClusterRef, now
+
+from clusterra_gateway.http.errors import Conflict, InvalidRequest, KeyReused, Unavailable
+from clusterra_gateway.identity.person import Person
+from clusterra_gateway.jobs.staged_files import StagingPlan
+from clusterra_gateway.jobs.staged_jobs import StagingPlans
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, check_sizes
+from clusterra_gateway.workflows.run import Run, Step, StepWork
+from clusterra_gateway.workflows.run_records import RunRecords
+
+log = structlog.get_logger()
+
+MAX_RUNS = 1000
+"""How many runs of one member are kept on a cluster; each may hold megabytes."""
+ADVANCE_SECONDS = 30.0
+"""A request waits so long for the submits of its run. The rest is submitted afterwards."""
+
+
+class RunStarts:
+    """Starts runs of members."""
+
+    def __init__(self, records: RunRecords, work: RunWork, plans: StagingPlans) -> None:
+        self._records = records
+        self._work = work
+        self._plans = plans
+
+    async def start(
+        self, owner: Person, ref: ClusterRef, wanted: ScriptedRun, run_id: str, *, digest: str
+    ) -> tuple[Run, bool]:
+        """Start a run, unless there is one with its id. Returns it, and whether it was there before.
+
+        `digest` identifies the request. Raises InvalidRequest, TooLarge, Conflict, KeyReused, Unavailable, and for
+        staged files Forbidden and NotFound.
+        """
+        steps, work = wanted.planned()
+        run = Run(
+            id=run_id,
+            name=wanted.run_name,
+            member=owner.member.id,
+            user=owner.slurm_user,
+            created_at=now(),
+            digest=digest,
+            steps=steps,
+        )
+        known = await self._records.read(ref, run_id)
+        if known is None:
+            if await self._records.count(ref, owner.member.id, MAX_RUNS) >= MAX_RUNS:
+                raise Conflict(
+                    f"there are {MAX_RUNS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
+                )
+            work = await self._with_files(owner, ref, wanted, steps, work)
+            if not await self._records.create(ref, run, work):
+                known = await self._records.read(ref, run_id)
+                if known is None:
+                    raise Unavailable("the run could not be stored", hint="send the request again")
+        if known is not None and known.run.digest != digest:
+            raise KeyReused(
+                "this Idempotency-Key was used for a different request", hint="use a new key for each new run"
+            )
+        log.info("run_started", run_id=run_id, steps=len(steps), repeated=known is not None)
+        return await self.advanced(ref, run_id) or run, known is not None
+
+    async def _with_files(
+        self, owner: Person, ref: ClusterRef, wanted: ScriptedRun, steps: tuple[Step, ...], work: tuple[StepWork, ...]
+    ) -> tuple[StepWork, ...]:
+        """What the steps execute, with the files that are staged for them, looked up and checked."""
+        places = {each.step_id: index for index, each in enumerate(wanted.steps)}
+        planned: list[StepWork] = []
+        for step, each in zip(steps, work, strict=True):
+            request = wanted.steps[places[step.step_id]]
+            plan = await self._plan(owner, ref, request, places[step.step_id]) if request.staged else None
+            planned.append(each.model_copy(update={"staging": plan}))
+        check_sizes(tuple(planned))
+        if any(each.staging is not None for each in planned):
+            await self._plans.refuse_without_right(owner, ref)
+        return tuple(planned)
+
+    async def _plan(self, owner: Person, ref: ClusterRef, step: StepRequest, index: int) -> StagingPlan:
+        try:
+            return await self._plans.look_up(owner, ref, step.submission)
+        except InvalidRequest as error:
+            fields = tuple(
+                replace(each, place=f"#/steps/{index}{each.place.removeprefix('#')}") for each in error.errors
+            )
+            raise InvalidRequest(f"step {step.step_id}: {error.detail}", hint=error.hint, errors=fields) from None
+
+    async def advanced(self, ref: ClusterRef, run_id: str) -> Run | None:
+        """The run after it was gone on with, for a while. What is left is done by the sweep."""
+        with suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(ADVANCE_SECONDS):
+                return await self._work.advance(ref, run_id)
+        stored = await self._records.read(ref, run_id)
+        return stored.run if stored is not None else None
+
+
+def run_id_of(ref: ClusterRef, member: str, key: str | None) -> str:
+    """The id of a new run: with an Idempotency-Key always the same."""
+    if key is None:
+        return secrets.token_hex(16)
+    return hashlib.sha256(f"{ref.key}#{member}#{key}".encode()).hexdigest()[:32]
