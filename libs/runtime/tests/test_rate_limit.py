@@ -34,3 +34,19 @@ def test_the_table_is_bounded() -> None:
         limit.admits(str(number))
 
     assert len(limit._buckets) == MAX_KEYS
+
+
+@given(st.integers(1, 5), st.integers(0, 8))
+def test_what_is_left_and_when_more_is_there(burst: int, taken: int) -> None:
+    clock = Clock()
+    limit = RateLimit(per_second=0.5, burst=burst, clock=clock)
+    for _ in range(taken):
+        limit.take("ada")
+
+    last = limit.take("ada")
+    clock.seconds += last.next_seconds
+    again = limit.take("ada")
+
+    assert last.left == max(0, burst - taken - 1)
+    assert last.full_seconds == 2.0 * (burst - last.left)
+    assert again.admitted

@@ -292,12 +292,16 @@ async def test_a_person_with_the_most_tokens_is_told_so_before_they_approve(worl
 
 async def test_an_address_cannot_begin_without_end(world: World) -> None:
     program = await world.browser()
-    for _ in range(BEGUN_PER_ADDRESS):
-        await begin(program)
+    statuses = list[int]()
 
-    async with program.post("/v1/auth/device", data={"client_id": CLIENT}) as answer:
-        assert (answer.status, (await answer.json())["error"]) == (429, "slow_down")
-        assert int(answer.headers["Retry-After"]) >= 1
+    while 429 not in statuses and len(statuses) < 3 * BEGUN_PER_ADDRESS:
+        async with program.post("/v1/auth/device", data={"client_id": CLIENT}) as answer:
+            statuses.append(answer.status)
+            last, retry_after = await answer.json(), answer.headers.get("Retry-After", "0")
+
+    assert len(statuses) > BEGUN_PER_ADDRESS
+    assert (statuses[-1], last["error"]) == (429, "slow_down")
+    assert int(retry_after) >= 1
 
 
 @pytest.mark.parametrize(("proxies", "refused"), [(("127.0.0.0/8",), False), ((), True)])

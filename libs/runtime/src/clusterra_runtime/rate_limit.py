@@ -1,10 +1,25 @@
-"""A token bucket per key, in a bounded table: only what one cluster sends in excess is left out."""
+"""A token bucket per key, in a bounded table: only what one key sends in excess is left out."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 MAX_KEYS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a request for a token."""
+
+    admitted: bool
+    left: int
+    """Whole tokens that are left."""
+    next_seconds: float
+    """When the next token is there; 0 while one is left."""
+    full_seconds: float
+    """When the bucket is full again, if nobody takes a token until then."""
 
 
 class RateLimit:
@@ -15,18 +30,28 @@ class RateLimit:
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
-        self._burst = burst
+        self.burst = burst
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """Key -> the tokens left, and when that was."""
 
     def admits(self, key: str) -> bool:
         """Take a token of a key. False if none is left."""
+        return self.take(key).admitted
+
+    def take(self, key: str) -> Taken:
+        """Take a token of a key, if one is left, and say how many are left then."""
         now = self._clock()
-        left, at = self._buckets.pop(key, (float(self._burst), now))
-        left = min(self._burst, left + (now - at) * self._per_second)
+        left, at = self._buckets.pop(key, (float(self.burst), now))
+        left = min(self.burst, left + (now - at) * self._per_second)
         admitted = left >= 1
-        self._buckets[key] = (left - 1 if admitted else left, now)
+        left = left - 1 if admitted else left
+        self._buckets[key] = (left, now)
         if len(self._buckets) > MAX_KEYS:
             self._buckets.popitem(last=False)
-        return admitted
+        return Taken(
+            admitted,
+            left=math.floor(left),
+            next_seconds=max(0.0, (1 - left) / self._per_second),
+            full_seconds=(self.burst - left) / self._per_second,
+        )

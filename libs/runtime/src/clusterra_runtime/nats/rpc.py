@@ -11,7 +11,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, Message, decode, decode_foreign, encode
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.identity import TenantRef, Wire
-from clusterra_contracts.rpc.reply import Reply, RpcError
+from clusterra_contracts.rpc.reply import Reply, RpcError, reply_of
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import BaseModel
@@ -79,11 +79,12 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
         raise RpcFailed(_unavailable(f"{subject}: the connection was lost before the answer")) from None
     except nats.errors.Error as error:
         raise RpcFailed(_unavailable(f"{subject}: {error}")) from error
+    reply: Reply[T]
     try:
         if family(subject) == FOREIGN_FAMILY:
-            reply = decode_foreign(Reply[result], answer.data, answer.headers, max_bytes=FOREIGN_REPLY_BYTES)  # type: ignore[valid-type]
+            reply = decode_foreign(reply_of(result), answer.data, answer.headers, max_bytes=FOREIGN_REPLY_BYTES)
         else:
-            reply = decode(Reply[result], answer.data, answer.headers)  # type: ignore[valid-type]
+            reply = decode(reply_of(result), answer.data, answer.headers)
     except InvalidMessage as error:
         log.warning("reply_unreadable", subject=subject, reason=str(error))
         raise RpcFailed(

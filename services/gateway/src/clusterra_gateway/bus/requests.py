@@ -139,6 +139,10 @@ class SlurmRequests:
 
     async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         send = partial(self._call_once, ref, operation, request, result)
+        try:
+            return await send()
+        except NotServed:
+            pass  # most requests are served, and are spared the loop
         async for attempt in stamina.retry_context(
             on=NotServed, attempts=None, timeout=HANDOVER_SECONDS, wait_initial=0.02, wait_max=0.2, wait_jitter=0.05
         ):

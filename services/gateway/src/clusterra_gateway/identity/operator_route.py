@@ -36,7 +36,7 @@ class OperatorRoute(Route):
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         operator = await self.access.operator(request)
-        await self.access.limits.admit(request, operator.actor)
+        self.access.limits.admit(request, operator.actor)
         operator.require(self.scope)
         if self.query is None:
             query(request, Query)

@@ -54,7 +54,7 @@ class PrivateRoute(Route):
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         caller = await self._caller(request)
-        await self.access.limits.admit(request, caller.member.id)
+        self.access.limits.admit(request, caller.member.id)
         caller.require(self.role, self.scope)
         if self.query is None and not self.any_query:
             query(request, Query)

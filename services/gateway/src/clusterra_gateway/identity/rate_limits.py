@@ -5,23 +5,21 @@ counts for itself.
 """
 
 import math
-import time
 from dataclasses import dataclass
 
 from aiohttp import web
-from limits import RateLimitItemPerMinute
-from limits.aio.storage import MemoryStorage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from clusterra_runtime.rate_limit import RateLimit
 
 from clusterra_gateway.http.errors import TooManyRequests
 from clusterra_gateway.http.middleware import EXTRA_HEADERS
 
 _KINDS = {"GET": "reads", "HEAD": "reads", "DELETE": "deletions"}
+_WINDOW_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How many requests a caller may send to a replica in a minute."""
+    """How many requests a caller may send to a replica at once, and in each further minute."""
 
     reads: int
     changes: int
@@ -29,28 +27,25 @@ class Rates:
 
 
 class RateLimits:
-    """Counts the requests of each caller over the last minute. A caller's counters expire with their last request."""
+    """A token bucket for each caller and kind of request."""
 
     def __init__(self, rates: Rates) -> None:
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-        changes = RateLimitItemPerMinute(rates.changes)
-        self._limits = {"reads": RateLimitItemPerMinute(rates.reads), "changes": changes, "deletions": changes}
+        limits = {"reads": rates.reads, "changes": rates.changes, "deletions": rates.changes}
+        self._limits = {kind: RateLimit(limit / _WINDOW_SECONDS, limit) for kind, limit in limits.items()}
 
-    async def admit(self, request: web.Request, caller: str) -> None:
+    def admit(self, request: web.Request, caller: str) -> None:
         """Counts a request of this caller, and has its response say how many are left. Raises TooManyRequests."""
         kind = _KINDS.get(request.method, "changes")
         limit = self._limits[kind]
-        admitted = await self._limiter.hit(limit, caller, kind)
-        window = await self._limiter.get_window_stats(limit, caller, kind)
-        reset_seconds = max(math.ceil(window.reset_time - time.time()), 1)
+        taken = limit.take(caller)
         request[EXTRA_HEADERS] = {
-            "RateLimit-Limit": str(limit.amount),
-            "RateLimit-Remaining": str(window.remaining),
-            "RateLimit-Reset": str(reset_seconds),
+            "RateLimit-Limit": str(limit.burst),
+            "RateLimit-Remaining": str(taken.left),
+            "RateLimit-Reset": str(max(math.ceil(taken.full_seconds), 1)),
         }
-        if not admitted:
+        if not taken.admitted:
             raise TooManyRequests(
-                f"you have sent more than {limit.amount} {kind} in the last minute",
+                f"you have sent more than {limit.burst} {kind} in the last minute",
                 hint="wait for the seconds in Retry-After; the events stream tells changes without asking again",
-                retry_after_seconds=reset_seconds,
+                retry_after_seconds=max(math.ceil(taken.next_seconds), 1),
             )

@@ -49,7 +49,7 @@ async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job
         except RpcFailed as failed:
             log.info("job_cost_unknown", job_id=job.job_id, reason=failed.error.detail)
             cost = None
-    return JobWithCost.model_validate({**job.model_dump(), "cost": cost})
+    return JobWithCost.model_validate({**dict(job), "cost": cost})
 
 
 def _cost(job: Job, told: JobCost) -> Cost:

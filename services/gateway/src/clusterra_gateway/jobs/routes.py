@@ -1,5 +1,6 @@
 """The routes of a cluster's jobs: submit, list, read, cancel."""
 
+import asyncio
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -175,8 +176,10 @@ class Jobs:
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns one job, with what it cost so far, and how far the staging of its files is."""
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
-        viewed = await with_cost(self._ledger, ref, caller.viewer, job)
-        staging = await self._staged.of_job(ref, job.job_id, age=now() - job.submitted_at)
+        viewed, staging = await asyncio.gather(
+            with_cost(self._ledger, ref, caller.viewer, job),
+            self._staged.of_job(ref, job.job_id, age=now() - job.submitted_at),
+        )
         if staging is not None and not caller.viewer.changes(job.uid):
             staging = staging.without_errors()
         return json_response(viewed.model_copy(update={"staging": staging}))

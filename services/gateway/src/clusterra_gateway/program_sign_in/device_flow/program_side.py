@@ -54,7 +54,7 @@ class ProgramSide:
         Show the person `user_code` and `verification_uri`. They sign in there, see `machine` and the scopes, and
         approve or deny. Meanwhile poll `POST /v1/auth/token`.
         """
-        await self._begun_by_address.admit(request, self._addresses.of(request))
+        self._begun_by_address.admit(request, self._addresses.of(request))
         wanted = await form(request, ProgramRequest)
         await self._admit_to_all(request)
         begun = await self._flows.begin(wanted)
@@ -72,7 +72,7 @@ class ProgramSide:
 
     async def _admit_to_all(self, request: web.Request) -> None:
         try:
-            await self._begun.admit(request, "everybody")
+            self._begun.admit(request, "everybody")
         except TooManyRequests as limit:
             raise TooManyRequests(
                 "too many programs begin to sign in now",

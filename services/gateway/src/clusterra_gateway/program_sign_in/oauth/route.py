@@ -118,7 +118,7 @@ class PageRoute(Route):
             caller = await self.access.caller(request)
             if caller.credential != "session":
                 raise Forbidden("a token cannot sign in other programs", hint="open the page in a browser")
-            await self.access.limits.admit(request, caller.member.id)
+            self.access.limits.admit(request, caller.member.id)
             return await self.handler(request, caller)
         except Unauthenticated:
             return await self._sign_in_first(request)

@@ -70,7 +70,7 @@ class TokenEndpoint:
         a device code, it answers `authorization_pending` until the person has approved. After `slow_down`, wait five
         seconds longer between two polls.
         """
-        await self._by_address.admit(request, self._addresses.of(request))
+        self._by_address.admit(request, self._addresses.of(request))
         return json_response(TokenAnswer.of(await self._redeemed(await read_form(request))))
 
     async def _redeemed(self, given: Form) -> FreshToken:
