@@ -22,9 +22,9 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.http.errors import InFlight, OutcomeUnknown, RequestError
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submit_once import SubmitOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.submits.keys import SubmitKeys
+from clusterra_gateway.submits.submit_once import SubmitOnce
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.requests import claim as proxy_claim
 from clusterra_proxy.requests import submit as proxy_submit
@@ -184,7 +184,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.slurm = Slurm(self.troubles, self.proxy_now)
-        self.keys = IdempotencyKeys(UnreliableStore(self.troubles))
+        self.keys = SubmitKeys(UnreliableStore(self.troubles))
         self.proxies = [self._proxy(), self._proxy()]
         self.gateways = [SubmitOnce(self.keys, self._send, self._clock(skew)) for skew in self.skews[:2]]
         self._handlers: set[asyncio.Task[Submitted]] = set()
@@ -280,7 +280,7 @@ class World:
 
     async def play(self, clients: int, seconds: float) -> None:
         """Let the clients ask, and wait for everything that is still under way in Slurm. Raises TimeoutError."""
-        await self.keys._store.create_tables(IDEMPOTENCY)
+        await self.keys._claims._store.create_tables(IDEMPOTENCY)
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for number in range(clients):
                 group.create_task(self.client(self.troubles.random.uniform(0, 5) * number, number))

@@ -7,10 +7,10 @@ import pytest
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_gateway.files.paths import FilePath, KeySpace
-from clusterra_gateway.jobs.staged_files import Input, Output, StagingPlan
-from clusterra_gateway.staging.held_submits import staging_id
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.staged_files import Input, Output, StagingPlan
+from clusterra_gateway.submits.held_submits import staging_id
 from clusterra_gateway.workflows.run import Run, Step, StepWork
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.transitions import step_key

@@ -11,9 +11,9 @@ import pytest
 from botocore.config import Config
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_gateway.files.paths import FilePath, KeySpace
-from clusterra_gateway.jobs.staged_files import Input, Output
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.staged_files import Input, Output
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.bucket import BUCKET
 from clusterra_lab.parts.user import User

@@ -13,7 +13,7 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.routes import SignIn, gateway_routes
+from clusterra_gateway.routes import SignIn, Submitting, gateway_routes
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.records import TemplateRecords
@@ -68,12 +68,13 @@ def route_table() -> tuple[Route, ...]:
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
     issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
     directory = Directory(store, Outbox(store, publish))
+    bus = GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client))
     return gateway_routes(
         settings,
         SignIn(SessionKeys(KeySet([OctKey.generate_key(256)])), issuers),
         directory,
         Library({}, TemplateRecords(directory, registry)),
-        GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client)),
+        bus,
         secrets,
-        Buckets(registry, secrets),
+        Submitting.on(settings, directory, bus, Buckets(registry, secrets)),
     )

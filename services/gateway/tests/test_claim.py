@@ -1,15 +1,21 @@
 """The claim of an idempotency key: its steps, and that of several writers exactly one succeeds."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
-from clusterra_gateway.jobs.claim import ALONE_SECONDS, Claim
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
+from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS, ScopedKey
+from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
+from clusterra_gateway.submits.claim import ALONE_SECONDS, Claim
+from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Put
 from hypothesis import given
@@ -18,6 +24,27 @@ from hypothesis import strategies as st
 KEY = ScopedKey(ClusterRef(tenant="acme", cluster="main"), "ada", "key-00001")
 BEGIN = 1_800_000_000.0
 ANSWER = Submitted(job_id="42", accepted_at=now())
+QUOTA = Quota(
+    scope=QuotaScope(kind="user", name="ada"),
+    limit_micro_usd=6,
+    mode="block",
+    buffer_percent=0,
+    set_by="",
+    set_at=now(),
+)
+PENDING = PendingReservation(
+    Reservation(
+        id="r",
+        tenant="acme",
+        cluster="main",
+        month="2026-11",
+        scopes=(QUOTA.scope,),
+        micro_usd=7,
+        user="ada",
+        made_at=now(),
+    ),
+    (QUOTA,),
+)
 
 
 class Clock:
@@ -75,7 +102,7 @@ def test_nobody_submits_while_an_earlier_attempt_may_make_a_job(steps: list[tupl
 
 
 async def test_of_many_requests_one_claims_a_key(store: MemoryStore) -> None:
-    keys = IdempotencyKeys(store)
+    keys = SubmitKeys(store)
 
     claims = await asyncio.gather(*(keys.claim(KEY, "hash", BEGIN) for _ in range(8)))
 
@@ -84,7 +111,7 @@ async def test_of_many_requests_one_claims_a_key(store: MemoryStore) -> None:
 
 
 async def test_of_many_requests_one_claims_a_settled_key_again(store: MemoryStore) -> None:
-    keys = IdempotencyKeys(store)
+    keys = SubmitKeys(store)
     found, _ = await keys.claim(KEY, "hash", BEGIN)
 
     again = await asyncio.gather(*(keys.claim_again(KEY, found, BEGIN + SETTLED_SECONDS) for _ in range(8)))
@@ -93,7 +120,7 @@ async def test_of_many_requests_one_claims_a_settled_key_again(store: MemoryStor
 
 
 async def test_a_key_lives_for_a_day_after_its_last_attempt(store: MemoryStore, clock: Clock) -> None:
-    keys = IdempotencyKeys(store)
+    keys = SubmitKeys(store)
     first, _ = await keys.claim(KEY, "hash", BEGIN)
     clock.at = BEGIN + 3600
     assert await keys.claim_again(KEY, first, clock.at) is not None
@@ -108,7 +135,7 @@ async def test_a_key_lives_for_a_day_after_its_last_attempt(store: MemoryStore, 
 
 
 async def test_the_first_answer_stays(store: MemoryStore) -> None:
-    keys = IdempotencyKeys(store)
+    keys = SubmitKeys(store)
     await keys.claim(KEY, "hash", BEGIN)
 
     await keys.complete(KEY, "hash", ANSWER)
@@ -118,8 +145,8 @@ async def test_the_first_answer_stays(store: MemoryStore) -> None:
 
 
 async def test_an_item_of_an_earlier_release_is_looked_for_before_it_is_submitted(store: MemoryStore) -> None:
-    await store.write(Put(IDEMPOTENCY, KEY.item, {"request": "hash"}, Absent(), int(BEGIN) + KEEP_SECONDS))
-    keys = IdempotencyKeys(store)
+    await store.write(Put(IDEMPOTENCY, KEY.place("submit"), {"request": "hash"}, Absent(), int(BEGIN) + KEEP_SECONDS))
+    keys = SubmitKeys(store)
 
     found, is_new = await keys.claim(KEY, "hash", BEGIN + 10)
 
@@ -127,3 +154,35 @@ async def test_an_item_of_an_earlier_release_is_looked_for_before_it_is_submitte
     assert found.claim.claimed_at == BEGIN
     assert found.claim.step("hash", BEGIN + 10) == "look"
     assert found.claim.step("hash", BEGIN + SETTLED_SECONDS) == "again"
+
+
+async def test_earlier_releases_find_the_attributes_of_a_submit_that_they_read(store: MemoryStore) -> None:
+    keys = SubmitKeys(store)
+
+    await keys.claim(KEY, "hash", BEGIN)
+    await keys.complete(KEY, "hash", ANSWER)
+
+    item = await store.get(IDEMPOTENCY, Key("acme.main#ada#key-00001", "submit"))
+    assert item is not None
+    assert item.attributes.keys() == {"request", "owner", "claimed_at", "sent_at", "settled_at", "ended", "answer"}
+    assert (item.attributes["request"], item.expires_at) == ("hash", int(BEGIN) + KEEP_SECONDS)
+
+
+async def test_a_reservation_that_is_refused_leaves_the_key_free(store: MemoryStore) -> None:
+    await store.create_tables(ACCOUNTS)
+    keys = SubmitKeys(store)
+
+    with pytest.raises(QuotaExceeded):
+        await keys.claim(KEY, "hash", BEGIN, PENDING)
+
+    assert (await keys.claim(KEY, "another", BEGIN))[1]
+
+
+async def test_of_many_requests_one_claims_a_key_and_reserves(store: MemoryStore) -> None:
+    await store.create_tables(ACCOUNTS)
+    keys, affordable = SubmitKeys(store), replace(PENDING, quotas=(QUOTA.model_copy(update={"limit_micro_usd": 7}),))
+
+    claims = await asyncio.gather(*(keys.claim(KEY, "hash", BEGIN, affordable) for _ in range(8)))
+
+    assert sum(is_new for _, is_new in claims) == 1
+    assert await Reservations(store).used("acme", PENDING.reservation.month, QUOTA.scope) == 7

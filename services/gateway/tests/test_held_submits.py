@@ -8,11 +8,10 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_gateway.http.errors import TooLarge
-from clusterra_gateway.jobs.staged_files import MAX_INPUTS, Input, Output, StagingPlan
-from clusterra_gateway.jobs.staged_jobs import StagedJob
-from clusterra_gateway.staging.held_submits import HeldSubmits, staging_id
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
+from clusterra_gateway.submission.staged_files import MAX_INPUTS, Input, Output, StagingPlan
+from clusterra_gateway.submits.held_submits import HeldSubmits, StagedJob, staging_id
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.run import StepWork
 from clusterra_runtime.nats.rpc import RpcFailed

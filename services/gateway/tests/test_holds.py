@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
-from clusterra_gateway.jobs.holds import asks_for_hold
-from clusterra_gateway.jobs.staged_files import Output, StagingPlan
-from clusterra_gateway.jobs.staged_jobs import StagedJob
-from clusterra_gateway.workflows.step_submits import StepSubmit, StepSubmits
+from clusterra_contracts.rpc.slurm import JobDescription, Submitted
+from clusterra_gateway.submission.messages import asks_for_hold
+from clusterra_gateway.submission.models import JobToSubmit, StepSubmission
+from clusterra_gateway.submission.staged_files import Output, StagingPlan
+from clusterra_gateway.submits.desk import SubmitDesk
+from clusterra_gateway.submits.held_submits import StagedJob
 
 
 @pytest.mark.parametrize(
@@ -41,19 +42,14 @@ class Held:
 async def test_a_step_whose_script_asks_for_a_hold_is_not_released_when_its_files_are_there() -> None:
     held: Any = Held()
     nothing: Any = SimpleNamespace(submit=None, reservations=None)
-    message = Submit(
-        user=SlurmUser(name="ada", uid=20001, gid=20001),
-        email="",
-        script="#!/bin/sh\n#SBATCH --hold\ntrue\n",
-        job=JobDescription(environment=("PATH=/bin",)),
-        idempotency_key="key-of-a-step",
+    owner: Any = SimpleNamespace(
+        member=SimpleNamespace(id="1" * 32, email=""), slurm_user=SlurmUser(name="ada", uid=20001, gid=20001)
     )
     plan = StagingPlan(folder="run1", outputs=(Output(source="*", destination="outputs"),))
-    submits = StepSubmits(nothing, nothing, nothing, held)
+    step = StepSubmission("#!/bin/sh\n#SBATCH --hold\ntrue\n", JobToSubmit(environment=("PATH=/bin",)), plan)
+    desk = SubmitDesk(nothing, nothing, nothing, nothing, held)
 
-    await submits.submit(
-        ClusterRef(tenant="acme", cluster="main"), StepSubmit("1" * 32, message, "key-of-a-step", plan, allowed=True)
-    )
+    await desk.submit(owner, ClusterRef(tenant="acme", cluster="main"), step, "key-of-a-step", "key-of-a-step")
 
     assert held.job is not None
     assert held.job.stays_held

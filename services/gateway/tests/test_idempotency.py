@@ -206,3 +206,13 @@ async def test_many_that_are_sent_at_once_make_one(world: World) -> None:
 async def post(browser: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> tuple[int, str, str | None]:
     async with browser.post(path, json=body, headers=KEY) as answer:
         return answer.status, await answer.text(), answer.headers.get(REPLAYED)
+
+
+async def test_earlier_releases_find_the_attributes_that_they_read(once: AnswerOnce, store: MemoryStore) -> None:
+    await once.answer(request(), "acme#ada", Wanted(), Maker().thing)
+
+    item = await store.get(IDEMPOTENCY, Key("acme#ada#5f0c7a52-once", "answer"))
+
+    assert item is not None
+    assert item.attributes.keys() == {"request", "owner", "sent_at", "done", "answer"}
+    assert item.attributes["done"] is True

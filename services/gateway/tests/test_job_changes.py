@@ -7,9 +7,8 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.jobs.act_once import IN_FLIGHT_SECONDS, ActOnce
-from clusterra_gateway.jobs.idempotency import ScopedKey
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.idempotency.once import CHANGE_SECONDS, ChangeOnce
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from gateway_world import World
@@ -140,7 +139,7 @@ async def test_a_change_without_an_outcome_is_never_repeated() -> None:
     now, made = time.time(), 0
     store = MemoryStore()
     await store.create_tables(IDEMPOTENCY)
-    keys = ActOnce(store, lambda: now)
+    keys = ChangeOnce(store, lambda: now)
     key = ScopedKey(ClusterRef(tenant="acme", cluster="main"), "ada", "0123456789")
 
     async def lost() -> None:
@@ -152,7 +151,7 @@ async def test_a_change_without_an_outcome_is_never_repeated() -> None:
         await keys.run(key, "signal", lost)
     with pytest.raises(InFlight):
         await keys.run(key, "signal", lost)
-    now += IN_FLIGHT_SECONDS
+    now += CHANGE_SECONDS
     with pytest.raises(OutcomeUnknown):
         await keys.run(key, "signal", lost)
     with pytest.raises(KeyReused):

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.staging.jobs_without_staging import KEPT_SECONDS, MAX_JOBS, NAMED_WITHIN, JobsWithoutStaging
+from clusterra_gateway.staging.job_stagings import KEPT_SECONDS, MAX_JOBS, NAMED_WITHIN, JobsWithoutStaging
 
 REF = ClusterRef(tenant="acme", cluster="main")
 

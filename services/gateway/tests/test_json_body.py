@@ -10,7 +10,8 @@ from clusterra_gateway.http.errors import InvalidRequest, RequestError, TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, SMALL, BodyBounds, has_more_values
 from clusterra_gateway.http.parameters import body
 from clusterra_gateway.http.problems import STATUS
-from clusterra_gateway.jobs.submission import BOUNDS, Submission
+from clusterra_gateway.submission.models import Submission
+from clusterra_gateway.submission.reading import BOUNDS
 from hypothesis import given
 from hypothesis import strategies as st
 

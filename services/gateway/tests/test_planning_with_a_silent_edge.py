@@ -7,10 +7,10 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder
 from clusterra_gateway.identity.person import Person
-from clusterra_gateway.jobs.staged_files import StagingPlan
-from clusterra_gateway.jobs.submission import Submission
-from clusterra_gateway.staging import planning
-from clusterra_gateway.staging.planning import Planning
+from clusterra_gateway.submission import planning
+from clusterra_gateway.submission.models import Submission
+from clusterra_gateway.submission.planning import Planning
+from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.workflows.models import ScriptedRun
 from clusterra_gateway.workflows.run_records import RUNS, RunRecords
 from clusterra_gateway.workflows.start import RunStarts, run_id_of

@@ -13,13 +13,13 @@ from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.money.quotas.admission import Admission
 from clusterra_gateway.money.quotas.reservations import Reservations
-from clusterra_gateway.staging.held_submits import HeldSubmits
-from clusterra_gateway.staging.keyed_submits import KeyedSubmits
-from clusterra_gateway.staging.planning import Planning
 from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.planning import Planning
+from clusterra_gateway.submits.desk import SubmitDesk
+from clusterra_gateway.submits.held_submits import HeldSubmits
+from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.templates import schedule_routes, ticking
 from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
@@ -30,7 +30,6 @@ from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.advance import RunWork
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.start import RunStarts
-from clusterra_gateway.workflows.step_submits import StepSubmits
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -72,15 +71,14 @@ class Replica:
         directory = Directory(world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), RunRecords(world.store)
         admission = Admission(Reservations(world.store), slurm, world.registry)
-        keys, users = IdempotencyKeys(world.store), MappedUsers(MapRecords(world.store))
-        held = HeldSubmits(StagingRecords(world.store))
-        work = RunWork(records, directory, users, slurm, StepSubmits(slurm, keys, admission, held))
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
         planning = Planning(Buckets(world.registry, Secrets()), bounds, edge, world.registry)
-        keyed = KeyedSubmits(slurm, keys, admission, planning, held)
+        held = HeldSubmits(StagingRecords(world.store))
+        desk = SubmitDesk(slurm, SubmitKeys(world.store), admission, planning, held)
+        work = RunWork(records, directory, MappedUsers(MapRecords(world.store)), slurm, desk)
         starts = RunStarts(records, work, planning)
-        self.ticking = Ticking(directory, Preparations(library), slurm, starts, keyed, clock=lambda: self.at)
+        self.ticking = Ticking(directory, Preparations(library), slurm, starts, desk, clock=lambda: self.at)
 
     async def tick(self, at: datetime) -> None:
         self.at = at

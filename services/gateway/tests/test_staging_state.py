@@ -6,8 +6,7 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.edge_staging import FoundFile, StagingProblem
 from clusterra_gateway.files.uploads import PART_BYTES
-from clusterra_gateway.jobs.staged_files import Input, Output
-from clusterra_gateway.jobs.submission import JobToSubmit, Submission
+from clusterra_gateway.staging.outputs import BATCH_BYTES, BATCH_FILES, _batch
 from clusterra_gateway.staging.staging import (
     FILE_ATTEMPTS,
     GIVE_UP,
@@ -17,7 +16,8 @@ from clusterra_gateway.staging.staging import (
     Staging,
     view,
 )
-from clusterra_gateway.staging.staging_out import BATCH_BYTES, BATCH_FILES, _batch
+from clusterra_gateway.submission.models import JobToSubmit, Submission
+from clusterra_gateway.submission.staged_files import Input, Output
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -66,10 +66,10 @@ def test_an_array_is_looked_at_once_in_a_while_however_many_of_its_tasks_end() -
     assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == WAITING_SECONDS
 
 
-class SlowSteps:
-    """Steps that take a while, after which the job is waited for."""
+class SlowReconciler:
+    """Takes a while each time, after which the job is waited for."""
 
-    async def advance(self, _ref: ClusterRef, _staging_id: str) -> Staging:
+    async def reconcile(self, _ref: ClusterRef, _staging_id: str) -> Staging:
         await asyncio.sleep(0.2)
         return staging("waiting", job_id="42")
 
@@ -77,8 +77,8 @@ class SlowSteps:
 async def test_an_array_is_looked_at_less_often_where_a_look_takes_long() -> None:
     place = (REF, "0" * 32)
     nothing: Any = None
-    steps: Any = SlowSteps()
-    sweep = StagingSweep(nothing, steps)
+    reconciler: Any = SlowReconciler()
+    sweep = StagingSweep(nothing, reconciler)
 
     await sweep._advance(place)
     sweep.on_event(REF, ended("42_1"))
@@ -122,8 +122,8 @@ def test_copying_outputs_is_no_routine_look() -> None:
 
 async def test_the_next_round_comes_soon_where_more_is_left_than_routine() -> None:
     nothing: Any = None
-    steps: Any = SlowSteps()
-    sweep = StagingSweep(nothing, steps)
+    reconciler: Any = SlowReconciler()
+    sweep = StagingSweep(nothing, reconciler)
     new = [(REF, f"{number:032x}") for number in range(PER_CLUSTER + 1)]
 
     for place in sweep._chosen(new):

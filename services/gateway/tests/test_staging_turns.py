@@ -11,10 +11,10 @@ from clusterra_contracts.rpc.slurm import FindKey, Submitted
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.presigned import SignedUrl
-from clusterra_gateway.staging import staging_in, turn
+from clusterra_gateway.staging import inputs, turn
+from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.staging import FILE_ATTEMPTS
 from clusterra_gateway.staging.staging_records import StagingRecords
-from clusterra_gateway.staging.staging_work import StagingSteps
 from clusterra_gateway.tables import TABLES
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -53,17 +53,17 @@ async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(mon
     async with MemoryStore() as store:
         await store.create_tables(*tables_of(TABLES))
         directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
-        monkeypatch.setattr(StagingSteps, "_bucket", _a_bucket)
-        steps = StagingSteps(records, directory, (nothing, edge), (nothing, Bounds(60, 60, 1)), "one")
+        monkeypatch.setattr(StagingReconciler, "_bucket", _a_bucket)
+        reconciler = StagingReconciler(records, directory, (nothing, edge), (nothing, Bounds(60, 60, 1)), "one")
         at = now()
         wanted = staging("staging_out", created_at=at, progressed_at=at)
         await records.create(REF, wanted)
 
-        first = await steps.advance(REF, wanted.id)
+        first = await reconciler.reconcile(REF, wanted.id)
         asked, turns = edge.asked, 1
         last = first
         while last is not None and not last.over:
-            last = await steps.advance(REF, wanted.id)
+            last = await reconciler.reconcile(REF, wanted.id)
             turns += 1
 
     assert first is not None
@@ -99,20 +99,20 @@ async def test_a_submit_is_given_up_only_when_slurm_has_said_that_there_is_no_jo
 ) -> None:
     slurm: Any = AwayFor(1, found)
     nothing: Any = None
-    monkeypatch.setattr(StagingSteps, "_stage_in", no_message)
+    monkeypatch.setattr(StagingReconciler, "_stage_in", no_message)
     async with MemoryStore() as store:
         await store.create_tables(*tables_of(TABLES))
         directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
-        steps = StagingSteps(records, directory, (slurm, nothing), (nothing, Bounds(60, 60, 1)), "one")
+        reconciler = StagingReconciler(records, directory, (slurm, nothing), (nothing, Bounds(60, 60, 1)), "one")
         at = now() - timedelta(hours=1)
         wanted = staging("submitting", job_id=None, created_at=at, progressed_at=at)
         await records.create(REF, wanted)
 
-        while_away = await steps.advance(REF, wanted.id)
+        while_away = await reconciler.reconcile(REF, wanted.id)
         stored = await records.read(REF, wanted.id)
         assert stored is not None
         await records.replace(REF, stored, stored.staging.model_copy(update={"not_before": None}))
-        after = await steps.advance(REF, wanted.id)
+        after = await reconciler.reconcile(REF, wanted.id)
 
     assert while_away is not None
     assert after is not None
@@ -140,12 +140,12 @@ async def test_an_outage_of_the_bucket_is_waited_for_and_counts_against_no_file(
     edge: Any = EdgeWithoutBucket(outage)
     slurm: Any = Released()
     nothing: Any = None
-    monkeypatch.setattr(StagingSteps, "_bucket", _a_bucket)
-    monkeypatch.setattr(staging_in, "signed_get", _a_url)
+    monkeypatch.setattr(StagingReconciler, "_bucket", _a_bucket)
+    monkeypatch.setattr(inputs, "signed_get", _a_url)
     async with MemoryStore() as store:
         await store.create_tables(*tables_of(TABLES))
         directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
-        steps = StagingSteps(records, directory, (slurm, edge), (nothing, Bounds(60, 60, 1)), "one")
+        reconciler = StagingReconciler(records, directory, (slurm, edge), (nothing, Bounds(60, 60, 1)), "one")
         at = now()
         wanted = staging("staging_in", created_at=at, progressed_at=at)
         await records.create(REF, wanted)
@@ -154,7 +154,7 @@ async def test_an_outage_of_the_bucket_is_waited_for_and_counts_against_no_file(
             stored = await records.read(REF, wanted.id)
             assert stored is not None
             await records.replace(REF, stored, stored.staging.model_copy(update={"not_before": None}))
-            last = await steps.advance(REF, wanted.id)
+            last = await reconciler.reconcile(REF, wanted.id)
 
     assert last is not None
     assert (last.phase, last.staged_in.files, last.staged_in.failed_files) == ("waiting", 1, 0)
@@ -174,5 +174,5 @@ async def _a_url(*_wanted: object) -> SignedUrl:
     return SignedUrl("GET", "http://bucket/x", {}, now())
 
 
-async def _a_bucket(_steps: StagingSteps, _turn: object) -> object:
+async def _a_bucket(_reconciler: StagingReconciler, _turn: object) -> object:
     return object()

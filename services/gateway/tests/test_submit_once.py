@@ -9,9 +9,9 @@ from clusterra_contracts.rpc.budgets import SETTLED_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.http.errors import RequestError
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey
-from clusterra_gateway.jobs.submit_once import SubmitOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.submits.keys import SubmitKeys
+from clusterra_gateway.submits.submit_once import SubmitOnce
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 
@@ -50,7 +50,7 @@ async def test_all_who_wait_share_one_look(found: bool) -> None:
     async with MemoryStore() as store:
         await store.create_tables(IDEMPOTENCY)
         slurm = Slurm()
-        once = SubmitOnce(IdempotencyKeys(store), slurm.submit)
+        once = SubmitOnce(SubmitKeys(store), slurm.submit)
         with pytest.raises(RequestError):
             await once.submit(KEY, MESSAGE, "hash")
 
@@ -78,7 +78,7 @@ async def test_a_find_makes_no_job_and_leaves_the_key_to_nobody() -> None:
         await store.create_tables(IDEMPOTENCY)
         slurm, at = Slurm(), [time.time()]
         slurm.answer.set()
-        once = SubmitOnce(IdempotencyKeys(store), slurm.submit, clock=lambda: at[0])
+        once = SubmitOnce(SubmitKeys(store), slurm.submit, clock=lambda: at[0])
         with pytest.raises(RequestError):
             await once.submit(KEY, MESSAGE, "hash")
 

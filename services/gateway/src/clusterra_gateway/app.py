@@ -28,27 +28,18 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, LedgerRequests, SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
-from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.money.budgets.sweep import BudgetSweep
-from clusterra_gateway.money.quotas.admission import Admission
-from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.money.quotas.sweep import WAKING, QuotaSweep
-from clusterra_gateway.routes import SignIn, gateway_routes
+from clusterra_gateway.routes import SignIn, Submitting, gateway_routes
 from clusterra_gateway.sessions.wiring import SessionServices
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.staging.held_submits import HeldSubmits
-from clusterra_gateway.staging.keyed_submits import KeyedSubmits
-from clusterra_gateway.staging.planning import Planning
-from clusterra_gateway.staging.staging_records import StagingRecords
-from clusterra_gateway.staging.staging_work import StagingSteps
+from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.sweep import WAKING as STAGING_WAKING
 from clusterra_gateway.staging.sweep import StagingSweep
 from clusterra_gateway.tables import FORMS, TABLES
@@ -61,10 +52,6 @@ from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import list_those_of_before
-from clusterra_gateway.workflows.advance import RunWork
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts
-from clusterra_gateway.workflows.step_submits import StepSubmits
 from clusterra_gateway.workflows.sweep import RunSweep
 
 NAME = "gateway"
@@ -112,44 +99,37 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         service.background("projection", projection.run)
         service.background("kept events", KeptEvents(store, client, registry).run)
         service.background("record levels", levels.watch)
-        runs, map_records = RunRecords(store), MapRecords(store)
-        slurm = SlurmRequests(client)
-        admission = Admission(Reservations(store), slurm, registry)
-        stagings, edge = StagingRecords(store), EdgeRequests(client, settings.edge_timeout_seconds)
-        bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
-        planning = Planning(buckets, bounds, edge, registry)
-        keys, held = IdempotencyKeys(store), HeldSubmits(stagings)
-        step_submits = StepSubmits(slurm, keys, admission, held)
-        run_work = RunWork(runs, directory, MappedUsers(map_records), slurm, step_submits)
-        service.background("runs", RunSweep(runs, run_work).run)
+        slurm, edge = SlurmRequests(client), EdgeRequests(client, settings.edge_timeout_seconds)
+        gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
+        submitting = Submitting.on(settings, directory, gateway_bus, buckets)
+        service.background("runs", RunSweep(submitting.runs, submitting.run_work).run)
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         library = Library(catalogue, TemplateRecords(directory, registry))
-        keyed = KeyedSubmits(slurm, keys, admission, planning, held)
-        ticking = Ticking(directory, Preparations(library), slurm, RunStarts(runs, run_work, planning), keyed)
+        ticking = Ticking(directory, Preparations(library), slurm, submitting.run_starts, submitting.desk)
         service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
-        quotas = QuotaSweep(admission.reservations, slurm, LedgerRequests(client), registry)
+        quotas = QuotaSweep(submitting.admission.reservations, slurm, LedgerRequests(client), registry)
         feed.observe(WAKING, quotas.on_event)
         service.background("quotas", quotas.run)
         service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)
-        steps = StagingSteps(stagings, directory, (slurm, edge), (buckets, bounds), settings.instance)
-        staging = StagingSweep(stagings, steps)
+        bounds, stagings = submitting.bounds, submitting.stagings
+        reconciler = StagingReconciler(stagings, directory, (slurm, edge), (buckets, bounds), settings.instance)
+        staging = StagingSweep(stagings, reconciler)
         feed.observe(STAGING_WAKING, staging.on_event)
         service.background("staging", staging.run)
         deletions = Deletions(directory, registry)
-        removal = ClusterRemoval(directory, client, registry, runs, settings.deletion_wait_seconds)
+        removal = ClusterRemoval(directory, client, registry, submitting.runs, settings.deletion_wait_seconds)
         sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))
         service.background("deletions", sweep.run)
-        service.background("identity maps", DirectoryRefresh(map_records, registry, secrets).run)
+        service.background("identity maps", DirectoryRefresh(MapRecords(store), registry, secrets).run)
         service.background("outbox", lambda: outbox.relay(ACCOUNTS))
         service.background("templates outbox", lambda: outbox.relay(TEMPLATES))
         service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)
 
-        gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
         session_services = SessionServices(settings, session_keys, directory, gateway_bus)
         service.background("idle sessions", session_services.idle_cull().run)
         routes = gateway_routes(
-            settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, buckets
+            settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, submitting
         )
         await revocations.follow()
         async with (

@@ -63,10 +63,8 @@ from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations
 from clusterra_gateway.jobs import routes as jobs
 from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.explanations import Explanations
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys
 from clusterra_gateway.jobs.output import routes as output
 from clusterra_gateway.jobs.routes import Jobs
-from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.money.budgets import routes as budgets
 from clusterra_gateway.money.costs import job_steps as step_costs
 from clusterra_gateway.money.costs import routes as costs
@@ -100,10 +98,12 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd import routes as slurmrestd
-from clusterra_gateway.staging.held_submits import HeldSubmits
-from clusterra_gateway.staging.planning import Planning
-from clusterra_gateway.staging.staged_submits import StagedSubmits
+from clusterra_gateway.staging.job_stagings import JobStagings
 from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.planning import Planning
+from clusterra_gateway.submits.desk import SubmitDesk
+from clusterra_gateway.submits.held_submits import HeldSubmits
+from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.templates import routes as templates
 from clusterra_gateway.templates import schedule_routes
 from clusterra_gateway.templates.launches import Launches, Preparations
@@ -114,11 +114,10 @@ from clusterra_gateway.tenants import cluster_routes as tenant_clusters
 from clusterra_gateway.tenants import routes as tenants
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.tenants import Tenants
-from clusterra_gateway.workflows import routes as runs
+from clusterra_gateway.workflows import routes as workflows
 from clusterra_gateway.workflows.advance import RunWork
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.start import RunStarts
-from clusterra_gateway.workflows.step_submits import StepSubmits
 
 
 @dataclass(frozen=True)
@@ -129,6 +128,33 @@ class SignIn:
     issuers: ServedIssuers
 
 
+@dataclass(frozen=True)
+class Submitting:
+    """What submits jobs, for requests and for background work alike. A process has one."""
+
+    buckets: Buckets
+    bounds: Bounds
+    stagings: StagingRecords
+    admission: Admission
+    desk: SubmitDesk
+    runs: RunRecords
+    run_work: RunWork
+    run_starts: RunStarts
+
+    @classmethod
+    def on(cls, settings: Settings, directory: Directory, bus: GatewayBus, buckets: Buckets) -> "Submitting":
+        """What submits jobs with these connections."""
+        store, slurm = directory.store, SlurmRequests(bus.client)
+        bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
+        edge = EdgeRequests(bus.client, settings.edge_timeout_seconds)
+        planning = Planning(buckets, bounds, edge, bus.registry)
+        stagings, admission = StagingRecords(store), Admission(Reservations(store), slurm, bus.registry)
+        desk = SubmitDesk(slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
+        runs = RunRecords(store)
+        work = RunWork(runs, directory, MappedUsers(MapRecords(store)), slurm, desk)
+        return cls(buckets, bounds, stagings, admission, desk, runs, work, RunStarts(runs, work, planning))
+
+
 def gateway_routes(
     settings: Settings,
     sign_in: SignIn,
@@ -136,7 +162,7 @@ def gateway_routes(
     library: Library,
     bus: GatewayBus,
     secrets: Secrets,
-    buckets: Buckets,
+    submitting: Submitting,
 ) -> tuple[Route, ...]:
     """The routes of all rooms. Each room gets exactly the objects that its handlers use."""
     slurm = SlurmRequests(bus.client)
@@ -166,12 +192,9 @@ def gateway_routes(
         authentication,
         revocations,
     )
-    keys = IdempotencyKeys(directory.store)
-    reservations = Reservations(directory.store)
-    admission = Admission(reservations, slurm, bus.registry)
-    submits = Submits(slurm, keys, admission)
+    desk, reservations = submitting.desk, submitting.admission.reservations
+    runs, run_work, run_starts = submitting.runs, submitting.run_work, submitting.run_starts
     updates = PricedUpdates(reservations, slurm, bus.registry)
-    run_records = RunRecords(directory.store)
     planned = Estimates(slurm, scaler)
     token_records = TokenRecords(directory, bus.registry)
     program_tokens = ProgramTokens(directory, token_records, revocations)
@@ -181,20 +204,14 @@ def gateway_routes(
     token_endpoint = TokenEndpoint(LoopbackProgramSide(codes, program_tokens).redeem, device.redeem, addresses)
     queues = QueueSummaries(bus.client, bus.registry)
     once = AnswerOnce(directory.store)
-    file_bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
     shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
     all_tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
     projection = Projection(directory, bus.client, bus.registry)
     api_tokens = ApiTokens(token_records, revocations, once)
-    planning = Planning(buckets, file_bounds, edge, bus.registry)
-    stagings = StagingRecords(directory.store)
-    step_submits = StepSubmits(slurm, keys, admission, HeldSubmits(stagings))
-    run_work = RunWork(run_records, directory, unix_users, slurm, step_submits)
-    run_starts = RunStarts(run_records, run_work, planning)
     membership = Membership(directory, provisioned, bus.registry)
     template_records = TemplateRecords(directory, bus.registry)
-    staged = StagedSubmits(submits, planning, stagings)
-    launches = Launches(Preparations(library), staged, run_starts, access, bus.registry)
+    job_stagings = JobStagings(submitting.stagings)
+    launches = Launches(Preparations(library), desk, run_starts, access, bus.registry)
     session_records = SessionRecords(directory.store)
     session_jobs = SessionJobs(session_records, slurm, edge)
     entrance = Entrance(settings.sessions_url, sign_in.session_keys, bus.registry, Tickets(directory.store))
@@ -215,22 +232,22 @@ def gateway_routes(
         *tenants.routes(access, directory, bus.registry, all_tenants, once),
         *tenant_clusters.routes(access, all_tenants, directory, deletions, projection, once),
         *fleet_routes.routes(access, archive, bus.client),
-        *jobs.routes(access, Jobs(slurm, submits, planned, ledger, bus.feed, launches, staged)),
-        *explanations.routes(access, Explanations(slurm, scaler, archive, staged)),
+        *jobs.routes(access, Jobs(slurm, desk, planned, ledger, bus.feed, launches, job_stagings)),
+        *explanations.routes(access, Explanations(slurm, scaler, archive, job_stagings)),
         *estimates.routes(access, planned),
         *changes.routes(access, slurm, updates, directory.store),
         *cancel_many.routes(access, slurm, once),
-        *runs.routes(access, run_records, run_work, run_starts, launches),
+        *workflows.routes(access, runs, run_work, run_starts, launches),
         *templates.routes(access, template_records, library, launches, once),
         *schedule_routes.routes(access, ScheduleRecords(directory), launches, once),
         *sessions.routes(
             access,
-            Sessions(launches, submits, session_records, session_jobs, entrance, slurm),
+            Sessions(launches, desk, session_records, session_jobs, entrance, slurm),
             OpeningPage(access, session_jobs, entrance),
         ),
-        *slurmrestd.routes(access, slurm, updates, submits),
+        *slurmrestd.routes(access, slurm, updates, desk),
         *output.routes(access, slurm, edge, bus.feed),
-        *files.routes(access, buckets, file_bounds, FileEvents(directory.outbox), once),
+        *files.routes(access, submitting.buckets, submitting.bounds, FileEvents(directory.outbox), once),
         *folders.routes(access, edge),
         *events.routes(access, archive, bus.feed),
         *audit.routes(access, archive),

@@ -1,8 +1,11 @@
-"""The Idempotency-Key of a request, and where keys are kept."""
+"""The Idempotency-Key of a request, whose it is, and where keys are kept."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from aiohttp import web
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Table
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
@@ -23,6 +26,24 @@ IDEMPOTENCY_KEY = Parameter(
     f"Makes it safe to send again: one key, one job or change. It lives for {KEEP_HOURS} h after its last attempt.",
 )
 _KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
+
+
+@dataclass(frozen=True)
+class ScopedKey:
+    """A client's key. It is valid for one person on one cluster."""
+
+    ref: ClusterRef
+    member: str
+    key: str
+
+    @property
+    def identity(self) -> str:
+        """Tells the key from the same one of other people, and on other clusters."""
+        return f"{self.ref.key}#{self.member}#{self.key}"
+
+    def place(self, of: Literal["submit", "change"]) -> Key:
+        """Where its claim is stored. A submit and a change of a job may have the same key."""
+        return Key(self.identity, of)
 
 
 def idempotency_key(request: web.Request) -> str | None:

@@ -1,26 +1,31 @@
-"""Carries out a request at most once for an Idempotency-Key. Submits have rules of their own: `jobs.submit_once`."""
+"""Carries out a request at most once for an Idempotency-Key. Submits have rules of their own: `submits.submit_once`."""
 
+import hashlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 
 import structlog
+from clusterra_contracts.rpc.budgets import CANCEL
 from clusterra_runtime.nats.rpc import RpcFailed
-from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, StoreError, Update
+from clusterra_runtime.store.store import Store, StoreError
 
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
+from clusterra_gateway.idempotency.claims import OWNER, REQUEST, Claims
+from clusterra_gateway.idempotency.key import ScopedKey
 
 log = structlog.get_logger()
+
+CHANGE_SECONDS = 2 * CANCEL.gateway
+"""A change of a job that has no outcome after this time has been given up by everybody who worked on it."""
 
 type Act = Callable[[], Awaitable[Attributes]]
 """Carries out the request, and returns what to keep of its outcome."""
 
 
 class Once:
-    """Keys as items of the store: a key is claimed, and then done; or free again after a failure without effect."""
+    """A key is claimed, and then done; or free again after a failure without effect."""
 
     def __init__(
         self, store: Store, *, in_flight_seconds: float, unknown_hint: str, clock: Callable[[], float] = time.time
@@ -29,7 +34,7 @@ class Once:
 
         `unknown_hint` says how to find out whether such a request was carried out.
         """
-        self._store = store
+        self._claims = Claims(store)
         self._in_flight_seconds = in_flight_seconds
         self._unknown_hint = unknown_hint
         self._clock = clock
@@ -40,29 +45,22 @@ class Once:
         `digest` tells requests with one key apart. Raises KeyReused, InFlight, OutcomeUnknown, StoreUnavailable, and
         what `act` raises: RequestError leaves the key free, and so does RpcFailed that certainly had no effect.
         """
-        now, owner = self._clock(), uuid.uuid4().hex
-        claim: Attributes = {"request": digest, "owner": owner, "sent_at": now, "done": False}
-        try:
-            mine = await self._store.write(Put(IDEMPOTENCY, place, claim, Absent(), int(now) + KEEP_SECONDS))
-        except ConditionFailed as taken:
-            if taken.current is None:
-                raise InFlight("this Idempotency-Key has just expired", hint="ask again") from None
-            # The store repeats a write whose answer was lost, and then finds its own claim.
-            if taken.current.attributes["owner"] != owner:
-                return self._done_before(taken.current, digest)
-            mine = taken.current
+        now = self._clock()
+        claim: Attributes = {REQUEST: digest, OWNER: uuid.uuid4().hex, "sent_at": now, "done": False}
+        found, mine = await self._claims.claim(place, claim, now)
+        if not mine:
+            return self._done_before(found, digest)
         try:
             kept = await act()
         except (RequestError, RpcFailed) as failed:
             if not (isinstance(failed, RpcFailed) and failed.error.may_have_effect):
-                await self._note(self._store.delete(Delete(IDEMPOTENCY, place, VersionIs(mine.version))))
+                await self._note(self._claims.release(place, found.version))
             raise
-        done = {"done": True, **kept}
-        await self._note(self._store.write(Update(IDEMPOTENCY, place, set=done, condition=VersionIs(mine.version))))
+        await self._note(self._claims.change(place, found.version, {"done": True, **kept}))
         return None
 
     def _done_before(self, found: Item, digest: str) -> Item:
-        if found.attributes["request"] != digest:
+        if found.attributes[REQUEST] != digest:
             raise KeyReused(
                 "this Idempotency-Key was used for a different request", hint="use a new key for each new request"
             )
@@ -81,6 +79,33 @@ class Once:
     async def _note(write: Awaitable[object]) -> None:
         """Write what is known of the outcome. After a lost write the key says that nobody knows it."""
         try:
-            await write
-        except (ConditionFailed, StoreError) as error:
+            if not await write:
+                log.warning("claim_not_written", reason="it has changed")
+        except StoreError as error:
             log.warning("claim_not_written", reason=str(error))
+
+
+class ChangeOnce:
+    """Changes of jobs. A key belongs to one person on one cluster, and to one change."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._once = Once(
+            store,
+            in_flight_seconds=CHANGE_SECONDS,
+            unknown_hint="read the job, and use a new key if it was not",
+            clock=clock,
+        )
+
+    async def run(self, key: ScopedKey, what: str, act: Callable[[], Awaitable[None]]) -> bool:
+        """Act, unless the key says that it was done. Returns whether it was done before. `what` tells requests apart.
+
+        A change that failed leaves its key free, and so does one that reached nobody. Raises KeyReused, InFlight,
+        OutcomeUnknown, RpcFailed, StoreUnavailable.
+        """
+
+        async def change() -> Attributes:
+            await act()
+            return {}
+
+        digest = hashlib.sha256(what.encode()).hexdigest()
+        return await self._once.run(key.place("change"), digest, change) is not None

@@ -25,14 +25,13 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
 from clusterra_gateway.http.responses import no_content
 from clusterra_gateway.http.route import Method, Route
-from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, ScopedKey, idempotency_key
+from clusterra_gateway.idempotency.once import ChangeOnce
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
-from clusterra_gateway.jobs.act_once import ActOnce
-from clusterra_gateway.jobs.idempotency import ScopedKey
-from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.submission.job_fields import LEFT_OUT, UNCHANGEABLE
 
 _JOB = f"{CLUSTER}/jobs/{{job_id}}"
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}
@@ -70,10 +69,10 @@ class SignalToSend(Body):
 class JobChangeHandlers:
     """The handlers of changes."""
 
-    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, act_once: ActOnce) -> None:
+    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, once: ChangeOnce) -> None:
         self._slurm = slurm
         self._updates = updates
-        self._act_once = act_once
+        self._once = once
 
     async def hold(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Keeps a pending job from starting until it is released. What an admin holds, only an admin releases.
@@ -122,7 +121,7 @@ class JobChangeHandlers:
         answer = no_content()
         if key is None:
             await act()
-        elif await self._act_once.run(
+        elif await self._once.run(
             ScopedKey(ref, caller.member.id, key),
             f"{jobs} {_canonical(change)}",
             act,
@@ -139,7 +138,7 @@ def _canonical(change: Action) -> str:
 
 def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, store: Store) -> tuple[Route, ...]:
     """All routes of this module."""
-    handlers = JobChangeHandlers(slurm, updates, ActOnce(store))
+    handlers = JobChangeHandlers(slurm, updates, ChangeOnce(store))
 
     def route(
         name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | RequestedChanges] | None = None

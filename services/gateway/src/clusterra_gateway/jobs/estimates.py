@@ -6,7 +6,7 @@ from typing import Literal
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, Prepare, Prepared, Wait
+from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, Prepared, Wait
 from clusterra_contracts.rpc.why import Cause
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
@@ -15,7 +15,9 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.jobs.submission import AnyScript, ScriptSubmission, components_of, read_submission
+from clusterra_gateway.submission.messages import prepare_message
+from clusterra_gateway.submission.models import AnyScript, ScriptSubmission
+from clusterra_gateway.submission.reading import read_submission
 
 ESTIMATE = f"{CLUSTER}/jobs/estimate"
 
@@ -102,14 +104,7 @@ class Estimates:
 
     async def estimate(self, caller: Caller, ref: ClusterRef, submission: AnyScript) -> JobEstimate:
         """Estimate a job of the caller. Raises RpcFailed, as a submit would for what it refuses."""
-        request = Prepare(
-            user=caller.slurm_user,
-            script=submission.script,
-            job=submission.jobs[0].description,
-            further=submission.jobs[0].further,
-            components=components_of(submission),
-        )
-        prepared = await self._slurm.prepare(ref, request)
+        prepared = await self._slurm.prepare(ref, prepare_message(caller.slurm_user, submission))
         return JobEstimate.of(prepared, await self._scaler.estimate(ref, prepared))
 
     async def serve(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

@@ -24,8 +24,8 @@ from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.jobs.staged_files import JobStaging
-from clusterra_gateway.jobs.staged_jobs import StagedJobs
+from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.submission.staged_files import JobStaging
 
 WHY = f"{CLUSTER}/jobs/{{job_id}}/why"
 
@@ -138,9 +138,9 @@ class Explanations:
     """The handler of explanations."""
 
     def __init__(
-        self, slurm: SlurmRequests, scaler: ScalerRequests, archive: HistoryRequests, staged: StagedJobs
+        self, slurm: SlurmRequests, scaler: ScalerRequests, archive: HistoryRequests, stagings: JobStagings
     ) -> None:
-        self._staged = staged
+        self._stagings = stagings
         self._slurm = slurm
         self._scaler = scaler
         self._archive = archive
@@ -159,7 +159,7 @@ class Explanations:
             told = await self._from_records(ref, caller.viewer, job, unexplained)
         else:
             told = JobExplanation(**explanation.model_dump())
-        staging = await self._staged.of_job(ref, job, age=timedelta(0))
+        staging = await self._stagings.of_job(ref, job, age=timedelta(0))
         return json_response(told if staging is None else with_staging(told, staging))
 
     async def _from_records(

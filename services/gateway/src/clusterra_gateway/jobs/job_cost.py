@@ -9,7 +9,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.jobs.staged_files import JobStaging
+from clusterra_gateway.submission.staged_files import JobStaging
 
 log = structlog.get_logger()
 

@@ -23,16 +23,11 @@ from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
-from clusterra_gateway.jobs.staged_jobs import StagedJobs
-from clusterra_gateway.jobs.submission import (
-    AnyScript,
-    AnySubmission,
-    Submission,
-    TemplateJobs,
-    TemplateSubmission,
-    read_any_submission,
-)
-from clusterra_gateway.jobs.submits import Submits, SubmittedJob
+from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.submission.models import AnyScript, AnySubmission, Submission, TemplateSubmission
+from clusterra_gateway.submission.reading import read_any_submission
+from clusterra_gateway.submits.desk import SubmitDesk, SubmittedJob
+from clusterra_gateway.templates.launches import Launches
 
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
@@ -86,18 +81,18 @@ class Jobs:
     def __init__(
         self,
         slurm: SlurmRequests,
-        submits: Submits,
+        desk: SubmitDesk,
         estimates: Estimates,
         ledger: LedgerRequests,
         feed: EventFeed,
-        templates: TemplateJobs,
-        staged: StagedJobs,
+        launches: Launches,
+        stagings: JobStagings,
     ) -> None:
         self._slurm = slurm
-        self._templates = templates
-        self._staged = staged
+        self._launches = launches
+        self._stagings = stagings
         self._feed = feed
-        self._submits = submits
+        self._desk = desk
         self._estimates = estimates
         self._ledger = ledger
 
@@ -126,16 +121,13 @@ class Jobs:
         wanted = await read_any_submission(request)
         submission: AnyScript
         if isinstance(wanted, TemplateSubmission):
-            rendered = await self._templates.submission(caller, ref, wanted, idempotency_key(request))
+            rendered = await self._launches.submission(caller, ref, wanted, idempotency_key(request))
             submission = _with_files(rendered, wanted)
         else:
             submission = wanted
         if dry_run:
             return json_response(await self._estimates.estimate(caller, ref, submission))
-        if isinstance(submission, Submission):
-            submitted = await self._staged.submit(request, caller, ref, submission, digest=wanted.digest())
-        else:
-            submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
+        submitted = await self._desk.submit(caller, ref, submission, idempotency_key(request), wanted.digest())
         return json_response(
             submitted,
             status=201,
@@ -178,7 +170,7 @@ class Jobs:
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
         viewed, staging = await asyncio.gather(
             with_cost(self._ledger, ref, caller.viewer, job),
-            self._staged.of_job(ref, job.job_id, age=now() - job.submitted_at),
+            self._stagings.of_job(ref, job.job_id, age=now() - job.submitted_at),
         )
         if staging is not None and not caller.viewer.changes(job.uid):
             staging = staging.without_errors()

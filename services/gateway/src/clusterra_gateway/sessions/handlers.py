@@ -12,11 +12,11 @@ from clusterra_gateway.http.parameters import body, job_id
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.submission import JobToSubmit
-from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.models import NewSession, SessionList, StartedSession
 from clusterra_gateway.sessions.session_jobs import SessionJobs
+from clusterra_gateway.submission.models import JobToSubmit
+from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import ENVIRONMENT, Launches, job_of, job_run_id
 
 MAX_LISTED = 100
@@ -28,14 +28,14 @@ class Sessions:
     def __init__(
         self,
         launches: Launches,
-        submits: Submits,
+        desk: SubmitDesk,
         records: SessionRecords,
         jobs: SessionJobs,
         entrance: Entrance,
         slurm: SlurmRequests,
     ) -> None:
         self._launches = launches
-        self._submits = submits
+        self._desk = desk
         self._records = records
         self._jobs = jobs
         self._entrance = entrance
@@ -48,7 +48,8 @@ class Sessions:
         takes connections.
         """
         wanted = await body(request, NewSession)
-        run_id = job_run_id(ref, caller.member.id, idempotency_key(request))
+        key = idempotency_key(request)
+        run_id = job_run_id(ref, caller.member.id, key)
         values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
         prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, run_id)
         definition = prepared.found.definition
@@ -60,7 +61,7 @@ class Sessions:
         environment, kid = self._entrance.environment(ref, run_id)
         job = JobToSubmit(environment=(*ENVIRONMENT, *environment))
         submission = job_of(prepared.steps[0], job)
-        submitted = await self._submits.submit(request, caller, ref, submission, digest=wanted.digest())
+        submitted = await self._desk.submit(caller, ref, submission, key, wanted.digest())
         record = SessionRecord(
             job_id=submitted.job_id,
             member=caller.member.id,

@@ -21,14 +21,15 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints, TypeAdapte
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import Body, Query, body, checked, query, selected_jobs
+from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
-from clusterra_gateway.jobs.job_fields import LEFT_OUT, UNCHANGEABLE
-from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
 from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields
+from clusterra_gateway.submission.job_fields import LEFT_OUT, UNCHANGEABLE
+from clusterra_gateway.submits.desk import SubmitDesk
 
 MAX_KILLED = 100
 """The most jobs of one request: they are cancelled one after another."""
@@ -78,15 +79,15 @@ class _Given(RootModel[dict[str, Any]]):
 class Changes:
     """The handlers."""
 
-    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, submits: Submits) -> None:
+    def __init__(self, slurm: SlurmRequests, updates: PricedUpdates, desk: SubmitDesk) -> None:
         self._slurm = slurm
         self._updates = updates
-        self._submits = submits
+        self._desk = desk
 
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Submits a job as the caller, in slurmrestd's form. The rules are those of `POST .../jobs/submit`."""
         submission, warnings = await read_rest_submission(request)
-        submitted = await self._submits.submit(request, caller, ref, submission)
+        submitted = await self._desk.submit(caller, ref, submission, idempotency_key(request), submission.digest())
         fields = {"job_id": int(submitted.job_id), "step_id": "batch", "job_submit_user_msg": ""}
         return answer(request, caller, ref, fields, (*warnings, *submitted.warnings))
 

@@ -11,7 +11,6 @@ from clusterra_gateway.http.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
-from clusterra_gateway.jobs.submits import Submits
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
@@ -19,6 +18,7 @@ from clusterra_gateway.slurmrestd.reads import Read
 from clusterra_gateway.slurmrestd.refused import OPERATION, Refusal, RefusedRoute
 from clusterra_gateway.slurmrestd.route import SLURM, SLURMDB, VERSION, RestRoute, spellings
 from clusterra_gateway.slurmrestd.submission import DescribedSubmission
+from clusterra_gateway.submits.desk import SubmitDesk
 
 NODE_NAME = Parameter("node_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
 PARTITION_NAME = Parameter("partition_name", "path", r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
@@ -198,9 +198,9 @@ _READS: tuple[_Read, ...] = (
 )
 
 
-def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, submits: Submits) -> tuple[Route, ...]:
+def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, desk: SubmitDesk) -> tuple[Route, ...]:
     """All routes of this room."""
-    handlers = Changes(slurm, updates, submits)
+    handlers = Changes(slurm, updates, desk)
 
     def change(name: str, method: Method, path: str, handler: ClusterHandler, **more: Any) -> RestRoute:
         return RestRoute(

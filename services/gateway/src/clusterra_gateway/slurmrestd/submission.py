@@ -10,18 +10,10 @@ from pydantic import ConfigDict, Field, RootModel
 from clusterra_gateway.http.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
-from clusterra_gateway.jobs.job_fields import ACCEPTED, LEFT_OUT, REFUSED
-from clusterra_gateway.jobs.submission import (
-    BOUNDS,
-    COMPONENT_HINTS,
-    HINTS,
-    AnyScript,
-    HeterogeneousSubmission,
-    JobToSubmit,
-    Submission,
-    check_size,
-)
 from clusterra_gateway.slurmrestd import unset
+from clusterra_gateway.submission.job_fields import ACCEPTED, LEFT_OUT, REFUSED
+from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission
+from clusterra_gateway.submission.reading import BOUNDS, COMPONENT_HINTS, HINTS, check_size
 
 
 class RestSubmission(Body):

@@ -16,7 +16,7 @@ from clusterra_contracts.identity import JobId, Moment, SlurmUser
 from pydantic import Field
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.jobs.staged_files import Input, JobStaging, Output, StagingPart, StagingPlan, StagingState
+from clusterra_gateway.submission.staged_files import Input, JobStaging, Output, StagingPart, StagingPlan, StagingState
 
 Phase = Literal["submitting", "staging_in", "waiting", "staging_out", "done", "failed"]
 OVER: frozenset[Phase] = frozenset({"done", "failed"})

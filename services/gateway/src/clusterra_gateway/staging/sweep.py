@@ -15,9 +15,9 @@ from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_runtime.store.store import StoreError
 from pydantic import ValidationError
 
+from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
-from clusterra_gateway.staging.staging_work import StagingSteps
 
 log = structlog.get_logger()
 
@@ -43,9 +43,9 @@ type _Place = tuple[ClusterRef, str]
 class StagingSweep:
     """Looks for unfinished stagings every few seconds."""
 
-    def __init__(self, records: StagingRecords, steps: StagingSteps) -> None:
+    def __init__(self, records: StagingRecords, reconciler: StagingReconciler) -> None:
         self._records = records
-        self._steps = steps
+        self._reconciler = reconciler
         self._woken = asyncio.Event()
         self._under_way: set[_Place] = set()
         self._due: dict[_Place, float] = {}
@@ -157,7 +157,7 @@ class StagingSweep:
         waits, began = place in self._look_seconds, time.monotonic()
         self._told.discard(place)
         try:
-            staging = await self._steps.advance(*place)
+            staging = await self._reconciler.reconcile(*place)
             if staging is not None:
                 seconds = self._pause_seconds(place, staging)
         except StoreError as error:

@@ -16,9 +16,10 @@ from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.staged_files import StageIn, StageOut
-from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateSubmission, check_size
-from clusterra_gateway.staging.staged_submits import StagedSubmits
+from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateSubmission
+from clusterra_gateway.submission.reading import check_size
+from clusterra_gateway.submission.staged_files import StageIn, StageOut
+from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
@@ -94,11 +95,11 @@ class Launches:
     """Submits templates for requests."""
 
     def __init__(
-        self, preparations: Preparations, submits: StagedSubmits, starts: RunStarts, access: Access, registry: Registry
+        self, preparations: Preparations, desk: SubmitDesk, starts: RunStarts, access: Access, registry: Registry
     ) -> None:
         self.prepare, self.preview = preparations.prepare, preparations.preview
         self._preparations = preparations
-        self._submits = submits
+        self._desk = desk
         self._starts = starts
         self._access = access
         self._registry = registry
@@ -121,7 +122,7 @@ class Launches:
     async def check(self, caller: Caller, ref: ClusterRef, prepared: Prepared) -> None:
         """Check what will be submitted later. Raises InvalidRequest, Forbidden, NotFound, TooLarge, RpcFailed."""
         for step in prepared.steps:
-            await self._submits.check(caller, ref, job_of(step, None))
+            await self._desk.check(caller, ref, job_of(step, None))
 
     async def submission(
         self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
@@ -165,7 +166,7 @@ class Launches:
             warnings=tuple(dict.fromkeys(each for step in prepared.steps for each in step.rendered.warnings)),
         )
         if not isinstance(prepared.found.definition, AnyWorkflow):
-            submitted = await self._submits.submit(request, caller, ref, job_of(first, None), digest=digest)
+            submitted = await self._desk.submit(caller, ref, job_of(first, None), key, digest)
             changes = {"job_id": submitted.job_id, "repeated": submitted.repeated}
             return launched.model_copy(update=changes)
         run = run_of(wanted.run_name or prepared.found.definition.name, prepared.steps)

@@ -40,7 +40,7 @@ from clusterra_gateway.http.errors import (
     Unavailable,
 )
 from clusterra_gateway.identity.person import AbsentOwner
-from clusterra_gateway.staging.keyed_submits import KeyedSubmits
+from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
@@ -65,7 +65,7 @@ class Ticking:
         preparations: Preparations,
         slurm: SlurmRequests,
         starts: RunStarts,
-        submits: KeyedSubmits,
+        desk: SubmitDesk,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self._schedules = ScheduleRecords(directory)
@@ -73,7 +73,7 @@ class Ticking:
         self._unix_users = MappedUsers(MapRecords(directory.store))
         self._preparations = preparations
         self._slurm = slurm
-        self._submits = submits
+        self._desk = desk
         self._runs = RunRecords(directory.store)
         self._starts = starts
         self._clock = clock
@@ -157,7 +157,7 @@ class Ticking:
                 AbsentOwner(member, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
             )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
-        answer = await self._submits.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key)
+        answer = await self._desk.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key, key)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:

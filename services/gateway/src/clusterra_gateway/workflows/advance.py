@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.slurm import Submit, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.directory import Directory
@@ -18,11 +18,13 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
+from clusterra_gateway.identity.person import AbsentOwner
 from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.submission.models import JobToSubmit, StepSubmission
+from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions
 from clusterra_gateway.workflows.run import MAX_STEPS, Run
 from clusterra_gateway.workflows.run_records import RunRecords, StoredRun
-from clusterra_gateway.workflows.step_submits import StepSubmit, StepSubmits
 
 log = structlog.get_logger()
 
@@ -42,13 +44,13 @@ class RunWork:
         directory: Directory,
         unix_users: UnixUsers,
         slurm: SlurmRequests,
-        submits: StepSubmits,
+        desk: SubmitDesk,
     ) -> None:
         self._records = records
         self._directory = directory
         self._unix_users = unix_users
         self._slurm = slurm
-        self._submits = submits
+        self._desk = desk
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Run | None:
         """Do all that can be done for a run now, and return it; None when there is none.
@@ -105,21 +107,17 @@ class RunWork:
         run = await self._observe(ref, run, old)
         work = await self._records.work(ref, run.id, index)
         member = await self._directory.member(run.member)
-        if work is None:
+        if work is None or member is None:
+            # The tenant is being deleted: the records of its people go after those of its clusters.
             return False
-        key = transitions.step_key(run, index)
-        message = Submit(
-            user=run.user,
-            email=member.email if member is not None else "",
-            script=work.script,
-            job=work.job.model_copy(update={"dependency": transitions.dependency(run, index)}),
-            idempotency_key=key,
-            kill_on_invalid_dependency=True,
-        )
-        allowed = await self._may_submit(ref, run, member)
+        owner, key = AbsentOwner(member, run.user), transitions.step_key(run, index)
+        job = JobToSubmit.model_validate({**work.job.model_dump(), "dependency": transitions.dependency(run, index)})
+        submission = StepSubmission(work.script, job, work.staging)
+        # A submit from before they lost the right may have made a job, which must not be lost sight of.
+        send = self._desk.submit if await self._may_submit(ref, run, member) else self._desk.find
         change: transitions.Change
         try:
-            answer = await self._submits.submit(ref, StepSubmit(run.member, message, key, work.staging, allowed))
+            answer = await send(owner, ref, submission, key, key)
         except (InFlight, OutcomeUnknown, KeyReused) as unknown:
             log.warning("run_step_not_answered", run_id=run.id, step=step.step_id, reason=unknown.detail)
             return False

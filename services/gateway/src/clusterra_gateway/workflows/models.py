@@ -13,8 +13,8 @@ from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Body
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.staged_files import StageIns, StageOuts
-from clusterra_gateway.jobs.submission import JobToSubmit, Submission, TemplateValues
+from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateValues
+from clusterra_gateway.submission.staged_files import StageIns, StageOuts
 from clusterra_gateway.workflows.graph import InvalidSteps, dependencies
 from clusterra_gateway.workflows.run import MAX_STEPS, Run, RunState, Step, StepId, StepState, StepWork
 

@@ -15,7 +15,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempot
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.jobs.submission import HINTS
+from clusterra_gateway.submission.reading import HINTS
 from clusterra_gateway.workflows import transitions
 from clusterra_gateway.workflows.advance import RunWork
 from clusterra_gateway.workflows.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps

@@ -9,7 +9,7 @@ from clusterra_runtime.store.item import Attributes
 from pydantic import Field, model_validator
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.jobs.staged_files import StagingPlan
+from clusterra_gateway.submission.staged_files import StagingPlan
 
 MAX_STEPS = 64
 MAX_ATTEMPTS = 20

@@ -11,8 +11,8 @@ from clusterra_contracts.identity import ClusterRef, now
 
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, KeyReused, Unavailable
 from clusterra_gateway.identity.person import Person
-from clusterra_gateway.jobs.staged_files import StagingPlan
-from clusterra_gateway.jobs.staged_jobs import StagingPlans
+from clusterra_gateway.submission.planning import Planning
+from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.workflows.advance import RunWork
 from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, check_sizes
 from clusterra_gateway.workflows.run import Run, Step, StepWork
@@ -29,10 +29,10 @@ ADVANCE_SECONDS = 30.0
 class RunStarts:
     """Starts runs of members."""
 
-    def __init__(self, records: RunRecords, work: RunWork, plans: StagingPlans) -> None:
+    def __init__(self, records: RunRecords, work: RunWork, planning: Planning) -> None:
         self._records = records
         self._work = work
-        self._plans = plans
+        self._planning = planning
 
     async def start(
         self, owner: Person, ref: ClusterRef, wanted: ScriptedRun, run_id: str, *, digest: str
@@ -82,12 +82,12 @@ class RunStarts:
             planned.append(each.model_copy(update={"staging": plan}))
         check_sizes(tuple(planned))
         if any(each.staging is not None for each in planned):
-            await self._plans.refuse_without_right(owner, ref)
+            await self._planning.refuse_without_right(owner, ref)
         return tuple(planned)
 
     async def _plan(self, owner: Person, ref: ClusterRef, step: StepRequest, index: int) -> StagingPlan:
         try:
-            return await self._plans.look_up(owner, ref, step.submission)
+            return await self._planning.look_up(owner, ref, step.submission)
         except InvalidRequest as error:
             fields = tuple(
                 replace(each, place=f"#/steps/{index}{each.place.removeprefix('#')}") for each in error.errors

@@ -13,7 +13,7 @@ from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.money import Money, decimal
 from clusterra_gateway.money.quotas.projection import projected_together
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
-from clusterra_gateway.money.quotas.reservations import Hold, Reservations, month_of
+from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 
 
 class QuotaLeft(BaseModel):
@@ -30,15 +30,17 @@ class QuotaLeft(BaseModel):
 
 
 class Admission:
-    """Makes the holds of submits."""
+    """Makes the pending reservations of submits."""
 
     def __init__(self, reservations: Reservations, slurm: SlurmRequests, registry: Registry) -> None:
         self.reservations = reservations
         self._slurm = slurm
         self._registry = registry
 
-    async def hold(self, ref: ClusterRef, request: Prepare, identity: str | None) -> Hold | None:
-        """The hold of a submit; None where no quota counts it. `identity` is the same for each repetition.
+    async def pending_reservation(
+        self, ref: ClusterRef, request: Prepare, identity: str | None
+    ) -> PendingReservation | None:
+        """What a submit reserves; None where no quota counts it. `identity` is the same for each repetition.
 
         Raises InvalidRequest for a job whose cost has no bound although a quota blocks, Unavailable for a quota of it
         that cannot be read, and RpcFailed.
@@ -69,11 +71,11 @@ class Admission:
             user=request.user.name,
             made_at=at,
         )
-        return Hold(reservation, quotas)
+        return PendingReservation(reservation, quotas)
 
-    async def left(self, hold: Hold) -> tuple[QuotaLeft, ...]:
-        """What is left of each quota of a hold."""
-        return tuple([await self._left(hold.reservation, quota) for quota in hold.quotas])
+    async def left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
+        """What is left of each quota of a pending reservation."""
+        return tuple([await self._left(pending.reservation, quota) for quota in pending.quotas])
 
     async def _left(self, reservation: Reservation, quota: Quota) -> QuotaLeft:
         used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)

@@ -58,8 +58,8 @@ class PricedUpdates:
         for _ in range(_ATTEMPTS):
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
             now, then = (projected_of((each,), binding.catalogue) or 0 for each in (job, changed_by(job, update)))
-            held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
-            before = held.of_job(job.het_job_id or job.job_id)
+            reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+            before = reserved.of_job(job.het_job_id or job.job_id)
             if before is None or then == now or (then < now and ("_" in jobs or not then)):
                 return None
             if then < now:

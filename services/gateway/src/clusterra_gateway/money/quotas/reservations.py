@@ -65,7 +65,7 @@ class Quotas:
 
 
 @dataclass(frozen=True)
-class Hold:
+class PendingReservation:
     """A reservation that is to be made, and the quotas that it counts in."""
 
     reservation: Reservation
@@ -115,7 +115,7 @@ class Hold:
         return Update(ACCOUNTS, key, add={COMMITTED: amount}, condition=fits, expires_at=expires_at)
 
 
-class Held(NamedTuple):
+class ClusterReservations(NamedTuple):
     """What is reserved for the jobs of a cluster."""
 
     reservations: tuple[Reservation, ...]
@@ -149,13 +149,13 @@ class Reservations:
         """What is used or reserved of a quota."""
         return _committed(await self._store.get(ACCOUNTS, quota_use_key(tenant, month, str(scope))))
 
-    async def make(self, hold: Hold, *, force: bool = False) -> None:
+    async def make(self, pending: PendingReservation, *, force: bool = False) -> None:
         """Reserve, if it is not reserved yet. Raises QuotaExceeded."""
         try:
-            await self._store.transact(hold.writes(force=force), token=uuid.uuid4().hex)
+            await self._store.transact(pending.writes(force=force), token=uuid.uuid4().hex)
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
-                raise hold.refusal(cancelled.reasons) from cancelled
+                raise pending.refusal(cancelled.reasons) from cancelled
 
     async def grow(self, reservation: Reservation, micro_usd: int, *, force: bool = False) -> bool:
         """Reserve `micro_usd` in place of what is reserved. `force`: whatever is left.
@@ -167,7 +167,7 @@ class Reservations:
         more = reservation.model_copy(update={"micro_usd": micro_usd - reservation.micro_usd})
         # A scope whose quota was removed keeps its account of what is used.
         counting = tuple(quotas.get(scope) or _no_quota(scope, reservation) for scope in reservation.scopes)
-        growth = Hold(more, counting, more=True)
+        growth = PendingReservation(more, counting, more=True)
         return await self._changed(reservation, {"micro_usd": micro_usd}, growth, force=force)
 
     async def widen(self, reservation: Reservation, quotas: tuple[Quota, ...], *, force: bool = False) -> Reservation:
@@ -176,7 +176,7 @@ class Reservations:
         Where the reservation is no longer the one that was read, it is returned as it was, and nothing has changed.
         Raises QuotaExceeded.
         """
-        further = Hold(reservation, quotas)
+        further = PendingReservation(reservation, quotas)
         wider = reservation.model_copy(update={"scopes": (*reservation.scopes, *(quota.scope for quota in quotas))})
         changes = {"scopes": wider.attributes()["scopes"]}
         return wider if await self._changed(reservation, changes, further, force=force) else reservation
@@ -193,13 +193,13 @@ class Reservations:
         log.info("reservation_adopted", job_id=job_id)
         return True
 
-    async def book(self, hold: Hold, job_id: str) -> None:
+    async def book(self, pending: PendingReservation, job_id: str) -> None:
         """Note which job the reservation is for. Where that is lost, the sweep finds the job."""
         try:
             await self._store.write(
                 Update(
                     ACCOUNTS,
-                    reservation_key(hold.ref, hold.reservation.id),
+                    reservation_key(pending.ref, pending.reservation.id),
                     set={"job_id": job_id},
                     condition=Present(),
                 )
@@ -229,28 +229,30 @@ class Reservations:
         except TransactionCancelled:
             log.info("reservation_settled_before", reservation=reservation.id)
 
-    async def of_cluster(self, ref: ClusterRef, most: int) -> Held:
+    async def of_cluster(self, ref: ClusterRef, most: int) -> ClusterReservations:
         """The reservations for jobs of a cluster that have not been settled. Those that cannot be read are logged."""
         page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
         read = {item.key.sk: Reservation.readable(item) for item in page.items}
         unreadable = (item.attributes.get("job_id") for item in page.items if read[item.key.sk] is None)
-        return Held(
+        return ClusterReservations(
             tuple(reservation for reservation in read.values() if reservation is not None),
             frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
         )
 
-    async def _changed(self, reservation: Reservation, changes: Attributes, hold: Hold, *, force: bool) -> bool:
-        """Change a reservation, and count in the same transaction what the hold adds to quotas.
+    async def _changed(
+        self, reservation: Reservation, changes: Attributes, pending: PendingReservation, *, force: bool
+    ) -> bool:
+        """Change a reservation, and count in the same transaction what the pending reservation adds to quotas.
 
         False where it is no longer the one that was read. Raises QuotaExceeded.
         """
-        key = reservation_key(hold.ref, reservation.id)
+        key = reservation_key(pending.ref, reservation.id)
         kept = Update(ACCOUNTS, key, set=changes, condition=_unchanged(reservation))
         try:
-            await self._store.transact([kept, *hold.writes(force=force)[1:]], token=uuid.uuid4().hex)
+            await self._store.transact([kept, *pending.writes(force=force)[1:]], token=uuid.uuid4().hex)
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
-                raise hold.refusal(cancelled.reasons) from cancelled
+                raise pending.refusal(cancelled.reasons) from cancelled
             return False
         return True
 

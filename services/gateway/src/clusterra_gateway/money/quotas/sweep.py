@@ -31,7 +31,7 @@ from clusterra_gateway.money.quotas.matching import (
 )
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.money.quotas.requested import projected_of
-from clusterra_gateway.money.quotas.reservations import Held, Hold, Reservations, month_of
+from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations, month_of
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
@@ -119,9 +119,9 @@ class QuotaSweep:
         self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
         # The jobs come first: one that is booked meanwhile is then among the reservations.
         active = await self._active(ref)
-        held = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
         silent = 0
-        for reservation in held.reservations:
+        for reservation in reserved.reservations:
             jobs = active.get(reservation.job_id, ())
             try:
                 await self._settle(ref, reservation, active, quotas)
@@ -133,10 +133,10 @@ class QuotaSweep:
                 if silent > MAX_SILENT:
                     raise
                 log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
-        await self._reserve_others(ref, binding, quotas, active, held)
+        await self._reserve_others(ref, binding, quotas, active, reserved)
         for quota in quotas:
             if quota.mode == "block_and_kill":
-                await self._kill(ref, quota, held.reservations, active)
+                await self._kill(ref, quota, reserved.reservations, active)
 
     async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
         """The scopes of the quotas that block and have no room at all this month."""
@@ -228,12 +228,12 @@ class QuotaSweep:
         binding: ClusterBinding,
         quotas: Iterable[Quota],
         active: Active,
-        held: Held,
+        reserved: ClusterReservations,
     ) -> None:
         """Reserve for jobs that did not come through the gateway, such as those of plain sbatch."""
-        booked = {reservation.job_id for reservation in held.reservations} | held.unreadable
+        booked = {reservation.job_id for reservation in reserved.reservations} | reserved.unreadable
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        orphans = [each for each in held.reservations if not each.job_id]
+        orphans = [each for each in reserved.reservations if not each.job_id]
         unanswered = {each.user for each in orphans if each.made_at > lately}
         for job_id, (job, *components) in active.items():
             counting = tuple(quota for quota in quotas if counts(quota, ref, job))
@@ -244,8 +244,8 @@ class QuotaSweep:
             projected = projected_of((job, *components), binding.catalogue)
             if await self._adopted(job, orphans, projected or 0):
                 continue
-            hold = Hold(reservation_for(ref, job_id, job, counting, projected or 0), counting)
-            refused = await self._refused(hold, bounded=projected is not None)
+            pending = PendingReservation(reservation_for(ref, job_id, job, counting, projected or 0), counting)
+            refused = await self._refused(pending, bounded=projected is not None)
             if refused:
                 log.warning("job_over_quota", job_id=job_id, user=job.user, reason=refused)
                 await self._cancel(ref, job_id)
@@ -258,20 +258,20 @@ class QuotaSweep:
         orphans.remove(orphan)
         return await self._reservations.adopt(orphan, job.het_job_id or job.job_id.partition("_")[0])
 
-    async def _refused(self, hold: Hold, *, bounded: bool) -> str:
+    async def _refused(self, pending: PendingReservation, *, bounded: bool) -> str:
         """Reserve, or return why not."""
-        if not bounded and any(quota.mode != "warn" for quota in hold.quotas):
+        if not bounded and any(quota.mode != "warn" for quota in pending.quotas):
             return "its cost has no bound, because it has no time limit"
         try:
-            await self._reservations.make(hold)
+            await self._reservations.make(pending)
         except QuotaExceeded as exceeded:
             return exceeded.detail
         return ""
 
-    async def _kill(self, ref: ClusterRef, quota: Quota, held: Iterable[Reservation], active: Active) -> None:
+    async def _kill(self, ref: ClusterRef, quota: Quota, reserved: Iterable[Reservation], active: Active) -> None:
         """Cancel the newest jobs until the others fit. What an ended job had reserved is about to be released."""
         month = month_of(now())
-        counted = [each for each in held if quota.scope in each.scopes and each.month == month and each.job_id]
+        counted = [each for each in reserved if quota.scope in each.scopes and each.month == month and each.job_id]
         live = [each for each in counted if each.job_id in active and (ref, each.job_id) not in self._cancelled]
         over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
         over -= sum(each.micro_usd for each in counted) - sum(each.micro_usd for each in live)

@@ -16,9 +16,10 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
-from clusterra_gateway.jobs.claim import Claim
-from clusterra_gateway.jobs.idempotency import IdempotencyKeys, ScopedKey, StoredClaim
-from clusterra_gateway.money.quotas.reservations import Hold, Reservations
+from clusterra_gateway.idempotency.key import ScopedKey
+from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
+from clusterra_gateway.submits.claim import Claim
+from clusterra_gateway.submits.keys import StoredClaim, SubmitKeys
 
 log = structlog.get_logger()
 
@@ -33,35 +34,39 @@ class SubmitOnce:
 
     def __init__(
         self,
-        keys: IdempotencyKeys,
+        keys: SubmitKeys,
         send: Send,
         clock: Callable[[], float] = time.time,
         reservations: Reservations | None = None,
     ) -> None:
-        """`reservations` is needed for submits with a hold."""
+        """`reservations` is needed for submits with a reservation."""
         self._keys = keys
         self._reservations = reservations
         self._send = send
         self._clock = clock
         self._looks: dict[ScopedKey, asyncio.Task[Submitted]] = {}
 
-    async def submit(self, key: ScopedKey, message: Submit, request: str, hold: Hold | None = None) -> Submitted:
+    async def submit(
+        self, key: ScopedKey, message: Submit, request: str, pending: PendingReservation | None = None
+    ) -> Submitted:
         """Submit, or return the answer of an earlier submit. `request` is the hash of the client's request.
 
-        With a hold, its reservation is made together with the first claim, and released with the claim.
+        A reservation is made together with the first claim, and released with the claim.
 
         Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, RpcFailed, StoreUnavailable.
         """
-        submitted = await self._submit(key, message, request, hold)
-        if hold is not None and self._reservations is not None:
-            await self._reservations.book(hold, submitted.job_id)
+        submitted = await self._submit(key, message, request, pending)
+        if pending is not None and self._reservations is not None:
+            await self._reservations.book(pending, submitted.job_id)
         return submitted
 
-    async def _submit(self, key: ScopedKey, message: Submit, request: str, hold: Hold | None) -> Submitted:
+    async def _submit(
+        self, key: ScopedKey, message: Submit, request: str, pending: PendingReservation | None
+    ) -> Submitted:
         at = self._clock()
-        found, is_new = await self._keys.claim(key, request, at, hold)
+        found, is_new = await self._keys.claim(key, request, at, pending)
         if is_new:
-            return await self._first_attempt(key, message, found, hold)
+            return await self._first_attempt(key, message, found, pending)
         answer = await self._answered(key, message, request, found.claim, at)
         if answer is not None:
             return answer
@@ -115,13 +120,15 @@ class SubmitOnce:
             raise _not_answered(found.claim.again("", at), at)
         return mine
 
-    async def _first_attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, hold: Hold | None) -> Submitted:
+    async def _first_attempt(
+        self, key: ScopedKey, message: Submit, mine: StoredClaim, pending: PendingReservation | None
+    ) -> Submitted:
         try:
             return await self._attempt(key, message, mine, before=None)
         except RpcFailed:
             # It certainly made no job, or the error would be another one.
-            if hold is not None and self._reservations is not None:
-                await self._note(self._reservations.settle(hold.reservation, 0))
+            if pending is not None and self._reservations is not None:
+                await self._note(self._reservations.settle(pending.reservation, 0))
             raise
 
     async def _attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, *, before: Claim | None) -> Submitted:

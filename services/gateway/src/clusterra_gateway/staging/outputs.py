@@ -45,7 +45,7 @@ class _Target:
     key: str
 
 
-class StagingOut:
+class OutputCopies:
     """Copies outputs to one bucket."""
 
     def __init__(self, turn: Turn, bucket: Bucket, bounds: Bounds) -> None:

@@ -16,8 +16,8 @@ from clusterra_gateway.files.objects import find
 from clusterra_gateway.files.reach import Place, Reach
 from clusterra_gateway.http.errors import Conflict, FieldError, InvalidRequest, NotFound, RequestError, TooLarge
 from clusterra_gateway.identity.person import Person
-from clusterra_gateway.jobs.staged_files import Input, Output, StagingPlan
-from clusterra_gateway.jobs.submission import Submission
+from clusterra_gateway.submission.models import Submission
+from clusterra_gateway.submission.staged_files import Input, Output, StagingPlan
 
 RIGHT_SECONDS = 5.0
 """How long a submit waits for the edge to say that it has no right. It says so without a look at any folder."""

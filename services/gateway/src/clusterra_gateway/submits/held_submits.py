@@ -9,22 +9,52 @@ attempt before it, or another one at the same time, may have made a job.
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
-from clusterra_contracts.identity import ClusterRef, JobId, now
+from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, TooLarge, Unavailable
-from clusterra_gateway.jobs.staged_files import StagingPlan
-from clusterra_gateway.jobs.staged_jobs import StagedJob
+from clusterra_gateway.identity.person import Person
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
+from clusterra_gateway.submission.messages import asks_for_hold
+from clusterra_gateway.submission.models import OneJob
+from clusterra_gateway.submission.staged_files import StagingPlan
 
 MAX_BYTES = 320 * 1024
 """The largest new staging: an item of the store has at most 400 KiB, and up to 64 KiB of errors are added to it."""
 _ATTEMPTS = 10
 _CLOCKS_DIFFER = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class StagedJob:
+    """A job whose files are staged: whose it is, and how its submit is found again."""
+
+    member: str
+    """The id of its owner."""
+    user: SlurmUser
+    name: str
+    key: str
+    """The idempotency key of its submit."""
+    digest: str
+    """The hash of the request, to tell a repeated request from another one."""
+    stays_held: bool
+
+    @classmethod
+    def of(cls, who: Person, submission: OneJob, key: str, *, digest: str) -> "StagedJob":
+        """The job of a submission."""
+        return cls(
+            member=who.member.id,
+            user=who.slurm_user,
+            name=submission.job.name,
+            key=key,
+            digest=digest,
+            stays_held=asks_for_hold(submission.script, submission.job),
+        )
 
 
 class HeldSubmits:

@@ -1,4 +1,4 @@
-"""Advances a staging through its phases, as far as possible now: the transitions of its state machine."""
+"""Takes a staging through its phases, as far as possible now: the transitions of its state machine."""
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
@@ -14,10 +14,10 @@ from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Bucket, Buckets
 from clusterra_gateway.files.paths import SHARED
 from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.staging.inputs import copy_inputs
+from clusterra_gateway.staging.outputs import OutputCopies
 from clusterra_gateway.staging.staging import Phase, Staging
 from clusterra_gateway.staging.staging_events import StagingEvents
-from clusterra_gateway.staging.staging_in import stage_in
-from clusterra_gateway.staging.staging_out import StagingOut
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.staging.turn import Lost, Paused, Turn, TurnOver
 
@@ -27,8 +27,8 @@ SETTLED_SECONDS = 120.0
 """How long after a submit without an answer its job may still appear."""
 
 
-class StagingSteps:
-    """The transitions of all stagings. `advance` may raise StoreError."""
+class StagingReconciler:
+    """The transitions of all stagings. `reconcile` may raise StoreError."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class StagingSteps:
         self._events = StagingEvents(directory.outbox)
         self._instance = instance
 
-    async def advance(self, ref: ClusterRef, staging_id: str) -> Staging | None:
+    async def reconcile(self, ref: ClusterRef, staging_id: str) -> Staging | None:
         """Do all that can be done now, and return the staging; None when there is none, or nothing to do."""
         stored = await self._records.read(ref, staging_id)
         if stored is None or stored.staging.over:
@@ -119,7 +119,7 @@ class StagingSteps:
     async def _stage_in(self, turn: Turn) -> None:
         bucket = await self._bucket(turn)
         if bucket is not None and not turn.staging.staged_in.failed_files:
-            await stage_in(turn, bucket, self._bounds.lifetime(None))
+            await copy_inputs(turn, bucket, self._bounds.lifetime(None))
         if turn.staging.inputs or turn.staging.staged_in.failed_files:
             await self._events.tell(turn.ref, turn.staging, "in")
         if turn.staging.staged_in.failed_files:
@@ -182,7 +182,7 @@ class StagingSteps:
     async def _stage_out(self, turn: Turn) -> None:
         bucket = await self._bucket(turn)
         if bucket is not None:
-            await StagingOut(turn, bucket, self._bounds).run()
+            await OutputCopies(turn, bucket, self._bounds).run()
         await self._events.tell(turn.ref, turn.staging, "out")
         await turn.went_on(phase="failed" if turn.staging.staged_out.failed_files else "done")
 

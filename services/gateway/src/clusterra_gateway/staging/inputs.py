@@ -5,11 +5,11 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import signed_get
-from clusterra_gateway.jobs.staged_files import Input
 from clusterra_gateway.staging.turn import FilePaused, Paused, Turn
+from clusterra_gateway.submission.staged_files import Input
 
 
-async def stage_in(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
+async def copy_inputs(turn: Turn, bucket: Bucket, url_seconds: int) -> bool:
     """Copy what is missing, one file after another. Returns False where a file cannot be copied.
 
     Raises Paused, TurnOver, Lost, RequestError, StoreError.

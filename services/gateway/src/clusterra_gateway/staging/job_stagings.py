@@ -1,4 +1,7 @@
-"""Remembers the jobs without staged files: most jobs are, and each read of a job asks for its staging."""
+"""How far the staging of a job is, as the job shows it.
+
+Most jobs stage nothing. The cache spares them the lookup.
+"""
 
 import time
 from collections import OrderedDict
@@ -6,12 +9,43 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, JobId
+from pydantic import ValidationError
+
+from clusterra_gateway.staging.staging import view
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.staged_files import JobStaging
 
 NAMED_WITHIN = timedelta(seconds=30)
 """So long after its submit a job may still get its staging: a submit stores the job's id there after Slurm's answer."""
 KEPT_SECONDS = 600.0
 """A staging is named later where all gateways were down. Its job then shows it after this time at the latest."""
 MAX_JOBS = 50_000
+
+
+class JobStagings:
+    """The stagings of jobs, by the ids of the jobs."""
+
+    def __init__(self, records: StagingRecords) -> None:
+        self._records = records
+        self._without = JobsWithoutStaging()
+
+    async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
+        """The staging of a job, for a task that of its array; None for a job without one. Raises StoreError.
+
+        `age` is the time since its submit, zero where that is not known.
+        """
+        submitted = job_id.partition("_")[0]
+        if (ref, submitted) in self._without:
+            return None
+        try:
+            staging = await self._records.of_job(ref, submitted)
+        except ValidationError:
+            # Of a newer release.
+            return None
+        if staging is None:
+            self._without.add(ref, submitted, age=age)
+            return None
+        return view(staging)
 
 
 class JobsWithoutStaging:

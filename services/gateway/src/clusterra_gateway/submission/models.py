@@ -1,56 +1,19 @@
-"""A job to submit, as the API takes it: its shape and its size limits."""
+"""A job to submit, as the API takes it, and as a step of a run has it."""
 
 import hashlib
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from aiohttp import web
-from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, JobDescription
 from clusterra_templates.parts import TemplateId
 from pydantic import ConfigDict, Field, RootModel
-from pydantic_core import from_json
 
-from clusterra_gateway.http.errors import TooLarge
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_json
-from clusterra_gateway.http.parameters import Body, Hints, checked, parsed
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.jobs.job_fields import LEFT_OUT, REFUSED
-from clusterra_gateway.jobs.staged_files import StageIns, StageOuts
+from clusterra_gateway.http.parameters import Body
+from clusterra_gateway.submission.staged_files import StageIns, StageOuts, StagingPlan
 
-MAX_SCRIPT_BYTES = 512 * 1024
-MAX_SUBMISSION_BYTES = 768 * 1024
-"""A submit and what the gateway adds to it must fit into NATS' payload limit of 1 MiB."""
-
-BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
-"""A job has a few lists of at most 1,000 items each."""
-
-_SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
 _DESCRIBED = set(JobDescription.model_fields)
 _FURTHER = set(FurtherFields.model_fields)
-HINTS: Hints = {
-    **{("job", name): f"leave it out: {reason}" for name, reason in (LEFT_OUT | REFUSED).items()},
-    ("script",): '`script` must be a string at the top level: {"script": "#!/bin/bash\\n...", "job": {...}}',
-    ("job",): '`job` must have an environment at least: {"environment": ["PATH=/usr/bin:/bin"]}',
-    ("job", "script"): "move `script` out of `job`, to the top level of the body",
-    ("job", "nodes"): '`nodes` must be a string, such as "1" or "2-4"',
-    ("job", "environment"): '`environment` must be a list with at least one variable, such as ["PATH=/usr/bin:/bin"]',
-    ("job", "user_id"): _SET_BY_CLUSTERRA,
-    ("job", "group_id"): _SET_BY_CLUSTERRA,
-    ("job", "comment"): "leave it out: Clusterra keeps its own note in the comment",
-    ("jobs",): "send one job in `job`, or the components of a heterogeneous job in `jobs`",
-}
-COMPONENT_HINTS: Hints = {
-    ("script",): HINTS["script",],
-    ("jobs",): f"`jobs` must have 2 to {MAX_COMPONENTS} components; send a single job in `job`",
-    **dict.fromkeys([("stage_in",), ("stage_out",)], "files are staged for a single job, in `job`"),
-    **{
-        ("jobs", number, *path[1:]): hint
-        for path, hint in HINTS.items()
-        if path[0] == "job"
-        for number in range(MAX_COMPONENTS)
-    },
-}
 
 
 class JobToSubmit(JobDescription, FurtherFields):
@@ -146,9 +109,34 @@ type AnyScript = Submission | HeterogeneousSubmission
 """A job with a script of its own."""
 
 
-def components_of(submission: AnyScript) -> tuple[Component, ...]:
-    """The components of a heterogeneous job after the first, as a message has them; empty for any other job."""
-    return tuple(Component(job=each.description, further=each.further) for each in submission.jobs[1:])
+@dataclass(frozen=True)
+class StepSubmission:
+    """A step of a run as a job. Slurm cancels it when what it depends on has failed."""
+
+    script: str
+    job: JobToSubmit
+    plan: StagingPlan | None = None
+    """The files that are staged for it, which were looked up when the run began."""
+
+    @property
+    def staged(self) -> bool:
+        """Whether files are staged for the job."""
+        return self.plan is not None
+
+    @property
+    def held(self) -> "StepSubmission":
+        """The same, with a job that is submitted held."""
+        return replace(self, job=self.job.model_copy(update={"hold": True}))
+
+    @property
+    def jobs(self) -> tuple[JobToSubmit, ...]:
+        """The job alone."""
+        return (self.job,)
+
+
+type OneJob = Submission | StepSubmission
+"""A job that is not heterogeneous."""
+type AnyJob = AnyScript | StepSubmission
 
 
 class TemplateValues(Body):
@@ -181,56 +169,3 @@ class ScriptSubmission(RootModel[Submission | HeterogeneousSubmission]):
 
 class AnySubmission(RootModel[Submission | HeterogeneousSubmission | TemplateSubmission]):
     """A job with a script of its own, or from a template."""
-
-
-class TemplateJobs(Protocol):
-    """Renders jobs from templates."""
-
-    async def submission(
-        self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
-    ) -> Submission:
-        """The job to submit. The same key gives the same run id. Raises InvalidRequest, NotFound, Conflict."""
-        ...
-
-
-async def read_any_submission(request: web.Request) -> AnyScript | TemplateSubmission:
-    """Reads any of the bodies. That of a template has a `template_id` and no script. Raises as `read_submission`."""
-    content = await read_json(request, BOUNDS)
-    found = _object_in(content)
-    if "template_id" in found and "script" not in found:
-        return checked(TemplateSubmission, found)
-    return _with_script(content, found)
-
-
-async def read_submission(request: web.Request) -> AnyScript:
-    """Reads the submission in the body. Raises InvalidRequest, UnsupportedMedia, TooLarge."""
-    content = await read_json(request, BOUNDS)
-    return _with_script(content, _object_in(content))
-
-
-def _object_in(content: bytes) -> dict[str, Any]:
-    """The object that a body is; empty for any other body, which its model then refuses."""
-    try:
-        found = from_json(content)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _with_script(content: bytes, found: dict[str, Any]) -> AnyScript:
-    several = "jobs" in found and "job" not in found
-    submission: AnyScript = (
-        parsed(content, HeterogeneousSubmission, COMPONENT_HINTS) if several else parsed(content, Submission, HINTS)
-    )
-    check_size(submission)
-    return submission
-
-
-def check_size(submission: AnyScript) -> None:
-    """Raises TooLarge for a submission that does not fit into a message."""
-    if len(submission.script.encode()) > MAX_SCRIPT_BYTES or len(submission.canonical()) > MAX_SUBMISSION_BYTES:
-        raise TooLarge(
-            f"the script is larger than {MAX_SCRIPT_BYTES // 1024} KiB, or the whole submission is larger than "
-            f"{MAX_SUBMISSION_BYTES // 1024} KiB",
-            hint="keep large programs and data on the shared file system, and call them from the script",
-        )
