@@ -126,7 +126,15 @@ def test_a_step_with_files_is_not_read_by_a_release_that_would_submit_it_without
     assert StepWork.model_validate(with_files.attributes()) == with_files
     assert StepWork.model_validate(without.attributes()) == without
     assert set(without.attributes()) == {"script", "job"}
-    assert "script" not in with_files.attributes()
+    assert set(with_files.attributes()) == {"staged_step"}
+
+
+def test_a_step_with_further_fields_is_not_read_by_a_release_that_would_submit_it_without() -> None:
+    stored = {"script": "#!/bin/sh", "job": {"environment": ["PATH=/bin"]}, "further": {"cpus_per_tres": "gres/gpu:2"}}
+    step = StepWork.model_validate(stored | {"staging": PLAN.model_dump()})
+
+    assert StepWork.model_validate(step.attributes()) == step
+    assert set(step.attributes()) == {"further_step"}
 
 
 def test_a_run_without_files_has_the_digest_of_earlier_releases() -> None:

@@ -6,8 +6,10 @@ from typing import Any, cast
 import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.errors import Unavailable
 from clusterra_gateway.workflows import run_records, start, sweep
+from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.run_records import RUNS as RUN_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
@@ -17,6 +19,8 @@ from test_members import change, me
 
 RUNS = "/v1/clusters/main/runs"
 JOB = {"environment": ["PATH=/usr/bin:/bin"]}
+DIGEST = "4931816ed61db25a16cfdc09df8ec5cb78da2d27057652e63c9d4d5a1ab797c3"
+"""Of the run of two steps that `test_a_run_has_the_digest_that_earlier_releases_write` names."""
 
 
 def steps(*ids: str, **of: Any) -> list[dict[str, Any]]:
@@ -53,6 +57,26 @@ async def test_steps_are_submitted_as_a_chain(world: World) -> None:
     assert all(each.kill_on_invalid_dependency for each in world.acme.submits)
     assert run["state"] == "active"
     assert [step["job_id"] for step in run["steps"]] == ["1", "2", "3"]
+
+
+async def test_a_step_has_all_fields_of_a_submit(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    further = {"distribution": "cyclic", "flags": ["SPREAD_JOB"]}
+
+    await started(ada, steps("get", "align", align={"job": JOB | further}))
+
+    first, second = world.acme.submits
+    assert first.further == FurtherFields()
+    assert second.further == FurtherFields(distribution="cyclic", flags=("SPREAD_JOB",))
+    assert second.job.dependency == "afterok:1"
+
+
+def test_a_run_has_the_digest_that_earlier_releases_write() -> None:
+    run = RunRequest(run_name="x", steps=steps("get", "align"))
+    further = RunRequest(run_name="x", steps=steps("get", "align", align={"job": JOB | {"distribution": "cyclic"}}))
+
+    assert run.digest() == DIGEST
+    assert further.digest() != DIGEST
 
 
 async def test_a_run_shows_what_became_of_its_jobs_and_can_be_resumed(world: World) -> None:

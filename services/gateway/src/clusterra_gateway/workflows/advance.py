@@ -111,7 +111,9 @@ class RunWork:
             # The tenant is being deleted: the records of its people go after those of its clusters.
             return False
         owner, key = AbsentOwner(member, run.user), transitions.step_key(run, index)
-        job = JobToSubmit.model_validate({**work.job.model_dump(), "dependency": transitions.dependency(run, index)})
+        job = JobToSubmit.model_validate(
+            {**work.job.model_dump(), **work.further.model_dump(), "dependency": transitions.dependency(run, index)}
+        )
         submission = StepSubmission(work.script, job, work.staging)
         # A submit from before they lost the right may have made a job, which must not be lost sight of.
         send = self._desk.submit if await self._may_submit(ref, run, member) else self._desk.find

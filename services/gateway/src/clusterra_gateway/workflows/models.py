@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Protocol
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment
-from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from clusterra_gateway.http.errors import InvalidRequest, TooLarge
@@ -35,7 +35,7 @@ class StepRequest(Body):
 
     step_id: StepId
     script: Annotated[str, StringConstraints(pattern="^#!")]
-    job: JobDescription
+    job: JobToSubmit
     depends_on: DependsOn = None
     stage_in: StageIns = ()
     """Files that are in the bucket when the run starts, and in the job's working directory when the job starts."""
@@ -50,8 +50,13 @@ class StepRequest(Body):
     @property
     def submission(self) -> Submission:
         """The same job as one that is submitted by itself."""
-        job = JobToSubmit.model_validate(self.job.model_dump())
-        return Submission(script=self.script, job=job, stage_in=self.stage_in, stage_out=self.stage_out)
+        return Submission(script=self.script, job=self.job, stage_in=self.stage_in, stage_out=self.stage_out)
+
+    @property
+    def left_out(self) -> dict[str, Any]:
+        """What the digest of its run leaves out: earlier releases write nothing of what is staged or further."""
+        fields: dict[str, Any] = {} if self.staged else {"stage_in": True, "stage_out": True}
+        return fields if self.job.further != FurtherFields() else {**fields, "job": set(FurtherFields.model_fields)}
 
 
 class TemplateStep(TemplateValues):
@@ -89,13 +94,8 @@ class RunRequest(Body):
 
     def digest(self) -> str:
         """Identifies the run among the requests with one Idempotency-Key, whatever versions of templates it finds."""
-        # Of nothing that is staged, earlier releases write nothing.
-        unstaged = {
-            index: {"stage_in", "stage_out"}
-            for index, each in enumerate(self.steps)
-            if isinstance(each, StepRequest) and not each.staged
-        }
-        return hashlib.sha256(self.model_dump_json(exclude={"steps": unstaged}).encode()).hexdigest()
+        left_out = {index: each.left_out for index, each in enumerate(self.steps) if isinstance(each, StepRequest)}
+        return hashlib.sha256(self.model_dump_json(exclude={"steps": left_out}).encode()).hexdigest()
 
     async def scripted(self, caller: Caller, ref: ClusterRef, templates: TemplateSteps, run_id: str) -> "ScriptedRun":
         """The run with the scripts of all steps. Raises what `TemplateSteps.step` raises."""
@@ -135,14 +135,18 @@ class ScriptedRun(Body):
                 f"at most {MAX_RUN_INPUTS} files are staged in for all steps of a run",
                 hint="name a file in the first step that needs it: steps may share a working directory",
             )
-        work = tuple(StepWork(script=by_id[each].script, job=by_id[each].job) for each in order)
+        work = tuple(_work(by_id[each]) for each in order)
         check_sizes(work)
         return tuple(Step(step_id=each, depends_on=order[each]) for each in order), work
 
 
+def _work(step: StepRequest) -> StepWork:
+    return StepWork(script=step.script, job=step.job.description, further=step.job.further)
+
+
 def check_sizes(work: tuple[StepWork, ...]) -> None:
     """Raises TooLarge for steps that cannot be stored."""
-    sizes = [len(each.model_dump_json().encode()) for each in work]
+    sizes = [each.size for each in work]
     if max(sizes) > MAX_STEP_BYTES or sum(sizes) > MAX_RUN_BYTES:
         raise TooLarge(
             f"a step is larger than {MAX_STEP_BYTES // 1024} KiB, or all steps are larger than "

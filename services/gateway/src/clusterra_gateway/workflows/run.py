@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser
+from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_runtime.store.item import Attributes
 from pydantic import Field, model_validator
@@ -25,6 +26,8 @@ RunState = Literal["submitting", "active", "cancelling", "completed", "failed", 
 
 _STAGED_STEP = "staged_step"
 """The attribute that has a step with files."""
+_FURTHER_STEP = "further_step"
+"""The attribute that has a step with further fields of its job."""
 UNDER_WAY = frozenset[StepState]({"waiting", "submitting", "submitted"})
 
 
@@ -97,14 +100,29 @@ class StepWork(Record):
     job: JobDescription
     staging: StagingPlan | None = None
     """The files that are staged for its job."""
+    further: FurtherFields = FurtherFields()
+    """The fields of its job that `job` lacks."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is stored."""
+        left_out = {"further"} if self.further == FurtherFields() else set[str]()
+        return len(self.model_dump_json(exclude=left_out).encode())
 
     @model_validator(mode="before")
     @classmethod
-    def _of_either_form(cls, stored: Any) -> Any:
-        return stored[_STAGED_STEP] if isinstance(stored, Mapping) and _STAGED_STEP in stored else stored
+    def _of_any_form(cls, stored: Any) -> Any:
+        if isinstance(stored, Mapping):
+            return next((stored[form] for form in (_FURTHER_STEP, _STAGED_STEP) if form in stored), stored)
+        return stored
 
     def attributes(self) -> Attributes:
-        """The attributes to store. An earlier release reads no step with files, and so does not submit it without."""
-        if self.staging is None:
-            return self.model_dump(mode="json", exclude={"staging"})
-        return {_STAGED_STEP: self.model_dump(mode="json")}
+        """The attributes to store.
+
+        An earlier release reads no step with files or further fields, and so does not submit it without these.
+        """
+        if self.further != FurtherFields():
+            return {_FURTHER_STEP: self.model_dump(mode="json")}
+        if self.staging is not None:
+            return {_STAGED_STEP: self.model_dump(mode="json", exclude={"further"})}
+        return self.model_dump(mode="json", exclude={"further", "staging"})
