@@ -13,7 +13,6 @@ async def fill(client: Client, ref: ClusterRef) -> None:
     cluster = f"{ref.tenant}.{ref.cluster}"
     for subject in (
         subjects.job_pending(ref),
-        subjects.job_part(ref, 0, 1),
         subjects.scale_desired(ref),
         subjects.heartbeat(ref),
         subjects.event(ref, "job.running"),

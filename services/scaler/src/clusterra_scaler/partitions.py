@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.large_queue import decode_head
 from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject
 from clusterra_contracts.bus.topology import CONSUMERS, scaler_consumer
 from clusterra_contracts.heartbeat import Heartbeat
@@ -33,7 +34,9 @@ RESTART_SECONDS = 0.5
 """First pause before the process for large clusters is started again, and the longest one."""
 LONGEST_RESTART_SECONDS = 30.0
 LARGE_FOR_SECONDS = 600.0
-"""How long a cluster stays in the process for large ones after its last snapshot in parts: each move is a takeover."""
+"""How long a cluster stays in the process for large ones after its last large snapshot: each move is a takeover."""
+BATCH_SIZE = 16
+"""How many snapshots are pulled at once. A large one takes up to 8 MiB."""
 
 CLUSTERS = Gauge("clusterra_scaler_clusters", "Clusters for which this replica decides")
 LARGE_CLUSTERS = Gauge("clusterra_scaler_large_clusters", "Those of them that are in the process for large clusters")
@@ -64,7 +67,7 @@ class Partitions:
         self._moves: dict[ClusterRef, asyncio.Event] = {}
         """Set when a cluster is to be decided for in the other process."""
         self._large_at: dict[ClusterRef, float] = {}
-        """When the last snapshot in parts arrived, of each cluster that counts as large."""
+        """When the last large snapshot arrived, of each cluster that counts as large."""
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
         CLUSTERS.set_function(lambda: len(self._moves))
         LARGE_CLUSTERS.set_function(lambda: len(self._large_at))
@@ -96,7 +99,7 @@ class Partitions:
             self._runner.on_snapshot(ref, snapshot)
             return
         self._large.on_snapshot(ref)
-        if snapshot.parts is not None:
+        if snapshot.is_head:
             self._large_at[ref] = time.monotonic()
         elif time.monotonic() - large_at > LARGE_FOR_SECONDS:
             log.info("cluster_is_small_again", **_named(ref))
@@ -107,7 +110,8 @@ class Partitions:
         """Decide for the clusters of a leased partition until cancelled, or until fenced off by a later lease."""
         changed = asyncio.Event()
         unfollow = self._follow_registry(changed)
-        pulled = durable(self._broker, _CONSUMERS[scaler_consumer(lease.partition)], QueueSnapshot, self._on_snapshot)
+        consumer = _CONSUMERS[scaler_consumer(lease.partition)]
+        pulled = durable(self._broker, consumer, decode_head, self._on_snapshot, batch_size=BATCH_SIZE)
         running: dict[ClusterRef, asyncio.Task[None]] = {}
         self._durables[lease.partition] = pulled
         try:

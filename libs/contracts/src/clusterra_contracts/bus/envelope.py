@@ -50,7 +50,7 @@ def pack(schema_name: str, body: bytes, *, message_id: str | None = None) -> tup
     return body, headers
 
 
-def decode[M: BaseModel](model: type[M], body: bytes, headers: dict[str, str] | None = None) -> M:
+def decode[M: BaseModel](model: type[M], body: bytes, headers: Mapping[str, str] | None = None) -> M:
     """Parses a body as `model`. Raises InvalidMessage, which names the invalid fields but not their values."""
     if (headers or {}).get(CONTENT_ENCODING) == GZIP:
         body = _decompress(body, MAX_DECODED_BYTES)

@@ -33,11 +33,6 @@ def job_partitioned(ref: ClusterRef) -> str:
     return f"job.partition.{job_partition(ref)}.{ref.tenant}.{ref.cluster}"
 
 
-def job_part(ref: ClusterRef, slot: int, number: int) -> str:
-    """The subject of one part of a cluster's large queue snapshot, which the proxy publishes."""
-    return f"job.part.{ref.tenant}.{ref.cluster}.{slot}.{number}"
-
-
 def job_partition_filter(partition: int) -> str:
     """The subjects of all snapshots of one partition."""
     return f"job.partition.{partition}.*.*"
@@ -124,7 +119,6 @@ class Subject:
 
 _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("job", "pending"): ("job.pending", lambda rest: rest == 0),
-    ("job", "part"): ("job.part", lambda rest: rest == 2),
     ("scale", "desired"): ("scale.desired", lambda rest: rest == 0),
     ("heartbeat",): ("heartbeat", lambda rest: rest == 0),
     ("event",): ("event", lambda rest: rest == 2),

@@ -15,8 +15,10 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 KIB = 1024
 MIB = 1024 * KIB
+MAX_PAYLOAD_BYTES = 8 * MIB
+"""The servers' `max_payload`. Only a queue snapshot of a large cluster is larger than `MAX_MESSAGE_BYTES`."""
 MAX_MESSAGE_BYTES = MIB
-"""The servers' `max_payload`: no message is larger."""
+"""The largest message of any other kind, and the largest one that an edge-agent may send, by its login."""
 CLUSTERS = 5000
 """How many clusters the streams and buckets of scale 1 have room for, if their states are small."""
 DEDUPLICATION_SECONDS = 600.0
@@ -46,7 +48,7 @@ class Bounds:
     def __post_init__(self) -> None:
         """Check that there is a bound of each kind."""
         limits = (self.bytes, self.messages, self.messages_per_subject, self.message_bytes)
-        if min(limits) < 1 or self.message_bytes > min(self.bytes, MAX_MESSAGE_BYTES):
+        if min(limits) < 1 or self.message_bytes > min(self.bytes, MAX_PAYLOAD_BYTES):
             raise Unbounded(f"{self}: each bound must be positive, and a message must fit")
         if self.refuse_per_subject and self.discard != "new":
             raise Unbounded(f"{self}: only a stream that discards new messages can refuse them by subject")
@@ -107,20 +109,11 @@ JOB = Stream(
     name="JOB",
     subjects=("job.pending.*.*",),
     description="The last queue snapshot of each cluster, stored by partition",
-    bounds=last_values(256 * MIB),
+    bounds=last_values(512 * MIB, message_bytes=MAX_PAYLOAD_BYTES),
     transform=(
         "job.pending.*.*",
         f"job.partition.{{{{partition({JOB_PARTITIONS},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
     ),
-)
-JOB_PART = Stream(
-    name="JOB_PART",
-    subjects=("job.part.*.*.*.*",),
-    description="The parts of the last two queue snapshots of each large cluster, read by direct get",
-    # A snapshot is valid for a minute at most. What a queue that has become smaller leaves behind goes.
-    max_age_seconds=600.0,
-    bounds=last_values(256 * MIB, 20_000),
-    deduplication_seconds=120.0,
 )
 SCALE = Stream(
     name="SCALE",
@@ -176,7 +169,7 @@ ADVISORY = Stream(
     max_age_seconds=7 * DAY,
 )
 
-STREAMS: tuple[Stream, ...] = (JOB, JOB_PART, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
+STREAMS: tuple[Stream, ...] = (JOB, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
 
 
 def scaler_consumer(partition: int) -> str:

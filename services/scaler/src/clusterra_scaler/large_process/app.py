@@ -135,7 +135,11 @@ class _Served:
         while True:
             await changed.wait()
             changed.clear()
-            await self._runner.read_last_snapshot(ref)
+            try:
+                await self._runner.read_last_snapshot(ref)
+            except Exception:
+                # A later snapshot may be better.
+                log.exception("large_snapshot_failed", tenant=ref.tenant, cluster=ref.cluster)
 
     async def _tell_metrics(self) -> None:
         while True:

@@ -1,6 +1,6 @@
 """The process that decides for the large clusters of this replica: started when one is there, and again when it dies.
 
-A large cluster's work takes seconds: joining its parts, deciding, writing its state. In the replica's own process,
+A large cluster's work takes seconds: reading its queue, deciding, writing its state. In the replica's own process,
 threads for it would delay the decisions of all small clusters, because they share one interpreter lock.
 """
 
