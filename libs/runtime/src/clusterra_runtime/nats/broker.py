@@ -1,4 +1,16 @@
-"""Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
+"""Durable consumers: FastStream over our client. Only services with a durable consumer import this module.
+
+FastStream pulls in batches, runs the handlers of a batch beside each other, stops gracefully, and acknowledges by what
+a handler raises. Four things are done otherwise than it means them:
+
+- `Broker._connect` takes our client. FastStream's own `nats.connect` closes for good on most errors of a server, and
+  pulls from a consumer that is away without a pause (`nats/connection.py`, `nats/pull.py`).
+- `Broker.stop` leaves a client that belongs to the service open. FastStream has no connection that it does not own.
+- Bodies are decoded in the handler and not by a `decoder`. What FastStream's decoder raises is one more error of a
+  handler, and its message is delivered again. Ours becomes a dead letter with its headers and its position.
+- Spans, log context and metrics are in `_receive` and not in middlewares. They need the outcome (done, garbage,
+  unavailable, given up), which a middleware could only guess from the exception that FastStream shows it.
+"""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
