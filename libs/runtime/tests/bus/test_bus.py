@@ -147,7 +147,7 @@ async def test_last_returns_the_last_message_of_a_subject(client: Client, ref: C
 
 
 async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Client, ref: ClusterRef) -> None:
-    ids = tuple(str(number) for number in range(1_000_000, 1_120_000))
+    ids = tuple(str(number) for number in range(1_000_000, 1_850_000))
     jobs = PendingJobs(
         job_ids=ids, count=len(ids), cpus=1, partition="main", uid=2000, reason="Resources", first_submitted_at=NOW
     )
