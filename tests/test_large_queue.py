@@ -68,7 +68,7 @@ async def test_a_consumer_receives_a_large_queue_without_its_lists(
     client: Client, service_settings: ServiceSettings
 ) -> None:
     """The scaler pulls the snapshots of all its clusters on one event loop."""
-    consumer = {each.name: each for each in CONSUMERS}[scaler_consumer(subjects.job_partition(REF))]
+    consumer = {each.name: each for each in CONSUMERS}[scaler_consumer(subjects.job_shard(REF))]
     received: list[QueueSnapshot] = []
 
     async def receive(_subject: object, snapshot: QueueSnapshot, _sequence: int) -> None:
@@ -115,7 +115,7 @@ async def test_a_small_queue_is_json_that_earlier_releases_read(client: Client) 
 
     await send_snapshot(client, REF, snapshot)
 
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(REF))
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(REF))
     assert stored is not None
     assert QueueSnapshot.model_validate(json.loads(stored.body)) == snapshot
 
@@ -125,7 +125,7 @@ async def test_an_earlier_release_reads_a_large_queue_whole(client: Client) -> N
 
     await send_snapshot(client, REF, snapshot)
 
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(REF))
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(REF))
     assert stored is not None
     assert decode(QueueSnapshot, stored.body, stored.headers).running == snapshot.running
 

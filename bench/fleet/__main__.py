@@ -109,7 +109,7 @@ class Bench:
         ends = time.monotonic() + self._arguments.max_settle
         while time.monotonic() < ends:
             progress("waiting for the first snapshot of the big cluster")
-            found = await bus.last(self._site.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+            found = await bus.last(self._site.client, JOB.name, subjects.job_sharded(ref), QueueSnapshot)
             if found is not None and found[0].running is not None:
                 return
             await asyncio.sleep(2.0)

@@ -23,7 +23,7 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warnin
 OLDEST_SLURM = (24, 11)
 """The release of the oldest API version that the proxy speaks, v0.0.42."""
 TAKE_OVER_SECONDS = 5.0
-"""How long the proxy may need to take up a changed binding or the partition of another replica."""
+"""How long the proxy may need to take up a changed binding or the shard of another replica."""
 _PREFIX = f"$KV.{REGISTRY.name}."
 
 
@@ -104,7 +104,7 @@ async def check_slurm(client: Client, ref: ClusterRef, binding: ClusterBinding, 
         return await call(client, subjects.slurm(ref, "diag"), Diagnose(), Diagnosis, timeout_seconds=rest)
 
     try:
-        # A proxy that takes up a changed binding, or the partition of another replica, does not answer for a moment.
+        # A proxy that takes up a changed binding, or the shard of another replica, does not answer for a moment.
         diagnosis = await retry(
             diagnose, Backoff(0.2, 0.5), on=_nobody_answers, seconds=min(TAKE_OVER_SECONDS, seconds / 2)
         )

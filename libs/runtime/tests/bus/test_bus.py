@@ -156,7 +156,7 @@ async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Clie
     assert len(big.model_dump_json()) > client.max_payload
 
     await bus.publish_durable(client, subjects.job_pending(ref), big, message_id=f"{ref.key}:1")
-    found = await last(client, "JOB", subjects.job_partitioned(ref), QueueSnapshot)
+    found = await last(client, "JOB", subjects.job_sharded(ref), QueueSnapshot)
 
     assert found is not None
     assert found[0] == big
@@ -189,7 +189,7 @@ async def test_replay_returns_all_matching_messages_and_continues_after_a_sequen
     assert [message.sequence for message in rest] == sorted(sequences)[-2:]
 
 
-async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Client) -> None:
+async def test_the_shard_of_a_cluster_is_what_the_server_computes(client: Client) -> None:
     random = Random(1)
     refs = [ClusterRef(tenant=random_id(random), cluster=random_id(random)) for _ in range(300)]
     for ref in refs:
@@ -203,8 +203,8 @@ async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Cl
 
     found = await until(all_stored, seconds=90, what="all snapshots")
 
-    assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
-    assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))
+    assert {ref: found[ref] for ref in refs} == {ref: subjects.job_sharded(ref) for ref in refs}
+    assert {subjects.job_shard(ref) for ref in refs} == set(range(subjects.SHARD_COUNT))
 
 
 def random_id(random: Random) -> str:

@@ -18,7 +18,7 @@ async def fill(client: Client, ref: ClusterRef) -> None:
         subjects.event(ref, "job.running"),
         subjects.edge_event(ref, "worker.lost"),
         subjects.dead_letter(subjects.event(ref, "job.running")),
-        subjects.dead_letter(subjects.job_partitioned(ref)),
+        subjects.dead_letter(subjects.job_sharded(ref)),
         subjects.dead_letter(subjects.slurm(ref, "submit")),
         f"$KV.registry.{cluster}",
         f"$KV.conditions.{cluster}",

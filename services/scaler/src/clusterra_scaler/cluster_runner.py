@@ -79,7 +79,7 @@ class ClusterRunner:
 
     async def _run(self, ref: ClusterRef, lease: FencedLease) -> None:
         backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
-        # The work for all clusters of a partition begins at the same time.
+        # The work for all clusters of a shard begins at the same time.
         await self._lanes.turns.take()
         while (binding := self._registry.get(ref)) is not None:
             control_loop = ControlLoop(ref, binding, lease, self._fleets, self._client, self._lanes, self._decision_log)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition_filter
+from clusterra_contracts.bus.subjects import SHARD_COUNT, job_shard_filter
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -108,11 +108,11 @@ def last_values(total: int, messages: int = CLUSTERS, message_bytes: int = MAX_M
 JOB = Stream(
     name="JOB",
     subjects=("job.pending.*.*",),
-    description="The last queue snapshot of each cluster, stored by partition",
+    description="The last queue snapshot of each cluster, stored by shard",
     bounds=last_values(512 * MIB, message_bytes=MAX_PAYLOAD_BYTES),
     transform=(
         "job.pending.*.*",
-        f"job.partition.{{{{partition({JOB_PARTITIONS},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+        f"job.partition.{{{{partition({SHARD_COUNT},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
     ),
 )
 SCALE = Stream(
@@ -172,9 +172,9 @@ ADVISORY = Stream(
 STREAMS: tuple[Stream, ...] = (JOB, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
 
 
-def scaler_consumer(partition: int) -> str:
-    """The name of the durable consumer of one partition of the JOB stream."""
-    return f"scaler-{partition}"
+def scaler_consumer(shard: int) -> str:
+    """The name of the durable consumer of one shard of the JOB stream."""
+    return f"scaler-{shard}"
 
 
 EVENTS_ARCHIVE = "events-archive"
@@ -183,8 +183,8 @@ EVENTS_LEDGER = "events-ledger"
 
 CONSUMERS: tuple[Consumer, ...] = (
     *(
-        Consumer("JOB", scaler_consumer(partition), job_partition_filter(partition), deliver="last_per_subject")
-        for partition in range(JOB_PARTITIONS)
+        Consumer("JOB", scaler_consumer(shard), job_shard_filter(shard), deliver="last_per_subject")
+        for shard in range(SHARD_COUNT)
     ),
     # The archive must receive every event again after its store was away for hours; only garbage is given up.
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
@@ -194,7 +194,7 @@ CONSUMERS: tuple[Consumer, ...] = (
 )
 
 REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway", 256 * MIB, CLUSTERS)
-LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed", MIB, 1000)
+LEASES = Bucket("leases", "Who works on which shard; entries live as long as they are renewed", MIB, 1000)
 VERSIONS = Bucket(
     "versions", "The versions of the running services; entries live as long as they are renewed", 16 * MIB, CLUSTERS
 )

@@ -25,11 +25,11 @@ def of_cluster(ref: ClusterRef) -> Mapping[str, tuple[str, ...]]:
     buried = (
         *(f"{family}.{cluster}" for family in _BURIED),
         *(f"{family}.{cluster}.>" for family in _BURIED_BELOW),
-        subjects.job_partitioned(ref),
+        subjects.job_sharded(ref),
         *keys.values(),
     )
     return {
-        JOB.name: (subjects.job_partitioned(ref),),
+        JOB.name: (subjects.job_sharded(ref),),
         SCALE.name: (subjects.scale_desired(ref),),
         HB.name: (subjects.heartbeat(ref),),
         EVENT.name: (f"event.{cluster}.>",),

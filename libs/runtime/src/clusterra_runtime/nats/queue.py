@@ -20,7 +20,7 @@ async def last_snapshot(client: Client, ref: ClusterRef) -> QueueSnapshot | None
 
     Raises BusUnavailable and InvalidMessage.
     """
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(ref))
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(ref))
     if stored is None:
         return None
     if len(stored.body) < DECODED_ON_THREAD_FROM_BYTES:
@@ -33,5 +33,5 @@ async def last_head(client: Client, ref: ClusterRef) -> QueueSnapshot | None:
 
     Raises BusUnavailable and InvalidMessage.
     """
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(ref))
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(ref))
     return None if stored is None else decode_head(stored.body, stored.headers)

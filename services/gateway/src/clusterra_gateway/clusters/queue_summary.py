@@ -104,7 +104,7 @@ class QueueSummaries:
         known = self._known.get(ref)
         try:
             if known is None or time.monotonic() >= known.keep_until:
-                stored = await last_stored(self._client, JOB.name, subjects.job_partitioned(ref))
+                stored = await last_stored(self._client, JOB.name, subjects.job_sharded(ref))
                 if stored is None:
                     return None
                 known = await self._read(ref, stored, known)
