@@ -21,6 +21,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import PAGE, Stored, last, replay
 from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.settings import ServiceSettings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -166,6 +167,20 @@ async def test_a_message_that_exceeds_the_payload_limit_is_rejected(client: Clie
     body = gzip.compress(b"x")
     with pytest.raises(bus.MessageRejected, match="payload limit"):
         await bus.store(client, subjects.heartbeat(ref), body * (client.max_payload // len(body) + 1), {})
+
+
+async def test_a_message_that_exceeds_the_limit_of_the_login_is_rejected_before_the_server_ends_the_connection(
+    settings: ServiceSettings, ref: ClusterRef
+) -> None:
+    agent = bus.Client(login_bytes=1000)
+    await agent.open(settings, "test", "_INBOX_test")
+
+    with pytest.raises(bus.MessageRejected, match="payload limit"):
+        await bus.store(agent, subjects.heartbeat(ref), b"x" * 990, {})
+    await bus.store(agent, subjects.heartbeat(ref), b"x" * 900, {})
+
+    assert agent.is_connected
+    await bus.close(agent)
 
 
 async def test_replay_returns_all_matching_messages_and_continues_after_a_sequence(
