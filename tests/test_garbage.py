@@ -34,7 +34,7 @@ def stored(subject: str, ref: ClusterRef) -> set[str]:
     """The possible subjects of a dead letter: by the published subject, or by the one that the stream stores."""
     names = {subject}
     if subject == subjects.job_pending(ref):
-        names.add(subjects.job_partitioned(ref))
+        names.add(subjects.job_sharded(ref))
     return {subjects.dead_letter(name) for name in names}
 
 

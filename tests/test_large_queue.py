@@ -4,20 +4,20 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.topology import JOB, JOB_PART
+from clusterra_contracts.bus import large_queue, subjects
+from clusterra_contracts.bus.envelope import decode
+from clusterra_contracts.bus.large_queue import decode_head
+from clusterra_contracts.bus.topology import CONSUMERS, JOB, scaler_consumer
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.queue_parts import split as split_module
-from clusterra_contracts.queue_parts.split import Splitter
+from clusterra_contracts.queue import QueueCounts, QueueSnapshot
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
@@ -25,11 +25,13 @@ from clusterra_proxy.watch import snapshot_sender
 from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.pace import Pace
 from clusterra_proxy.watch.snapshot_publisher import SnapshotPublisher
-from clusterra_proxy.watch.snapshot_sender import SnapshotSender
-from clusterra_runtime.nats import bus, queue_parts
+from clusterra_proxy.watch.snapshot_sender import send_snapshot
+from clusterra_runtime.nats import bus, queue
+from clusterra_runtime.nats.broker import broker, durable
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.direct import last, last_stored
-from clusterra_scaler.large_snapshots import LargeSnapshots
+from clusterra_runtime.nats.direct import last_stored
+from clusterra_runtime.nats.queue import last_head, last_snapshot
+from clusterra_runtime.settings import ServiceSettings
 from job_records import job
 from large_queue import large_snapshot
 
@@ -37,52 +39,57 @@ REF = ClusterRef(tenant="acme", cluster="c1")
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     async with declared_nats(tmp_path) as server:
-        connection = await bus.connect(server.settings(), "test")
-        yield connection
-        await bus.close(connection)
-
-
-@dataclass
-class Reader:
-    """A scaler's reader of one cluster, which follows the messages of the stream."""
-
-    client: Client
-    read: list[QueueSnapshot] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.snapshots = LargeSnapshots(self.client, REF, self.read.append)
-
-    async def catch_up(self) -> None:
-        """Receive the last message of the stream, as a new leader does."""
-        found = await last(self.client, JOB.name, subjects.job_partitioned(REF), QueueSnapshot)
-        assert found is not None
-        self.snapshots.receive(found[0])
+        yield server
 
 
 @pytest.fixture
-async def reader(client: Client) -> AsyncIterator[Reader]:
-    reader = Reader(client)
-    running = asyncio.create_task(reader.snapshots.run())
-    yield reader
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+def service_settings(server: NatsServer) -> ServiceSettings:
+    return server.settings()
 
 
-@pytest.mark.parametrize("size", [(50_000, 20_000, 5_000), (100_000, 60_000, 5_000)])
-async def test_a_large_queue_is_told(client: Client, reader: Reader, size: tuple[int, int, int]) -> None:
-    snapshot = large_snapshot(*size)
+@pytest.fixture
+async def client(service_settings: ServiceSettings) -> AsyncIterator[Client]:
+    connection = await bus.connect(service_settings, "test")
+    yield connection
+    await bus.close(connection)
 
-    await SnapshotSender(client, REF).send(snapshot)
-    await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=60, what="the whole snapshot")
 
-    assert reader.read == [snapshot]
+async def test_a_large_queue_is_told(client: Client) -> None:
+    snapshot = large_snapshot(100_000, 60_000, 5_000)
+
+    await send_snapshot(client, REF, snapshot)
+
+    assert await last_snapshot(client, REF) == snapshot
+
+
+async def test_a_consumer_receives_a_large_queue_without_its_lists(
+    client: Client, service_settings: ServiceSettings
+) -> None:
+    """The scaler pulls the snapshots of all its clusters on one event loop."""
+    consumer = {each.name: each for each in CONSUMERS}[scaler_consumer(subjects.job_shard(REF))]
+    received: list[QueueSnapshot] = []
+
+    async def receive(_subject: object, snapshot: QueueSnapshot, _sequence: int) -> None:
+        received.append(snapshot)
+
+    async with broker(service_settings, "test", client=client) as consuming:
+        await consuming.start()
+        pulled = durable(consuming, consumer, decode_head, receive)
+        await pulled.start()
+
+        await send_snapshot(client, REF, large_snapshot(6000, 1000, 100))
+        await until(lambda: bool(received), seconds=60, what="the head of the snapshot")
+        await pulled.stop()
+
+    assert received[0].is_head
+    assert received[0].counts == QueueCounts(pending=6000, running=1000, nodes=100)
+    assert await last_head(client, REF) == received[0]
 
 
 async def test_a_large_queue_is_written_and_read_beside_the_event_loop(
-    client: Client, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
 
@@ -93,116 +100,46 @@ async def test_a_large_queue_is_written_and_read_beside_the_event_loop(
 
         return wrapper
 
-    for module, name in ((Splitter, "split"), (snapshot_sender, "pack"), (queue_parts, "join")):
+    for module, name in ((snapshot_sender, "encode_large"), (queue, "decode_snapshot")):
         monkeypatch.setattr(module, name, recorded(getattr(module, name)))
 
-    await SnapshotSender(client, REF).send(large_snapshot(6000, 1000, 100))
-    await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=60, what="the whole snapshot")
+    await send_snapshot(client, REF, large_snapshot(20_000, 10_000, 1000))
+    await last_snapshot(client, REF)
 
-    assert len(threads) >= 3
+    assert len(threads) == 2
     assert threading.main_thread() not in threads
 
 
-async def test_a_small_queue_is_one_message_that_earlier_releases_read(client: Client) -> None:
+async def test_a_small_queue_is_json_that_earlier_releases_read(client: Client) -> None:
     snapshot = large_snapshot(100, 20, 5)
 
-    await SnapshotSender(client, REF).send(snapshot)
+    await send_snapshot(client, REF, snapshot)
 
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(REF))
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(REF))
     assert stored is not None
-    assert len(json.loads(stored.body)["running"]) == 20
-    assert await last_stored(client, JOB_PART.name, subjects.job_part(REF, 0, 0)) is None
+    assert QueueSnapshot.model_validate(json.loads(stored.body)) == snapshot
 
 
-async def test_an_earlier_release_reads_a_large_queue_as_one_that_nobody_could_read(client: Client) -> None:
-    """It changes nothing then."""
-    await SnapshotSender(client, REF).send(large_snapshot(6000, 20, 5))
+async def test_an_earlier_release_reads_a_large_queue_whole(client: Client) -> None:
+    snapshot = large_snapshot(6000, 20, 5)
 
-    stored = await last_stored(client, JOB.name, subjects.job_partitioned(REF))
+    await send_snapshot(client, REF, snapshot)
 
+    stored = await last_stored(client, JOB.name, subjects.job_sharded(REF))
     assert stored is not None
-    told = json.loads(stored.body)
-    assert [told[name] for name in ("pending", "running", "nodes")] == [None, None, None]
+    assert decode(QueueSnapshot, stored.body, stored.headers).running == snapshot.running
 
 
-async def test_a_snapshot_with_a_lost_part_does_not_count_and_the_next_one_does(
-    client: Client, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(split_module, "PART_BYTES", 10_000)
-    sender = SnapshotSender(client, REF)
-    await sender.send(large_snapshot(6000, 1000, 100, generation=1))
-    purge = json.dumps({"filter": subjects.job_part(REF, 0, 1)}).encode()
-    await client.request(f"$JS.API.STREAM.PURGE.{JOB_PART.name}", purge)
+async def test_a_queue_of_a_proxy_that_tells_parts_is_one_that_could_not_be_read(client: Client) -> None:
+    """A proxy of the release before sends the lists of a large queue in other messages."""
+    told = {"generation": 1, "taken_at": now().isoformat(), "pending": None, "running": None, "nodes": None}
+    told["parts"] = {"slot": 0, "count": 8, "counts": {"pending": 6000, "running": 1000, "nodes": 100}}
+    await bus.store(client, subjects.job_pending(REF), json.dumps(told).encode(), {})
 
-    await reader.catch_up()
-    whole = large_snapshot(6000, 1000, 100, generation=2)
-    await sender.send(whole)
-    await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=90, what="the next snapshot")
+    snapshot = await last_snapshot(client, REF)
 
-    assert reader.read == [whole]
-
-
-async def test_a_reader_that_joins_while_a_snapshot_is_sent_reads_the_one_before(
-    client: Client, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(split_module, "PART_BYTES", 10_000)
-    sender = SnapshotSender(client, REF)
-    before = large_snapshot(6000, 1000, 100, generation=1)
-    await sender.send(before)
-    store = bus.store
-
-    async def interrupted(*arguments: object) -> int:
-        """The proxy dies before it has stored the third part."""
-        if str(arguments[1]) == subjects.job_part(REF, 1, 2):
-            raise bus.BusUnavailable("the proxy is gone")
-        return await store(*arguments)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bus, "store", interrupted)
-        with pytest.raises(bus.BusUnavailable):
-            await sender.send(large_snapshot(6000, 1000, 100, generation=2))
-
-    await reader.catch_up()
-    await until(lambda: bool(reader.read), seconds=90, what="a snapshot")
-    assert reader.read == [before]
-
-    following = SnapshotSender(client, REF)
-    stored = await last(client, JOB.name, subjects.job_partitioned(REF), QueueSnapshot)
-    assert stored is not None
-    following.continue_after(stored[0])
-    after = large_snapshot(6000, 1000, 100, generation=3)
-    await following.send(after)
-    await reader.catch_up()
-    await until(lambda: len(reader.read) == 2, seconds=90, what="the snapshot of the next leader")
-
-    assert reader.read[1] == after
-
-
-async def test_readers_read_whole_snapshots_only_while_one_follows_the_other(
-    client: Client, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(split_module, "PART_BYTES", 10_000)
-    sender = SnapshotSender(client, REF)
-    sent = [large_snapshot(6000, 500 + number, 100, generation=number) for number in range(1, 13)]
-    await sender.send(sent[0])
-
-    async def send() -> None:
-        for snapshot in sent[1:]:
-            await sender.send(snapshot)
-
-    sending = asyncio.create_task(send())
-    while not sending.done():
-        await reader.catch_up()
-        await asyncio.sleep(0.01)
-    await sending
-    await reader.catch_up()
-    await until(lambda: bool(reader.read) and reader.read[-1] == sent[-1], seconds=90, what="the last snapshot")
-
-    assert all(snapshot in sent for snapshot in reader.read)
-    generations = [snapshot.generation for snapshot in reader.read]
-    assert generations == sorted(generations)
+    assert snapshot is not None
+    assert (snapshot.is_head, snapshot.pending, snapshot.running, snapshot.nodes) == (False, None, None, None)
 
 
 async def test_a_queue_that_cannot_be_told_makes_the_cluster_degraded_until_it_can(
@@ -213,7 +150,7 @@ async def test_a_queue_that_cannot_be_told_makes_the_cluster_degraded_until_it_c
     observed = {"jobs": table, "nodes": {}, "jobs_observed_at": now(), "nodes_observed_at": now()}
     observed |= {"unreadable_jobs": 0, "unreadable_nodes": 0}
     cluster = cast(Cluster, SimpleNamespace(ref=REF, condition=condition, owner_name=lambda record: "ada", **observed))
-    monkeypatch.setattr(split_module, "PART_BYTES", 1000)
+    monkeypatch.setattr(large_queue, "MAX_BODY_BYTES", 1000)
     publisher = SnapshotPublisher(cluster, client, Intervals(Pace(0.5), 5.0, 10.0))
     publishing = asyncio.create_task(publisher.run())
 
@@ -224,5 +161,5 @@ async def test_a_queue_that_cannot_be_told_makes_the_cluster_degraded_until_it_c
     await until(lambda: not condition.degraded, seconds=60, what="a recovered cluster")
     publishing.cancel()
 
-    assert "more than 128 parts" in told
-    assert await last(client, JOB.name, subjects.job_partitioned(REF), QueueSnapshot) is not None
+    assert "when compressed" in told
+    assert await last_head(client, REF) is not None

@@ -16,7 +16,7 @@ from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.nats_server import check_server
 from clusterra_admin.doctor.settings import DoctorSettings
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject, slurm
+from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject, slurm
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
@@ -66,7 +66,7 @@ async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_p
         client = await bus.connect(nats.settings(), "test")
         for number in range(MANY):
             await put_binding(client, ClusterRef(tenant="acme", cluster=f"c{number:04}"), BINDING)
-        for key in ("member.one", *map(str, range(JOB_PARTITIONS))):
+        for key in ("member.one", *map(str, range(SHARD_COUNT))):
             await bus.store(client, f"$KV.leases.proxy.{key}", b"", {})
         silent = await client.subscribe("slurm.*.*.diag")
         began = time.monotonic()

@@ -12,7 +12,7 @@ from clusterra_admin.doctor.settings import DoctorSettings
 from clusterra_admin.doctor.watching import check_conditions, check_snapshot, without_consequences
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject
+from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject
 from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef, now
@@ -57,20 +57,20 @@ def test_keys_that_a_killed_server_brought_back_are_no_replicas() -> None:
     assert count_leases([*old, key("member.new", 1.0), key("2", 0.0)], PREFIX, at) == (1, 1)
 
 
-async def test_the_clusters_are_asked_while_some_partitions_are_not_held(nats: NatsServer, client: Client) -> None:
+async def test_the_clusters_are_asked_while_some_shards_are_not_held(nats: NatsServer, client: Client) -> None:
     async def diagnose(_subject: Subject, _request: Diagnose) -> Diagnosis:
         return Diagnosis(reachable=True, slurm_version="25.05.3", api_version="v0.0.45", partition_found=True)
 
     await put_binding(client, REF, BINDING)
     await serve(client, subjects.slurm(REF, "diag"), Diagnose, diagnose)
-    for key in ("member.one", *map(str, range(JOB_PARTITIONS - 1))):
+    for key in ("member.one", *map(str, range(SHARD_COUNT - 1))):
         await bus.store(client, f"{PREFIX}{key}", b"", {})
 
     report = await examine(DoctorSettings(nats_url=nats.url), 20.0)
 
     (unheld,) = [each for each in report.findings if each.check == "services.replicas" and each.about == "proxy"]
     assert unheld.status == "failure"
-    assert f"only {JOB_PARTITIONS - 1} of {JOB_PARTITIONS}" in unheld.seen
+    assert f"only {SHARD_COUNT - 1} of {SHARD_COUNT}" in unheld.seen
     assert [each.status for each in report.findings if each.check == "clusters.slurm"] == ["ok"]
 
 

@@ -28,7 +28,7 @@ from operator_server import Installation, flushed, installed
 MINE = ClusterRef(tenant="acme", cluster="c1")
 THEIRS = ClusterRef(tenant="rival", cluster="c1")
 LATER = ClusterRef(tenant="rival", cluster="later")
-STREAMS = ("SCALE", "JOB", "JOB_PART", "EVENT", "EDGE_EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
+STREAMS = ("SCALE", "JOB", "EVENT", "EDGE_EVENT", "HB", "DLQ", "KV_registry", "KV_leases", "KV_versions")
 READ = f"$JS.API.DIRECT.GET.SCALE.{subjects.scale_desired(MINE)}"
 ALLOWED = {
     "read": (READ, b""),
@@ -325,3 +325,30 @@ async def test_a_login_made_in_the_second_of_a_revocation_is_valid_and_is_revoke
     second = revoke()
 
     assert first < nats_jwt.claims_of(login)["iat"] <= second
+
+
+MIB = 1024 * 1024
+
+
+async def test_a_service_may_send_the_queue_of_a_large_cluster(installation: Installation) -> None:
+    async with installation.connected(installation.central("proxy"), inbox="_INBOX_proxy") as proxy:
+        stored = await proxy.jetstream().publish(subjects.job_pending(MINE), b"x" * 5_000_000)
+
+        assert stored.stream == "JOB"
+        assert proxy.max_payload == 8 * MIB
+
+
+@pytest.mark.parametrize("over", [1, MIB])
+async def test_an_agent_may_not_send_more_than_a_mebibyte(over: int, installation: Installation) -> None:
+    async with installation.connected(installation.central("admin")) as central:
+        before = await stored(central, ("HB", "JOB"))
+        async with installation.connected(installation.agent(MINE), inbox=inbox_prefix(MINE)) as agent:
+            await agent.publish(subjects.heartbeat(MINE), b"x" * 1024)
+            await flushed(agent)
+            await agent.publish(subjects.heartbeat(MINE), b"x" * (MIB + over))
+
+            await until(lambda: not agent.is_connected, seconds=30, what="the server to end the connection")
+        after = await stored(central, ("HB", "JOB"))
+
+    assert after["HB"][1] == before["HB"][1] + 1
+    assert after["JOB"] == before["JOB"]

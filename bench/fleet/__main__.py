@@ -109,8 +109,8 @@ class Bench:
         ends = time.monotonic() + self._arguments.max_settle
         while time.monotonic() < ends:
             progress("waiting for the first snapshot of the big cluster")
-            found = await bus.last(self._site.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
-            if found is not None and (found[0].parts is not None or found[0].running is not None):
+            found = await bus.last(self._site.client, JOB.name, subjects.job_sharded(ref), QueueSnapshot)
+            if found is not None and found[0].running is not None:
                 return
             await asyncio.sleep(2.0)
 

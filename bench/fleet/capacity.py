@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import SHARD_COUNT
 
 SERVICES = ("proxy", "scaler", "events", "nats")
 USD_PER_VCPU_HOUR = 0.0408
@@ -103,8 +103,8 @@ class Units:
         return self.fixed.plus(self.cluster, clusters).plus(self.change, clusters * changes_per_minute / 60)
 
 
-MOST_REPLICAS = JOB_PARTITIONS
-"""More replicas of the proxy or the scaler have no partition to work on."""
+MOST_REPLICAS = SHARD_COUNT
+"""More replicas of the proxy or the scaler have no shard to work on."""
 
 
 def replicas(cores: float) -> int:

@@ -18,7 +18,7 @@ from central_manifests import (
     pod_of,
     pod_spec,
 )
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from kube_account import VERBS, account
 from kube_definitions import define, definitions
@@ -174,9 +174,9 @@ async def test_the_gateways_account_may_do_nothing_anywhere(central: ControlPlan
     }
 
 
-def test_there_are_no_more_replicas_than_partitions(kubectl: Path) -> None:
+def test_there_are_no_more_replicas_than_shards(kubectl: Path) -> None:
     manifests = build(kubectl, CENTRAL / "overlays" / "prod")
 
     for service in ("scaler", "proxy"):
         autoscaler = named(manifests, "HorizontalPodAutoscaler", service)
-        assert autoscaler["spec"]["maxReplicas"] == JOB_PARTITIONS
+        assert autoscaler["spec"]["maxReplicas"] == SHARD_COUNT

@@ -9,9 +9,10 @@ from pathlib import Path
 import nats
 import pytest
 from clusterra_contracts.bus.permissions import Permissions, control_plane
+from clusterra_contracts.bus.topology import MAX_PAYLOAD_BYTES
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, ServerNotOurs, nats_server
-from clusterra_lab.parts.nats_config import MAX_PAYLOAD_BYTES, Listen, server_config
+from clusterra_lab.parts.nats_config import Listen, server_config
 from clusterra_runtime.settings import ServiceSettings
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,8 +8,7 @@ from clusterra_contracts import events
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
-from clusterra_contracts.queue import NodeState, PendingJobs, QueueParts, QueueSnapshot, RunningJob
-from clusterra_contracts.queue_parts.part import NodeChunk, PendingChunk, QueuePart, RunningChunk
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
@@ -103,7 +102,7 @@ SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x
 LOCAL_USER = edge_folders_rpc.LocalUser(uid=20001, gid=20001, groups=(30001,))
 
 EXAMPLES: dict[str, Wire] = {
-    "job.pending.v5": QueueSnapshot(
+    "job.pending.v6": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
         published_at=MOMENT,
@@ -176,65 +175,10 @@ EXAMPLES: dict[str, Wire] = {
                 extra='{"open":0,"u20001.t12":1}',
             ),
         ),
-        parts=QueueParts(slot=0, count=2, counts={"pending": 60_000, "running": 20_000, "nodes": 5000}),
+        counts=QueueCounts(pending=60_000, running=20_000, nodes=5000),
         unreadable_jobs=1,
         unreadable_nodes=2,
         traces={"42": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-    ),
-    "job.part.v1": QueuePart(
-        generation=1772366400250,
-        taken_at=MOMENT,
-        number=1,
-        pending=(
-            PendingChunk(
-                shared=PendingJobs(
-                    job_ids=(),
-                    count=21,
-                    cpus=2,
-                    partition="main",
-                    uid=20001,
-                    reason="Resources",
-                    first_submitted_at=MOMENT,
-                ),
-                continued=True,
-                job_ids=(("142", 800), "1003_7"),
-                array_tasks={"142": ((0, 15), (17, 20))},
-            ),
-        ),
-        running=(
-            RunningChunk(
-                uid=20001,
-                user="ada",
-                cpus=2,
-                memory_mib=8192,
-                limit_microseconds=3_600_000_000,
-                gres={"gpu:l4": 1},
-                job_ids=(("41", 2),),
-                started_at=(1772366400250000, 1000000),
-                nodes=("general-small-x7k2p", "general-small-a2b3c"),
-            ),
-            RunningChunk(
-                uid=20001,
-                user="ada",
-                cpus=4,
-                gres_by_node={"w08": {"gpu:l4": 1}, "w09": {"gpu:l4": 2}},
-                extra="open=1|u20001.t12=1",
-                job_ids=("45",),
-                started_at=(1772366400250000,),
-                node_count=2,
-                nodes=(("w08", 2),),
-            ),
-        ),
-        nodes=(
-            NodeChunk(
-                shared=NodeState(
-                    name="", states=("IDLE",), cpus=4, cpus_allocated=0, memory_mib=16384, memory_allocated_mib=0
-                ),
-                names=(("w08", 2),),
-                idle_since=(1772366400250000, 0),
-                registered_at=(1772366400250000, 5000000),
-            ),
-        ),
     ),
     "scale.desired.v3": DesiredState(
         generation=7,

@@ -4,7 +4,7 @@ import pytest
 from clusterra_contracts.bus.topology import (
     BOUNDS,
     BUCKETS,
-    MAX_MESSAGE_BYTES,
+    MAX_PAYLOAD_BYTES,
     MIB,
     STREAMS,
     Bounds,
@@ -33,7 +33,7 @@ def test_a_stream_without_bounds_cannot_be_declared() -> None:
         {"messages": -1},
         {"messages_per_subject": -1},
         {"message_bytes": -1},
-        {"message_bytes": MAX_MESSAGE_BYTES + 1},
+        {"message_bytes": MAX_PAYLOAD_BYTES + 1},
         {"bytes": 10, "message_bytes": 11},
         {"refuse_per_subject": True, "discard": "old"},
     ],
@@ -59,5 +59,5 @@ def test_the_streams_fit_into_a_server_of_the_smallest_installation() -> None:
 def test_last_values_are_never_discarded_for_those_of_another_cluster() -> None:
     last_values = [name for name, bounds in BOUNDS.items() if bounds.messages_per_subject == 1]
 
-    assert {"JOB", "JOB_PART", "SCALE", "HB"} <= set(last_values)
+    assert {"JOB", "SCALE", "HB"} <= set(last_values)
     assert all(BOUNDS[name].discard == "new" for name in last_values)

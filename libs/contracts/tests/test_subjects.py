@@ -5,7 +5,7 @@ import re
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.permissions import edge_agent
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject, UnknownSubject
+from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject, UnknownSubject
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ words = st.from_regex(r"[a-z]{1,10}", fullmatch=True)
 @given(refs, words, words)
 def test_parsers_reverse_the_builders(ref: ClusterRef, first: str, second: str) -> None:
     assert subjects.parse(subjects.job_pending(ref)) == Subject("job.pending", ref)
-    assert subjects.parse(subjects.job_partitioned(ref)) == Subject("job.pending", ref)
+    assert subjects.parse(subjects.job_sharded(ref)) == Subject("job.pending", ref)
     assert subjects.parse(subjects.scale_desired(ref)) == Subject("scale.desired", ref)
     assert subjects.parse(subjects.heartbeat(ref)) == Subject("heartbeat", ref)
     assert subjects.parse(subjects.history(ref)) == Subject("history", ref)
@@ -71,8 +71,8 @@ def test_an_id_contains_no_wildcard_or_separator(invalid: str) -> None:
 
 
 @given(refs)
-def test_the_partition_of_a_cluster_is_in_range(ref: ClusterRef) -> None:
-    assert 0 <= subjects.job_partition(ref) < JOB_PARTITIONS
+def test_the_shard_of_a_cluster_is_in_range(ref: ClusterRef) -> None:
+    assert 0 <= subjects.job_shard(ref) < SHARD_COUNT
 
 
 @given(refs)

@@ -18,11 +18,11 @@ def report(event: str, **fields: object) -> None:
 
 
 async def work(lease: Lease) -> None:
-    report("acquired", partition=lease.partition, fence=lease.fence)
+    report("acquired", shard=lease.shard, fence=lease.fence)
     try:
         await asyncio.Event().wait()
     finally:
-        report("ended", partition=lease.partition, fence=lease.fence)
+        report("ended", shard=lease.shard, fence=lease.fence)
 
 
 async def notice_freezing(leases: Leases) -> None:
@@ -34,9 +34,9 @@ async def notice_freezing(leases: Leases) -> None:
         before = time.monotonic()
 
 
-async def main(url: str, partitions: int, pace: Pace) -> None:
+async def main(url: str, shards: int, pace: Pace) -> None:
     client = await bus.connect(ServiceSettings(nats_url=url), "process")
-    leases = Leases(client, "scaler", partitions, work, instance="process", pace=pace)
+    leases = Leases(client, "scaler", shards, work, instance="process", pace=pace)
     await asyncio.gather(leases.run(), notice_freezing(leases))
 
 

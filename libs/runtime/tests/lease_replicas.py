@@ -23,14 +23,14 @@ from nats.js import JetStreamContext
 QUICK = Pace(ttl_seconds=4, renew_seconds=0.4, poll_seconds=0.2, margin_seconds=0.5)
 SHARING_SECONDS = 30.0
 """Far longer than a takeover takes."""
-PARTITIONS = 4
+SHARDS = 4
 STREAM = "KV_leases"
 
 
 @dataclass
 class Holding:
     replica: str
-    partition: int
+    shard: int
     fence: int
     begun: float
     ended: float = float("inf")
@@ -38,7 +38,7 @@ class Holding:
 
 @dataclass
 class Register:
-    """Which replica held which partition when, by one clock."""
+    """Which replica held which shard when, by one clock."""
 
     holdings: list[Holding] = field(default_factory=list)
 
@@ -46,11 +46,11 @@ class Register:
         return all(holding.ended < float("inf") for holding in self.holdings)
 
     def check(self) -> None:
-        """Assert that no two replicas held a partition at the same time, and that the fences of a partition rise."""
-        partitions: dict[int, list[Holding]] = defaultdict(list)
+        """Assert that no two replicas held a shard at the same time, and that the fences of a shard rise."""
+        shards: dict[int, list[Holding]] = defaultdict(list)
         for holding in self.holdings:
-            partitions[holding.partition].append(holding)
-        for holdings in partitions.values():
+            shards[holding.shard].append(holding)
+        for holdings in shards.values():
             holdings.sort(key=lambda holding: holding.begun)
             for earlier, later in pairwise(holdings):
                 assert earlier.ended <= later.begun, f"{earlier} overlaps {later}"
@@ -67,14 +67,14 @@ class Replica:
         register: Register,
         *,
         pace: Pace = QUICK,
-        partitions: int = PARTITIONS,
+        shards: int = SHARDS,
         service: str = "scaler",
         division: str = "",
         fences: Fences | None = None,
     ) -> None:
         self.name = name
         self.leases = Leases(
-            client, service, partitions, self._work, instance=name, division=division, fences=fences, pace=pace
+            client, service, shards, self._work, instance=name, division=division, fences=fences, pace=pace
         )
         self.failures = 0
         self._register = register
@@ -90,7 +90,7 @@ class Replica:
         assert self._task.cancelled(), self._task
 
     async def _work(self, lease: Lease) -> None:
-        holding = Holding(self.name, lease.partition, lease.fence, time.monotonic())
+        holding = Holding(self.name, lease.shard, lease.fence, time.monotonic())
         self._register.holdings.append(holding)
         try:
             if self.failures:
@@ -103,9 +103,9 @@ class Replica:
 
 @asynccontextmanager
 async def replicas(
-    client: Client, register: Register, *names: str, pace: Pace = QUICK, partitions: int = PARTITIONS
+    client: Client, register: Register, *names: str, pace: Pace = QUICK, shards: int = SHARDS
 ) -> AsyncIterator[list[Replica]]:
-    running = [Replica(client, name, register, pace=pace, partitions=partitions) for name in names]
+    running = [Replica(client, name, register, pace=pace, shards=shards) for name in names]
     try:
         yield running
     finally:
@@ -124,14 +124,14 @@ async def competed(client: Client, replica: Replica, times: int = 3) -> None:
     await until(often, seconds=SHARING_SECONDS, what=f"{replica.name} to compete {times} times")
 
 
-async def shared(among: Iterable[Replica], partitions: int = PARTITIONS, seconds: float = SHARING_SECONDS) -> None:
-    """Wait until the replicas hold all partitions in equal shares."""
+async def shared(among: Iterable[Replica], shards: int = SHARDS, seconds: float = SHARING_SECONDS) -> None:
+    """Wait until the replicas hold all shards in equal shares."""
     everyone = list(among)
-    share = -(-partitions // len(everyone))
+    share = -(-shards // len(everyone))
 
     def fair() -> bool:
         counts = [len(replica.held) for replica in everyone]
-        return sum(counts) == partitions and max(counts) <= share
+        return sum(counts) == shards and max(counts) <= share
 
     await until(fair, seconds=seconds, what="equal shares")
 
@@ -150,7 +150,7 @@ class Contender:
     @classmethod
     async def begin(cls, nats: NatsServer, directory: Path, name: str, pace: Pace) -> "Contender":
         script = Path(__file__).with_name("lease_process.py")
-        argv = [sys.executable, str(script), nats.url, str(PARTITIONS), json.dumps(asdict(pace))]
+        argv = [sys.executable, str(script), nats.url, str(SHARDS), json.dumps(asdict(pace))]
         return cls(await start(name, argv, log=directory / f"{name}.log"))
 
     def events(self, event: str) -> list[dict[str, Any]]:

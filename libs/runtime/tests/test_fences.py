@@ -41,9 +41,9 @@ async def client(nats: NatsServer) -> AsyncIterator[Client]:
 
 
 async def leased_once(client: Client, register: Register, fences: Fences | None) -> int:
-    """Acquire the only partition as another replica, give it back, and return the fence."""
-    replica = Replica(client, f"replica-{len(register.holdings)}", register, partitions=1, fences=fences)
-    await shared([replica], partitions=1)
+    """Acquire the only shard as another replica, give it back, and return the fence."""
+    replica = Replica(client, f"replica-{len(register.holdings)}", register, shards=1, fences=fences)
+    await shared([replica], shards=1)
     await replica.stop()
     return register.holdings[-1].fence
 
@@ -99,7 +99,7 @@ async def test_fences_are_at_least_the_floor_and_above_those_found_in_records(st
     assert await counter.next_fence(1, floor=0) == 201
     await counter.raise_to(1, 300)
     assert await counter.next_fence(1, floor=0) == 301
-    assert await counter.next_fence(2, floor=7) == 7, "another partition"
+    assert await counter.next_fence(2, floor=7) == 7, "another shard"
 
 
 async def test_a_lease_waits_for_its_fence_and_is_renewed_meanwhile(
@@ -125,13 +125,13 @@ async def test_a_lease_waits_for_its_fence_and_is_renewed_meanwhile(
     await store.create_tables(RECORDS)
     register = Register()
     counter = FenceCounter(store, RECORDS, "scaler")
-    replica = Replica(client, "a", register, partitions=1, fences=counter)
+    replica = Replica(client, "a", register, shards=1, fences=counter)
     await until(lambda: store.asked > 3, seconds=90, what="some attempts")
 
     assert replica.held == set()
     assert register.holdings == []
 
     store.away = False
-    await shared([replica], partitions=1)
+    await shared([replica], shards=1)
     await replica.stop()
     assert len(register.holdings) == 1

@@ -20,8 +20,8 @@ from clusterra_runtime.settings import ServiceSettings
 from nats.js import JetStreamContext
 
 from .lease_replicas import (
-    PARTITIONS,
     QUICK,
+    SHARDS,
     SHARING_SECONDS,
     STREAM,
     Contender,
@@ -53,13 +53,13 @@ async def js(client: Client) -> JetStreamContext:
     return context
 
 
-async def test_a_single_replica_holds_all_partitions(client: Client, js: JetStreamContext, register: Register) -> None:
+async def test_a_single_replica_holds_all_shards(client: Client, js: JetStreamContext, register: Register) -> None:
     async with replicas(client, register, "a") as (a,):
         await shared([a])
         leases = a.leases.held
 
-        assert {lease.partition for lease in leases.values()} == set(range(PARTITIONS))
-        assert len({lease.fence for lease in leases.values()}) == PARTITIONS
+        assert {lease.shard for lease in leases.values()} == set(range(SHARDS))
+        assert len({lease.fence for lease in leases.values()}) == SHARDS
         assert {holding.fence for holding in register.holdings} == {lease.fence for lease in leases.values()}
         assert max(lease.fence for lease in leases.values()) < 2**53
 
@@ -76,7 +76,7 @@ async def test_renewed_leases_outlive_their_ttl(client: Client, js: JetStreamCon
             assert a.leases.held == first
             await asyncio.sleep(0.02)
 
-    assert len(register.holdings) == PARTITIONS
+    assert len(register.holdings) == SHARDS
 
 
 async def test_replicas_share_equally_and_a_stopping_replica_releases_its_leases(
@@ -102,16 +102,16 @@ async def test_replicas_share_equally_and_a_stopping_replica_releases_its_leases
 async def test_old_and_new_divisions_work_by_turns_while_a_service_is_updated_and_rolled_back(
     client: Client, js: JetStreamContext, register: Register
 ) -> None:
-    """The old release has one lease for everything, the new one has one for each partition."""
+    """The old release has one lease for everything, the new one has one for each shard."""
 
     def old(name: str) -> Replica:
-        return Replica(client, name, register, partitions=1)
+        return Replica(client, name, register, shards=1)
 
     def new(name: str) -> Replica:
         return Replica(client, name, register, division="clusters/4")
 
     first, second = old("old-1"), old("old-2")
-    await shared([first, second], partitions=1)
+    await shared([first, second], shards=1)
     leading, idle = (first, second) if first.held else (second, first)
 
     third = new("new-1")
@@ -123,17 +123,17 @@ async def test_old_and_new_divisions_work_by_turns_while_a_service_is_updated_an
     await leading.stop()
     await shared([third, fourth])
 
-    # Back again: the old replica waits for the lease of partition 0, and does all of the work once it has it.
+    # Back again: the old replica waits for the lease of shard 0, and does all of the work once it has it.
     fifth = old("old-3")
     await competed(client, fifth)
     assert (len(third.held), len(fourth.held), fifth.held) == (2, 2, set()), "an old replica counts for no share"
 
     (holder, other) = (third, fourth) if 0 in third.held else (fourth, third)
     await holder.stop()
-    await until(lambda: fifth.held == {0} or len(other.held) == PARTITIONS, seconds=30, what="the next holder")
+    await until(lambda: fifth.held == {0} or len(other.held) == SHARDS, seconds=30, what="the next holder")
     await until(lambda: not (fifth.held and other.held), seconds=30, what="one side only")
     await other.stop()
-    await shared([fifth], partitions=1)
+    await shared([fifth], shards=1)
     await fifth.stop()
 
 
@@ -153,8 +153,8 @@ async def test_the_leases_of_an_unreachable_replica_are_taken_over(
 
 
 async def test_a_lease_is_a_key_with_a_ttl(client: Client, js: JetStreamContext, register: Register) -> None:
-    async with replicas(client, register, "a", partitions=1) as (a,):
-        await shared([a], partitions=1)
+    async with replicas(client, register, "a", shards=1) as (a,):
+        await shared([a], shards=1)
         created = (await js.get_msg(STREAM, subject="$KV.leases.scaler.0")).seq
 
         async def renewed() -> Any:
@@ -176,7 +176,7 @@ async def test_keys_that_a_killed_server_brought_back_hold_nothing(
     async with replicas(client, register, "a") as (a,):
         await shared([a])
 
-        assert await keys(js) >= {f"$KV.leases.scaler.{partition}" for partition in range(PARTITIONS)}
+        assert await keys(js) >= {f"$KV.leases.scaler.{shard}" for shard in range(SHARDS)}
         assert "$KV.leases.scaler.member.dead" not in await keys(js)
     register.check()
 
@@ -194,7 +194,7 @@ async def test_the_leases_of_different_services_are_independent(
 async def test_failed_work_is_restarted_under_a_new_lease(
     client: Client, js: JetStreamContext, register: Register
 ) -> None:
-    async with replicas(client, register, "a", partitions=1) as (a,):
+    async with replicas(client, register, "a", shards=1) as (a,):
         a.failures = 2
 
         def third() -> bool:
@@ -220,7 +220,7 @@ async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(
 
     pace = Pace(ttl_seconds=5, renew_seconds=0.4, poll_seconds=0.2, margin_seconds=0.5)
     monkeypatch.setattr(client, "jetstream", lambda: Deaf(client))
-    async with replicas(client, register, "a", partitions=1, pace=pace) as (a,):
+    async with replicas(client, register, "a", shards=1, pace=pace) as (a,):
         await until(lambda: Deaf.lost == 3, seconds=90, what="three lost answers")
         until_then = time.monotonic() + pace.ttl_seconds
         while time.monotonic() < until_then:
@@ -233,8 +233,8 @@ async def test_a_lost_answer_to_a_renewal_does_not_end_the_lease(
 async def test_fences_rise_over_the_loss_of_the_bucket(
     client: Client, js: JetStreamContext, register: Register
 ) -> None:
-    async with replicas(client, register, "a", partitions=1) as (a,):
-        await shared([a], partitions=1)
+    async with replicas(client, register, "a", shards=1) as (a,):
+        await shared([a], shards=1)
         # Raise the revisions, so that those of a new bucket are lower.
         for _ in range(100):
             await js.publish("$KV.leases.other", b"")
@@ -247,7 +247,7 @@ async def test_fences_rise_over_the_loss_of_the_bucket(
     register.check()
 
 
-async def test_two_replicas_never_hold_the_same_partition_while_the_server_dies_and_returns(
+async def test_two_replicas_never_hold_the_same_shard_while_the_server_dies_and_returns(
     nats: NatsServer, js: JetStreamContext, client: Client, register: Register
 ) -> None:
     second = await bus.connect(ServiceSettings(nats_url=nats.url), "second")
@@ -283,7 +283,7 @@ async def test_two_replicas_never_hold_the_same_partition_while_the_server_dies_
 
     assert overlaps == []
     register.check()
-    assert len(register.holdings) >= 2 * PARTITIONS
+    assert len(register.holdings) >= 2 * SHARDS
 
 
 async def test_the_leases_of_a_killed_holder_are_taken_over_after_their_expiry(
@@ -291,18 +291,18 @@ async def test_the_leases_of_a_killed_holder_are_taken_over_after_their_expiry(
 ) -> None:
     pace = Pace()
     holder = await Contender.begin(nats, tmp_path, "holder", pace)
-    await holder.wait_acquired(PARTITIONS)
+    await holder.wait_acquired(SHARDS)
     async with replicas(client, register, "b", pace=pace) as (b,):
-        await shared([b], partitions=PARTITIONS // 2)
+        await shared([b], shards=SHARDS // 2)
         holder.process.kill()
         await holder.process.wait()
-        await until(lambda: b.held == set(range(PARTITIONS)), seconds=90, what="the takeover")
+        await until(lambda: b.held == set(range(SHARDS)), seconds=90, what="the takeover")
 
     assert pace.ttl_seconds + 1.2 * pace.poll_seconds < 10 - 1, "a takeover takes up to a second longer"
 
-    before = {event["partition"]: event["fence"] for event in holder.events("acquired")}
+    before = {event["shard"]: event["fence"] for event in holder.events("acquired")}
 
-    assert all(holding.fence > before[holding.partition] for holding in register.holdings)
+    assert all(holding.fence > before[holding.shard] for holding in register.holdings)
     register.check()
 
 
@@ -311,26 +311,26 @@ async def test_a_frozen_holder_knows_immediately_that_its_leases_have_ended(
 ) -> None:
     frozen = await Contender.begin(nats, tmp_path, "frozen", QUICK)
     try:
-        await frozen.wait_acquired(PARTITIONS)
+        await frozen.wait_acquired(SHARDS)
         frozen.process.signal(signal.SIGSTOP)
         async with replicas(client, register, "b") as (b,):
             await shared([b])
             frozen.process.signal(signal.SIGCONT)
 
             def thawed() -> list[dict[str, Any]]:
-                return frozen.events("thawed") if len(frozen.events("ended")) == PARTITIONS else []
+                return frozen.events("thawed") if len(frozen.events("ended")) == SHARDS else []
 
             (event, *_) = await until(thawed, seconds=90, what="the end of the frozen replica's work")
 
             assert event["held"] == []
 
             # It may acquire its share again, under new leases.
-            await frozen.wait_acquired(PARTITIONS + PARTITIONS // 2)
+            await frozen.wait_acquired(SHARDS + SHARDS // 2)
 
-            assert len(b.held) <= PARTITIONS
+            assert len(b.held) <= SHARDS
 
-            for event in frozen.events("acquired")[PARTITIONS:]:
-                ended = [t for t in register.holdings if t.partition == event["partition"] and t.fence < event["fence"]]
+            for event in frozen.events("acquired")[SHARDS:]:
+                ended = [t for t in register.holdings if t.shard == event["shard"] and t.fence < event["fence"]]
                 assert all(holding.ended <= event["at"] for holding in ended)
                 assert ended
         register.check()
@@ -343,8 +343,8 @@ async def test_a_late_renewal_is_rejected_by_the_server(
     client: Client, js: JetStreamContext, register: Register
 ) -> None:
     """The server rejects it, not our own clock: the old holder is made to believe that it still holds the lease."""
-    async with replicas(client, register, "a", partitions=1) as (a,):
-        await shared([a], partitions=1)
+    async with replicas(client, register, "a", shards=1) as (a,):
+        await shared([a], shards=1)
         holding = a.leases._held[0]
         await js.purge_stream(STREAM, subject="$KV.leases.scaler.0")
         usurper = await js.publish("$KV.leases.scaler.0", b"{}", msg_ttl=2)

@@ -13,9 +13,9 @@ from clusterra_runtime.nats.lease_terms import Lease, Pace
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.settings import ServiceSettings
 
-from .lease_replicas import PARTITIONS, QUICK, SHARING_SECONDS, Register, Replica, keys
+from .lease_replicas import QUICK, SHARDS, SHARING_SECONDS, Register, Replica, keys
 
-ALL = set(range(PARTITIONS))
+ALL = set(range(SHARDS))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ class Blocking:
         self.ended: list[Lease] = []
         self.failures = 0
         settings = ServiceSettings(nats_url=nats.url)
-        self.leases = LeaseThread(settings, "scaler", PARTITIONS, self._work, pace=pace, stuck_seconds=stuck_seconds)
+        self.leases = LeaseThread(settings, "scaler", SHARDS, self._work, pace=pace, stuck_seconds=stuck_seconds)
         self.task = asyncio.create_task(self.leases.run())
 
     async def _work(self, lease: Lease) -> None:
@@ -50,7 +50,7 @@ class Blocking:
 
     async def holds_all(self) -> None:
         await until(
-            lambda: set(self.leases.held) == ALL and len(self.begun) - len(self.ended) == PARTITIONS,
+            lambda: set(self.leases.held) == ALL and len(self.begun) - len(self.ended) == SHARDS,
             seconds=SHARING_SECONDS,
             what="all leases",
         )
@@ -80,7 +80,7 @@ async def test_a_blocked_event_loop_keeps_its_leases(nats: NatsServer, client: C
     assert dict(blocking.leases.held) == before
     assert blocking.ended == []
     await blocking.stop()
-    assert sorted(lease.partition for lease in blocking.ended) == sorted(ALL)
+    assert sorted(lease.shard for lease in blocking.ended) == sorted(ALL)
     assert await keys(client.jetstream()) == set(), "a replica that stopped in order leaves no keys"
 
 
@@ -92,9 +92,9 @@ async def test_a_stuck_event_loop_loses_its_leases(nats: NatsServer, client: Cli
     block(1.0 + QUICK.ttl_seconds)
 
     assert not blocking.leases.held
-    await until(lambda: len(blocking.ended) == PARTITIONS, seconds=SHARING_SECONDS, what="the end of the work")
+    await until(lambda: len(blocking.ended) == SHARDS, seconds=SHARING_SECONDS, what="the end of the work")
     await blocking.holds_all()
-    assert all(lease.fence > before[partition].fence for partition, lease in blocking.leases.held.items())
+    assert all(lease.fence > before[shard].fence for shard, lease in blocking.leases.held.items())
     await blocking.stop()
 
 
@@ -105,7 +105,7 @@ async def test_failed_work_is_restarted_and_shares_are_equal(nats: NatsServer, c
     assert len(blocking.ended) == 2
 
     other = Replica(client, "other", Register())
-    await until(lambda: len(blocking.leases.held) == len(other.held) == PARTITIONS // 2, seconds=90, what="shares")
+    await until(lambda: len(blocking.leases.held) == len(other.held) == SHARDS // 2, seconds=90, what="shares")
     await other.stop()
     await blocking.holds_all()
     await blocking.stop()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import stamina
 import structlog
 from clusterra_runtime import logs, trace
 
@@ -29,7 +28,6 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     root.setLevel(level)
     logging.captureWarnings(False)
     structlog.reset_defaults()
-    stamina.instrumentation.set_on_retry_hooks(None)
 
 
 def test_a_log_line_has_its_identity_context_and_fields(lines: Lines) -> None:
@@ -107,12 +105,3 @@ def test_values_that_json_cannot_represent_are_logged_as_strings(lines: Lines) -
     structlog.get_logger().info("odd", value=object, key={1: sys})
     (line,) = lines()
     assert line["value"] == "<class 'object'>"
-
-
-def test_stamina_does_not_log_retries(lines: Lines) -> None:
-    for attempt in stamina.retry_context(on=ValueError, attempts=2, wait_initial=0, wait_max=0, wait_jitter=0):
-        with attempt:
-            if attempt.num == 1:
-                raise ValueError("xyzzy")
-
-    assert lines() == []

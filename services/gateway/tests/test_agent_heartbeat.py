@@ -18,13 +18,12 @@ import aiohttp
 import pytest
 from clusterra_contracts.agent_http import KEY_HEADER, PATH, new_key
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import MESSAGE_ID, pack
+from clusterra_contracts.bus.envelope import MESSAGE_ID
+from clusterra_contracts.bus.large_queue import encode_large
 from clusterra_contracts.bus.topology import HB, JOB, SCALE
 from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
-from clusterra_contracts.queue_parts.part import QueuePart
-from clusterra_contracts.queue_parts.split import split
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
@@ -402,18 +401,14 @@ async def test_a_node_with_a_running_job_is_protected_when_none_is_desired(agent
 
 
 async def test_the_agent_of_a_large_cluster_is_told_to_shrink(agent: Agent, no_rate_limit: None) -> None:
-    """The snapshot of a large queue comes in parts, and says which nodes are busy."""
+    """The snapshot of a large queue says which nodes are busy."""
     await publish_desired_state(agent.world, 0, "n1", "n2")
     jobs = tuple(
         RunningJob(job_id=str(number), uid=20001, user="ada", nodes=("n1",), cpus=1, started_at=now())
         for number in range(1, 6001)
     )
-    head, parts = split(QueueSnapshot(generation=1, taken_at=now(), pending=(), running=jobs, nodes=()), 0)
-    assert head.parts is not None
-    for number, part in enumerate(parts):
-        body, headers = pack(QueuePart.schema_name, part)
-        await bus.store(agent.world.client, subjects.job_part(REF, 0, number), body, headers)
-    await bus.publish_durable(agent.world.client, subjects.job_pending(REF), head, message_id=uuid.uuid4().hex)
+    snapshot = QueueSnapshot(generation=1, taken_at=now(), pending=(), running=jobs, nodes=())
+    await bus.store(agent.world.client, subjects.job_pending(REF), *encode_large(snapshot))
 
     async def told() -> bool:
         reply = await agent.post()

@@ -8,13 +8,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-import stamina
 from clusterra_contracts.events import JOB_ENDS, JobFact, event_of
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_gateway.bus import requests
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES
 from clusterra_gateway.submission.reading import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from clusterra_lab.machine.process import until
+from clusterra_runtime.backoff import Backoff
 from gateway_world import World
 
 SUBMIT = "/v1/clusters/main/jobs/submit"
@@ -277,18 +278,21 @@ async def test_a_cluster_without_a_proxy_is_unavailable(world: World) -> None:
         assert answer.headers["X-Request-Id"] == (await answer.json())["request_id"] != "not plain!"
 
 
-async def test_a_submit_waits_for_a_proxy_that_is_about_to_serve(world: World) -> None:
+async def test_a_submit_waits_for_a_proxy_that_is_about_to_serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = await world.login("ada@acme.example")
     await world.acme.stop_serving()
-    sent_in_vain, hooks = asyncio.Event(), stamina.instrumentation.get_on_retry_hooks()
-    stamina.instrumentation.set_on_retry_hooks([lambda _details: sent_in_vain.set()])
+    sent_in_vain = asyncio.Event()
 
-    try:
-        submitting = asyncio.create_task(post_job(browser))
-        async with asyncio.timeout(30):
-            await sent_in_vain.wait()
-    finally:
-        stamina.instrumentation.set_on_retry_hooks(hooks)
+    class Watched(Backoff):
+        def next_seconds(self) -> float:
+            sent_in_vain.set()
+            return super().next_seconds()
+
+    monkeypatch.setattr(requests, "Backoff", Watched)
+
+    submitting = asyncio.create_task(post_job(browser))
+    async with asyncio.timeout(30):
+        await sent_in_vain.wait()
     await world.acme.serve(world.client)
 
     assert await submitting == 201

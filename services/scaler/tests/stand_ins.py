@@ -4,15 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import pack
+from clusterra_contracts.bus.envelope import MESSAGE_ID
+from clusterra_contracts.bus.large_queue import encode_large
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import EVENT, SCALE
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
-from clusterra_contracts.queue_parts.part import QueuePart
-from clusterra_contracts.queue_parts.split import split
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm_nodes import DRAIN_REASON_PREFIX, DeleteNode, Drain, Drained, Undrain
 from clusterra_contracts.scale import DesiredState
@@ -122,15 +121,12 @@ async def neighbours(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbour
             await subscription.unsubscribe()
 
 
-async def tell_in_parts(client: Client, ref: ClusterRef, pending: PendingJobs) -> None:
-    """Publish a queue in parts, as the proxy does with a large one."""
+async def tell_large(client: Client, ref: ClusterRef, pending: PendingJobs) -> None:
+    """Publish a queue as the proxy does with a large one."""
     at = now()
     snapshot = QueueSnapshot(
         generation=generation(0), taken_at=at, published_at=at, pending=(pending,), running=(), nodes=()
     )
-    head, parts = split(snapshot, 0)
-    for number, part in enumerate(parts):
-        body, headers = pack(QueuePart.schema_name, part)
-        await bus.store(client, subjects.job_part(ref, 0, number), body, headers)
-    message_id = f"{ref.key}:{snapshot.generation}"
-    await bus.publish_durable(client, subjects.job_pending(ref), head, message_id=message_id)
+    body, headers = encode_large(snapshot)
+    headers[MESSAGE_ID] = f"{ref.key}:{snapshot.generation}"
+    await bus.store(client, subjects.job_pending(ref), body, headers)

@@ -42,7 +42,7 @@ def test_a_removed_cluster_leaves_no_series_and_the_others_stay(clusters: list[C
     assert exported("metrics-") == before * (CLUSTERS - 1) // CLUSTERS
 
 
-def test_the_end_of_a_partition_does_not_hold_the_event_loop(clusters: list[ClusterMetrics]) -> None:
+def test_the_end_of_a_shard_does_not_hold_the_event_loop(clusters: list[ClusterMetrics]) -> None:
     started = time.perf_counter()
     for metrics in clusters[: CLUSTERS // 8]:
         metrics.remove()

@@ -13,7 +13,7 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.lease_terms import Pace
 from clusterra_runtime.nats.registry import put_binding
 from fleet_examples import binding, group, node, running
-from stand_ins import Neighbours, neighbours, tell_in_parts
+from stand_ins import Neighbours, neighbours, tell_large
 
 NODES = 4_000
 GROUPS = 4_000
@@ -93,14 +93,14 @@ async def test_a_queue_in_parts_is_decided_also_by_a_scaler_that_starts_later(
 ) -> None:
     await put_binding(client, ref, binding())
     async with neighbours(client, ref) as cluster:
-        await tell_in_parts(client, ref, group("1", "2", cpus=2))
+        await tell_large(client, ref, group("1", "2", cpus=2))
         log = tmp_path / "scaler.log"
         process = await start("scaler", [sys.executable, "-m", "clusterra_scaler"], log=log, env=environment)
         try:
             await until(lambda: bool(cluster.desired), seconds=60, what="a desired state from the stored parts")
             assert (cluster.desired[-1].targets or ())[0].replicas == 2
 
-            await tell_in_parts(client, ref, group("1", "2", "3", cpus=2))
+            await tell_large(client, ref, group("1", "2", "3", cpus=2))
             await until(lambda: len(cluster.desired) > 1, seconds=60, what="a desired state from new parts")
             assert (cluster.desired[-1].targets or ())[0].replicas == 3
         finally:

@@ -17,7 +17,7 @@ from clusterra_runtime.nats.registry import delete_binding, put_binding
 from clusterra_runtime.process_metrics import SUBPROCESSES, families
 from fleet_examples import binding, group
 from prometheus_client.parser import text_string_to_metric_families
-from stand_ins import Neighbours, neighbours, tell_in_parts
+from stand_ins import Neighbours, neighbours, tell_large
 
 
 class Scaler:
@@ -50,11 +50,11 @@ async def scaler(environment: dict[str, str], tmp_path: Path) -> AsyncIterator[S
 
 @asynccontextmanager
 async def large_cluster(client: Client, ref: ClusterRef) -> AsyncIterator[Neighbours]:
-    """A cluster whose first queue in parts was decided on."""
+    """A cluster whose first large queue was decided on."""
     await put_binding(client, ref, binding())
     async with neighbours(client, ref) as cluster:
-        await tell_in_parts(client, ref, group("1", "2", cpus=2))
-        await until(lambda: replicas(cluster) == 2, seconds=60, what="a desired state from a queue in parts")
+        await tell_large(client, ref, group("1", "2", cpus=2))
+        await until(lambda: replicas(cluster) == 2, seconds=60, what="a desired state from a large queue")
         yield cluster
     await delete_binding(client, ref)
 
@@ -76,7 +76,7 @@ async def test_a_killed_process_is_started_again_and_decides(client: Client, ref
 
         os.kill(first, signal.SIGKILL)
         await until(lambda: gone(first), seconds=30, what="the end of the process")
-        await tell_in_parts(client, ref, group("1", "2", "3", cpus=2))
+        await tell_large(client, ref, group("1", "2", "3", cpus=2))
         await until(lambda: replicas(cluster) == 3, seconds=90, what="a desired state of the next process")
 
         assert len(scaler.large()) == 2

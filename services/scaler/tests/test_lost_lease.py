@@ -1,4 +1,4 @@
-"""What is left of a cluster when its partition's lease is lost."""
+"""What is left of a cluster when its shard's lease is lost."""
 
 import asyncio
 from unittest.mock import Mock

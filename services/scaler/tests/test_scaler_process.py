@@ -141,16 +141,16 @@ async def test_the_other_replica_takes_over_when_one_is_killed(
         replicas_by_name = {
             name: await stack.enter_async_context(scaler(environment, tmp_path, name)) for name in ("one", "two")
         }
-        partition = subjects.job_partition(cluster.ref)
+        shard = subjects.job_shard(cluster.ref)
 
         def holders() -> list[str]:
-            return [name for name in replicas_by_name if _holds(tmp_path / f"{name}.log", partition)]
+            return [name for name in replicas_by_name if _holds(tmp_path / f"{name}.log", shard)]
 
         async def shared() -> bool:
             counts = [sum(_holds(tmp_path / f"{name}.log", number) for number in range(8)) for name in replicas_by_name]
             return counts == [4, 4] and len(holders()) == 1
 
-        await until(shared, seconds=90, what="equal shares of the partitions", every=0.1)
+        await until(shared, seconds=90, what="equal shares of the shards", every=0.1)
         cluster.pending = (group("1"),)
         await cluster.publish_snapshot()
         before = await desired(cluster, "a worker", lambda state: replicas(state) == {"compute-xs": 1})
@@ -185,12 +185,12 @@ async def test_the_other_replica_takes_over_when_one_is_killed(
         assert len({generation for _, generation in orders}) == len(set(orders))
 
 
-def _holds(log: Path, partition: int) -> bool:
-    """Whether the last event of a partition in the log is that its lease was acquired."""
+def _holds(log: Path, shard: int) -> bool:
+    """Whether the last event of a shard in the log is that its lease was acquired."""
     held = False
     for line in log.read_text().splitlines():
         record = json.loads(line) if line.startswith("{") else {}
-        if record.get("partition") == partition and record.get("event") in ("lease_acquired", "lease_ended"):
+        if record.get("shard") == shard and record.get("event") in ("lease_acquired", "lease_ended"):
             held = record["event"] == "lease_acquired"
     return held
 

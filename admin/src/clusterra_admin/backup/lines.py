@@ -14,7 +14,7 @@ import orjson
 from clusterra_admin.backup.manifest import BackupInvalid, File
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""An item of DynamoDB has 400 KiB, and a message 1 MiB by default; base64 adds a third."""
+"""An item of DynamoDB has 400 KiB, and a message 8 MiB at most; base64 adds a third."""
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
 _COMPRESSION = 5

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from clusterra_contracts.bus import topology
 from clusterra_contracts.bus.envelope import MESSAGE_ID
-from clusterra_contracts.bus.topology import DLQ, EVENT, HB, JOB, JOB_PART, SCALE
+from clusterra_contracts.bus.topology import DLQ, EVENT, HB, JOB, SCALE
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
@@ -28,7 +28,6 @@ RESTORED = (EVENT, DLQ)
 """The streams whose messages nobody else has. The others hold last states, which their senders publish again."""
 REBUILT: Mapping[str, str] = {
     JOB.name: "the proxy publishes each cluster's queue",
-    JOB_PART.name: "the proxy publishes each cluster's queue",
     SCALE.name: "the scaler publishes each cluster's desired state from the record, under a new fence",
     HB.name: "each edge-agent sends a heartbeat every 5 s",
     topology.EDGE_EVENT.name: "events on their way to the stream EVENT, for ten minutes at most",

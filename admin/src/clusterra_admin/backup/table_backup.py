@@ -1,10 +1,11 @@
 """Reads a whole table by a parallel scan and writes its items to a file."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import stamina
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.dynamodb_client import Client
 from clusterra_runtime.store.store import StoreError, StoreUnavailable
 
@@ -71,9 +72,5 @@ class TableReader:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     async def _page(self, request: dict[str, Any]) -> Any:
-        async for attempt in stamina.retry_context(
-            on=StoreUnavailable, attempts=None, timeout=RETRY_SECONDS, wait_initial=0.5, wait_max=10.0
-        ):
-            with attempt:
-                return await self._client.call("scan", **request)
-        raise AssertionError("unreachable: the last attempt raises")
+        scan = partial(self._client.call, "scan", **request)
+        return await retry(scan, Backoff(1.0, 10.0), on=StoreUnavailable, seconds=RETRY_SECONDS)

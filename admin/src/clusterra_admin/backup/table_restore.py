@@ -8,7 +8,7 @@ from itertools import batched
 from pathlib import Path
 from typing import Any
 
-import stamina
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.dynamodb_client import Client
 from clusterra_runtime.store.store import StoreError, StoreUnavailable
 
@@ -78,14 +78,15 @@ class TableWriter:
 
     async def _write_batch(self, records: Sequence[Record]) -> None:
         requests: list[Any] = [{"PutRequest": {"Item": record}} for record in records]
-        async for attempt in stamina.retry_context(
-            on=StoreUnavailable, attempts=None, timeout=RETRY_SECONDS, wait_initial=0.2, wait_max=10.0
-        ):
-            with attempt:
-                answer = await self._client.call("batch_write_item", RequestItems={self._full_name: requests})
-                requests = (answer.get("UnprocessedItems") or {}).get(self._full_name) or []
-                if requests:
-                    raise StoreUnavailable("DynamoDB is too busy: some items of a batch were not written")
+
+        async def write() -> None:
+            nonlocal requests
+            answer = await self._client.call("batch_write_item", RequestItems={self._full_name: requests})
+            requests = (answer.get("UnprocessedItems") or {}).get(self._full_name) or []
+            if requests:
+                raise StoreUnavailable("DynamoDB is too busy: some items of a batch were not written")
+
+        await retry(write, Backoff(0.4, 10.0), on=StoreUnavailable, seconds=RETRY_SECONDS)
 
     async def _write_singly(self, group: Sequence[Numbered], outcome: PartOutcome) -> None:
         for number, record in group:

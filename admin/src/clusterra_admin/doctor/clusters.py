@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import stamina
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.topology import REGISTRY
@@ -13,6 +12,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.rpc import RpcFailed, call
@@ -23,7 +23,7 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warnin
 OLDEST_SLURM = (24, 11)
 """The release of the oldest API version that the proxy speaks, v0.0.42."""
 TAKE_OVER_SECONDS = 5.0
-"""How long the proxy may need to take up a changed binding or the partition of another replica."""
+"""How long the proxy may need to take up a changed binding or the shard of another replica."""
 _PREFIX = f"$KV.{REGISTRY.name}."
 
 
@@ -98,14 +98,16 @@ async def check_slurm(client: Client, ref: ClusterRef, binding: ClusterBinding, 
     if binding.state == "paused":
         return [skipped("clusters.slurm", "the cluster is paused", about=about)]
     deadline = time.monotonic() + seconds - 0.2
+
+    async def diagnose() -> Diagnosis:
+        rest = max(deadline - time.monotonic(), 0.1)
+        return await call(client, subjects.slurm(ref, "diag"), Diagnose(), Diagnosis, timeout_seconds=rest)
+
     try:
-        # A proxy that takes up a changed binding, or the partition of another replica, does not answer for a moment.
-        async for attempt in stamina.retry_context(
-            on=_nobody_answers, attempts=None, timeout=min(TAKE_OVER_SECONDS, seconds / 2), wait_max=0.5
-        ):
-            with attempt:
-                rest = max(deadline - time.monotonic(), 0.1)
-                diagnosis = await call(client, subjects.slurm(ref, "diag"), Diagnose(), Diagnosis, timeout_seconds=rest)
+        # A proxy that takes up a changed binding, or the shard of another replica, does not answer for a moment.
+        diagnosis = await retry(
+            diagnose, Backoff(0.2, 0.5), on=_nobody_answers, seconds=min(TAKE_OVER_SECONDS, seconds / 2)
+        )
     except RpcFailed as failed:
         return [_not_diagnosed(failed.error, binding, about)]
     if not diagnosis.reachable:

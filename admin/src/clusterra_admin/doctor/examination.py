@@ -190,11 +190,11 @@ class Examination:
             Probe("services.replicas", partial(services.check_archive, client), NATS_DOWN, "events"),
             *(
                 Probe("services.replicas", partial(services.check_lease_holders, client, name), NATS_DOWN, name)
-                for name in services.PARTITIONS
+                for name in services.SHARDS
             ),
         ]
         found = await self._schedule.run(probes)
-        # Where only some partitions are held, the clusters of the others are found by their checks.
+        # Where only some shards are held, the clusters of the others are found by their checks.
         proxy = not any(each.about == "proxy" and each.seen == services.NO_REPLICA for each in found)
         return found + await self._clusters(client, proxy=proxy)
 

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import nats.errors
+from clusterra_contracts.bus.topology import MAX_PAYLOAD_BYTES
 
 from clusterra_admin.doctor.certificates import CHECK, expiry_finding
 from clusterra_admin.doctor.connection import ApiFailed, DoctorClient
@@ -11,8 +12,6 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warnin
 
 OLDEST_VERSION = (2, 11)
 """The first version whose key-value entries can have a time to live, which leases need."""
-MIN_PAYLOAD_BYTES = 1024 * 1024
-"""The payload limit that our own messages are made for."""
 STORAGE_WARNING = 0.8
 STORAGE_FAILURE = 0.95
 PONG_SECONDS = 3.0
@@ -41,9 +40,9 @@ async def check_server(client: DoctorClient) -> list[Finding]:
     name = str(info.get("server_name", ""))
     findings = [_version(version, name)]
     payload = int(info.get("max_payload", 0))
-    if payload < MIN_PAYLOAD_BYTES:
+    if payload < MAX_PAYLOAD_BYTES:
         seen = f"the largest message is {payload} bytes"
-        findings.append(warning("nats.payload", seen, f"set `max_payload: {MIN_PAYLOAD_BYTES}` in nats-server's file"))
+        findings.append(warning("nats.payload", seen, f"set `max_payload: {MAX_PAYLOAD_BYTES}` in nats-server's file"))
     else:
         findings.append(ok("nats.payload", f"messages of up to {payload} bytes"))
     if certificate := client.certificate:

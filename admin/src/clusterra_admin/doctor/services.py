@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import aiohttp
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_contracts.bus.topology import EVENTS_ARCHIVE, LEASES
 from clusterra_runtime.nats.client import BusUnavailable
 from clusterra_runtime.nats.direct import Stored, replay
@@ -19,8 +19,8 @@ from clusterra_admin.doctor.http import CertificateRejected, NoAnswer, get
 from clusterra_admin.doctor.streams import moment
 from clusterra_admin.running import running
 
-PARTITIONS: Mapping[str, int] = {"scaler": JOB_PARTITIONS, "proxy": JOB_PARTITIONS}
-"""Service -> the number of partitions whose leases its replicas share."""
+SHARDS: Mapping[str, int] = {"scaler": SHARD_COUNT, "proxy": SHARD_COUNT}
+"""Service -> the number of shards whose leases its replicas share."""
 HANDOVER_SECONDS = 4.0
 """Leases may change hands while we look: the finding waits for the new holder at most this long."""
 _PAUSE_SECONDS = 0.4
@@ -29,8 +29,8 @@ _PREFIX = f"$KV.{LEASES.name}."
 
 
 async def check_lease_holders(client: DoctorClient, service: str) -> list[Finding]:
-    """Whether replicas of a service live, and together hold all its partitions."""
-    check, expected = "services.replicas", PARTITIONS[service]
+    """Whether replicas of a service live, and together hold all its shards."""
+    check, expected = "services.replicas", SHARDS[service]
     advice = f"start {service} (`kubectl -n clusterra rollout status deployment/{service}`), or look into its log"
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + HANDOVER_SECONDS
@@ -40,13 +40,13 @@ async def check_lease_holders(client: DoctorClient, service: str) -> list[Findin
         except (ApiFailed, BusUnavailable) as error:
             return [skipped(check, f"the leases cannot be read: {error}", about=service)]
         if members and held >= expected:
-            return [ok(check, f"replicas: {members}; they hold all partitions ({expected})", about=service)]
+            return [ok(check, f"replicas: {members}; they hold all shards ({expected})", about=service)]
         if loop.time() > ends_at:
             break
         await asyncio.sleep(_PAUSE_SECONDS)
     if not members:
         return [failure(check, NO_REPLICA, advice, about=service)]
-    seen = f"replicas: {members}; only {held} of {expected} partitions are held"
+    seen = f"replicas: {members}; only {held} of {expected} shards are held"
     return [failure(check, seen, advice, about=service)]
 
 
@@ -58,7 +58,7 @@ async def _leases(client: DoctorClient, service: str) -> tuple[int, int]:
 
 
 def count_leases(stored: Iterable[Stored], prefix: str, at: datetime) -> tuple[int, int]:
-    """The number of live replicas, and of partitions that are held, at a time of the server.
+    """The number of live replicas, and of shards that are held, at a time of the server.
 
     A server that was killed may bring back keys of replicas that are long gone: these do not count.
     """

@@ -54,7 +54,7 @@ async def check_snapshot(client: Client, ref: ClusterRef, binding: ClusterBindin
         return [skipped(SNAPSHOT, "the cluster is paused", about=about)]
     advice = "the proxy cannot read Slurm or cannot publish: look into its log for this cluster"
     try:
-        stored = await last_stored(client, JOB.name, subjects.job_partitioned(ref))
+        stored = await last_stored(client, JOB.name, subjects.job_sharded(ref))
     except BusUnavailable as error:
         return [skipped(SNAPSHOT, f"the snapshots cannot be read: {error}", about=about)]
     if stored is None:

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import structlog
-from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
@@ -26,8 +24,9 @@ from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
 from clusterra_runtime import catalogue
-from clusterra_runtime.nats import bus, direct
+from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.queue import last_head
 from clusterra_runtime.nats.registry import Registry, delete_binding
 from clusterra_runtime.store.condition import Present
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -156,11 +155,10 @@ class Record:
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:
             heard = await last_heartbeat(self.client, ref)
-            queue = await direct.last(self.client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+            snapshot = await last_head(self.client, ref)
         except InvalidMessage as error:
             raise InvalidRequest(f"the last message about {ref} cannot be read: {error}") from error
         heartbeat, heard_at = (None, None) if heard is None else heard
-        snapshot = None if queue is None else queue[0]
         return Row(
             ref,
             binding,
@@ -175,13 +173,7 @@ def _job_counts(snapshot: QueueSnapshot | None) -> tuple[int | None, int | None]
     """The numbers of pending and running jobs, as far as they are known."""
     if snapshot is None:
         return None, None
-    if snapshot.parts is not None:
-        return snapshot.parts.counts.get("pending"), snapshot.parts.counts.get("running")
-    pending, running = snapshot.pending, snapshot.running
-    return (
-        None if pending is None else sum(len(each.job_ids) for each in pending),
-        None if running is None else len(running),
-    )
+    return snapshot.list_counts.pending, snapshot.list_counts.running
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clusterra_contracts.bus import sharing
+from clusterra_contracts.bus.topology import MAX_MESSAGE_BYTES
 from clusterra_contracts.identity import ClusterRef
 from pydantic import ValidationError
 
@@ -19,7 +20,7 @@ from clusterra_admin.secrets.problem import SecretsProblem
 
 CENTRAL_NAME = "control-plane"
 SYSTEM_NAME = "SYS"
-AGENT_PAYLOAD_BYTES = 1024 * 1024
+AGENT_PAYLOAD_BYTES = MAX_MESSAGE_BYTES
 AGENT_SUBSCRIPTIONS = 100
 AGENT_CONNECTIONS = 20
 """A cluster's agents: one that leads, one that waits, and both again during an upgrade; the rest is room."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterra_contracts.bus.permissions import Permissions
+from clusterra_contracts.bus.topology import MAX_PAYLOAD_BYTES
 
-MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_STORE_BYTES = 8 * 1024**3
 RESOLVER = "resolver.conf"
 """The file beside the configuration with the accounts of operator mode."""

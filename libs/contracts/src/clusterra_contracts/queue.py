@@ -1,15 +1,10 @@
 """`job.pending`: the whole queue of a cluster as the proxy observed it. A full state, never a difference."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from clusterra_contracts.identity import JobId, Moment, Wire
-
-MAX_PARTS = 128
-"""Maximum number of parts of a snapshot."""
-
-QueueList = Literal["pending", "running", "nodes"]
 
 
 class PendingJobs(Wire):
@@ -132,14 +127,13 @@ class NodeState(Wire):
         return bool({"DOWN", "NOT_RESPONDING", "UNKNOWN"} & set(self.states))
 
 
-class QueueParts(Wire):
-    """Where the lists of a large snapshot are: in messages of their own, `job.part`."""
+class QueueCounts(Wire):
+    """How many jobs and nodes each list of a snapshot has; None for a list that could not be read."""
 
-    slot: Annotated[int, Field(ge=0, le=1)]
-    """The next snapshot is stored in the other slot, so that these parts can be read meanwhile."""
-    count: Annotated[int, Field(ge=1, le=MAX_PARTS)]
-    counts: dict[QueueList, int]
-    """How many jobs or nodes each list in the parts has. The other lists could not be read."""
+    pending: Annotated[int, Field(ge=0)] | None = None
+    """Each array counts as one job."""
+    running: Annotated[int, Field(ge=0)] | None = None
+    nodes: Annotated[int, Field(ge=0)] | None = None
 
 
 class QueueSnapshot(Wire):
@@ -147,11 +141,10 @@ class QueueSnapshot(Wire):
 
     A list that could not be read is None ("no opinion"); an empty list means that there is nothing.
 
-    The lists of a large snapshot are in parts. Its own message follows when all parts are stored, and counts only with
-    all of them. For a release that knows no parts, its lists could not be read.
+    A large snapshot is written so that its head can be read without its lists (`clusterra_contracts.bus.large_queue`).
     """
 
-    schema_name: ClassVar[str] = "job.pending.v5"
+    schema_name: ClassVar[str] = "job.pending.v6"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
@@ -169,8 +162,24 @@ class QueueSnapshot(Wire):
     """Job records of Slurm that could not be read. They are in none of the lists."""
     unreadable_nodes: Annotated[int, Field(ge=0)] = 0
     """Node records of Slurm that could not be read. They are not in `nodes`."""
-    parts: QueueParts | None = None
-    """None: the lists are here."""
+    counts: QueueCounts | None = None
+    """Of a large snapshot: how many jobs and nodes its lists have."""
     traces: dict[JobId, str] = Field(default_factory=dict)
     """The `traceparent` of the submits of pending jobs, for links between traces; only a few, and only where traces
     are recorded."""
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this is the head of a large snapshot, whose lists were not read."""
+        return self.counts is not None and self.pending is None and self.running is None and self.nodes is None
+
+    @property
+    def list_counts(self) -> QueueCounts:
+        """How many jobs and nodes each list has, also of a snapshot of which only the head was read."""
+        if self.counts is not None and self.is_head:
+            return self.counts
+        return QueueCounts(
+            pending=None if self.pending is None else sum(len(group.job_ids) for group in self.pending),
+            running=None if self.running is None else len(self.running),
+            nodes=None if self.nodes is None else len(self.nodes),
+        )

@@ -7,7 +7,6 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
-import stamina
 import structlog
 
 from clusterra_runtime import trace
@@ -70,8 +69,6 @@ def configure(service: str, level: str = "INFO", *, instance: str = "") -> None:
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(logging.INFO, root.level))
     logging.captureWarnings(True)
-    # stamina counts retries in `stamina_retries_total`. It would also log each with the arguments of the call.
-    stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.PrometheusOnRetryHook])
 
 
 def hide_secrets(_logger: Any, _method: str, entry: Entry) -> Entry:

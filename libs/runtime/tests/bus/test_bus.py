@@ -21,6 +21,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import PAGE, Stored, last, replay
 from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.settings import ServiceSettings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -147,7 +148,7 @@ async def test_last_returns_the_last_message_of_a_subject(client: Client, ref: C
 
 
 async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Client, ref: ClusterRef) -> None:
-    ids = tuple(str(number) for number in range(1_000_000, 1_120_000))
+    ids = tuple(str(number) for number in range(1_000_000, 1_850_000))
     jobs = PendingJobs(
         job_ids=ids, count=len(ids), cpus=1, partition="main", uid=2000, reason="Resources", first_submitted_at=NOW
     )
@@ -156,7 +157,7 @@ async def test_a_snapshot_over_the_payload_limit_is_sent_compressed(client: Clie
     assert len(big.model_dump_json()) > client.max_payload
 
     await bus.publish_durable(client, subjects.job_pending(ref), big, message_id=f"{ref.key}:1")
-    found = await last(client, "JOB", subjects.job_partitioned(ref), QueueSnapshot)
+    found = await last(client, "JOB", subjects.job_sharded(ref), QueueSnapshot)
 
     assert found is not None
     assert found[0] == big
@@ -166,6 +167,20 @@ async def test_a_message_that_exceeds_the_payload_limit_is_rejected(client: Clie
     body = gzip.compress(b"x")
     with pytest.raises(bus.MessageRejected, match="payload limit"):
         await bus.store(client, subjects.heartbeat(ref), body * (client.max_payload // len(body) + 1), {})
+
+
+async def test_a_message_that_exceeds_the_limit_of_the_login_is_rejected_before_the_server_ends_the_connection(
+    settings: ServiceSettings, ref: ClusterRef
+) -> None:
+    agent = bus.Client(login_bytes=1000)
+    await agent.open(settings, "test", "_INBOX_test")
+
+    with pytest.raises(bus.MessageRejected, match="payload limit"):
+        await bus.store(agent, subjects.heartbeat(ref), b"x" * 990, {})
+    await bus.store(agent, subjects.heartbeat(ref), b"x" * 900, {})
+
+    assert agent.is_connected
+    await bus.close(agent)
 
 
 async def test_replay_returns_all_matching_messages_and_continues_after_a_sequence(
@@ -189,7 +204,7 @@ async def test_replay_returns_all_matching_messages_and_continues_after_a_sequen
     assert [message.sequence for message in rest] == sorted(sequences)[-2:]
 
 
-async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Client) -> None:
+async def test_the_shard_of_a_cluster_is_what_the_server_computes(client: Client) -> None:
     random = Random(1)
     refs = [ClusterRef(tenant=random_id(random), cluster=random_id(random)) for _ in range(300)]
     for ref in refs:
@@ -203,8 +218,8 @@ async def test_the_partition_of_a_cluster_is_what_the_server_computes(client: Cl
 
     found = await until(all_stored, seconds=90, what="all snapshots")
 
-    assert {ref: found[ref] for ref in refs} == {ref: subjects.job_partitioned(ref) for ref in refs}
-    assert {subjects.job_partition(ref) for ref in refs} == set(range(subjects.JOB_PARTITIONS))
+    assert {ref: found[ref] for ref in refs} == {ref: subjects.job_sharded(ref) for ref in refs}
+    assert {subjects.job_shard(ref) for ref in refs} == set(range(subjects.SHARD_COUNT))
 
 
 def random_id(random: Random) -> str:

@@ -5,9 +5,11 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, Consumer
 from clusterra_contracts.events import Event, NodeFact, event_of
@@ -72,7 +74,7 @@ async def handled_by(
 ) -> AsyncIterator[tuple[Broker, Durable[Event]]]:
     bus_broker = broker(settings, "test", client=client)
     await bus_broker.start()
-    subscription = durable(bus_broker, consumer, Event, handler, outages=outages)
+    subscription = durable(bus_broker, consumer, partial(decode, Event), handler, outages=outages)
     await subscription.start()
     try:
         yield bus_broker, subscription

@@ -13,13 +13,12 @@ async def fill(client: Client, ref: ClusterRef) -> None:
     cluster = f"{ref.tenant}.{ref.cluster}"
     for subject in (
         subjects.job_pending(ref),
-        subjects.job_part(ref, 0, 1),
         subjects.scale_desired(ref),
         subjects.heartbeat(ref),
         subjects.event(ref, "job.running"),
         subjects.edge_event(ref, "worker.lost"),
         subjects.dead_letter(subjects.event(ref, "job.running")),
-        subjects.dead_letter(subjects.job_partitioned(ref)),
+        subjects.dead_letter(subjects.job_sharded(ref)),
         subjects.dead_letter(subjects.slurm(ref, "submit")),
         f"$KV.registry.{cluster}",
         f"$KV.conditions.{cluster}",

@@ -7,6 +7,7 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.bus import permissions, subjects
+from clusterra_contracts.bus.topology import MAX_MESSAGE_BYTES
 from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import bus, rpc
@@ -46,7 +47,7 @@ async def app(service: Service) -> AsyncIterator[None]:
     with state_files.locked(settings.state_dir) as folder:
         latest = LatestDesired(folder)
         async with open_substrate(settings) as (substrate, source, leadership):
-            client, on_nats = bus.Client(), ChangeSignal()
+            client, on_nats = bus.Client(login_bytes=MAX_MESSAGE_BYTES), ChangeSignal()
 
             def connected() -> bool:
                 return client.is_connected or fallback.connected

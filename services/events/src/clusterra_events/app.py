@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
+from clusterra_contracts.bus.envelope import decode, decode_foreign
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE, EVENTS_LEDGER
 from clusterra_contracts.events import Event
@@ -72,7 +74,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 archiving = durable(
                     consuming,
                     _CONSUMERS[EVENTS_ARCHIVE],
-                    Event,
+                    partial(decode, Event),
                     archive.keep,
                     batch_size=settings.archive_batch_size,
                     outages=(StoreUnavailable,),
@@ -81,11 +83,10 @@ async def app(service: Service) -> AsyncIterator[None]:
                 taking = durable(
                     consuming,
                     _CONSUMERS[EVENTS_EDGE],
-                    Event,
+                    partial(decode_foreign, Event, max_bytes=MAX_DECODED_BYTES),
                     EdgeEvents(client).take,
                     batch_size=1,
                     outages=(BusUnavailable,),
-                    foreign_bytes=MAX_DECODED_BYTES,
                 )
                 await registry.start(client)
                 ledger = Ledger(store, client, registry, retention_seconds=settings.ledger_retention_seconds)
@@ -93,7 +94,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 booking = durable(
                     consuming,
                     _CONSUMERS[EVENTS_LEDGER],
-                    Event,
+                    partial(decode, Event),
                     ledger.journal.take,
                     batch_size=settings.archive_batch_size,
                     outages=(StoreUnavailable,),

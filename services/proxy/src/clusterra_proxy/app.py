@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_runtime.garbage_collection import collect_seldom
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease_thread import LeaseThread
@@ -13,8 +13,8 @@ from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 
 from clusterra_proxy.clusters import Clusters
-from clusterra_proxy.partitions import Partitions
 from clusterra_proxy.settings import Settings
+from clusterra_proxy.shards import Shards
 
 
 @asynccontextmanager
@@ -28,12 +28,12 @@ async def app(service: Service) -> AsyncIterator[None]:
     try:
         async with announced(service, client), Secrets() as secrets:
             await registry.start(client)
-            partitions = Partitions()
+            shards = Shards()
             # A burst of answers from Slurm may hold the event loop for seconds.
-            division = f"clusters/{JOB_PARTITIONS}"
-            leases = LeaseThread(settings, service.name, JOB_PARTITIONS, partitions.lead, division=division)
+            division = f"clusters/{SHARD_COUNT}"
+            leases = LeaseThread(settings, service.name, SHARD_COUNT, shards.lead, division=division)
             service.background("leases", leases.run)
-            Clusters(service, client, settings, partitions, secrets).follow(registry)
+            Clusters(service, client, settings, shards, secrets).follow(registry)
             yield
     finally:
         await registry.stop()

@@ -14,12 +14,12 @@ from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
 from clusterra_proxy.cluster.condition import Condition
-from clusterra_proxy.partitions import CLUSTERS, Partitions
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.rest.reads import RestReads
 from clusterra_proxy.requests.rest.shared_lists import SharedLists
 from clusterra_proxy.settings import Settings
+from clusterra_proxy.shards import CLUSTERS, Shards
 from clusterra_proxy.supervision import Supervisor
 from clusterra_proxy.watch.condition_report import ConditionReport
 from clusterra_proxy.watch.cost_notes import CostNotes
@@ -33,17 +33,15 @@ log = structlog.get_logger(__name__)
 class Clusters:
     """Runs one background task per cluster. A changed binding ends its task and starts another.
 
-    Every replica answers requests. Only the replica that leads a cluster's partition watches the cluster, keeps its
+    Every replica answers requests. Only the replica that leads a cluster's shard watches the cluster, keeps its
     placeholders and reports its condition. No failure of a cluster's work ends the process, or the work for another.
     """
 
-    def __init__(
-        self, service: Service, client: Client, settings: Settings, partitions: Partitions, secrets: Secrets
-    ) -> None:
+    def __init__(self, service: Service, client: Client, settings: Settings, shards: Shards, secrets: Secrets) -> None:
         self._service = service
         self._client = client
         self._settings = settings
-        self._partitions = partitions
+        self._shards = shards
         self._secrets = secrets
         self._pace = Pace(settings.poll_seconds)
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
@@ -82,7 +80,7 @@ class Clusters:
         with structlog.contextvars.bound_contextvars(tenant=ref.tenant, cluster=ref.cluster):
             async with asyncio.TaskGroup() as tasks:
                 reporting = partial(supervisor.run, "report", partial(self._report, ref, condition, problem))
-                tasks.create_task(self._partitions.while_leading(ref, reporting))
+                tasks.create_task(self._shards.while_leading(ref, reporting))
                 if usable is not None:
                     tasks.create_task(supervisor.run("serve", partial(self._serve, ref, usable, condition, supervisor)))
 
@@ -98,8 +96,8 @@ class Clusters:
             keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds, self._pace.sleep)
             keeping = partial(supervisor.run, "placeholders", keep)
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
-            tasks.create_task(self._partitions.while_leading(ref, watching))
-            tasks.create_task(self._partitions.while_leading(ref, keeping))
+            tasks.create_task(self._shards.while_leading(ref, watching))
+            tasks.create_task(self._shards.while_leading(ref, keeping))
             actions = Actions(self._client, cluster)
             tasks.create_task(supervisor.run("actions", actions.run))
             try:

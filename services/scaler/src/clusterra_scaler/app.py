@@ -24,8 +24,8 @@ from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
 from clusterra_scaler.forgetting import Forgetting
 from clusterra_scaler.large_process.process import LargeProcess
-from clusterra_scaler.partitions import Partitions
 from clusterra_scaler.settings import Settings
+from clusterra_scaler.shards import Shards
 
 
 @asynccontextmanager
@@ -59,14 +59,14 @@ async def app(service: Service) -> AsyncIterator[None]:
                     await consuming.start()
                     fleets = Fleets(store, outbox)
                     runner = ClusterRunner(client, registry, fleets, lanes, decisions)
-                    partitions = Partitions(consuming, registry, fleets, settings, runner, large)
-                    service.ready_when("snapshots arrive", lambda: partitions.receiving)
-                    heartbeats = HeartbeatReader(client, partitions.on_heartbeat)
+                    shards = Shards(consuming, registry, fleets, settings, runner, large)
+                    service.ready_when("snapshots arrive", lambda: shards.receiving)
+                    heartbeats = HeartbeatReader(client, shards.on_heartbeat)
                     service.ready_when("heartbeats arrive", lambda: heartbeats.working)
                     forgetting = Forgetting(fleets, registry)
                     await rpc.serve(client, "forget.*.*.scaler", Forget, forgetting.forget, queue=SERVICE)
                     service.background("heartbeats", heartbeats.run)
-                    service.background("partitions", partitions.run)
+                    service.background("shards", shards.run)
                     service.background("record levels", levels.watch)
                     service.background("outbox", lambda: outbox.relay(FLEETS))
                     yield

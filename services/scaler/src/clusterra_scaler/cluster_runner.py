@@ -1,12 +1,12 @@
 """Runs control loops in this process: one for each cluster, started again when it fails."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import HB, JOB
+from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
@@ -14,16 +14,15 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last
+from clusterra_runtime.nats.queue import last_head, last_snapshot
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
-from pydantic import BaseModel
 
 from clusterra_scaler.cluster_metrics import FAILURES, forget_failures
 from clusterra_scaler.control_loop import DECISIONS, ControlLoop, FencedLease
 from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.decisions.log import DecisionLog
 from clusterra_scaler.fleets import FencedOff, Fleets
-from clusterra_scaler.large_snapshots import LargeSnapshots
 from clusterra_scaler.planner.time_limit import DecisionOverdue
 
 log = structlog.get_logger(__name__)
@@ -53,9 +52,8 @@ class ClusterRunner:
         self._lanes = lanes
         self._decision_log = decision_log
         self.on_large: Callable[[ClusterRef], None] | None = None
-        """Is told a cluster whose snapshot is in parts, which is then not read here."""
+        """Is told a cluster whose snapshot is large, and whose lists are then not read here."""
         self._control_loops: dict[ClusterRef, ControlLoop] = {}
-        self._snapshots: dict[ClusterRef, LargeSnapshots] = {}
         registry.on_change.append(self._on_binding)
 
     def on_heartbeat(self, ref: ClusterRef, heartbeat: Heartbeat) -> None:
@@ -65,12 +63,12 @@ class ClusterRunner:
 
     def on_snapshot(self, ref: ClusterRef, snapshot: QueueSnapshot) -> None:
         """Pass a snapshot to the control loop of its cluster, if that runs here."""
-        if (snapshots := self._snapshots.get(ref)) is None:
+        if (control_loop := self._control_loops.get(ref)) is None:
             return
-        if snapshot.parts is not None and self.on_large is not None:
+        if not snapshot.is_head:
+            control_loop.on_snapshot(snapshot)
+        elif self.on_large is not None:
             self.on_large(ref)
-        else:
-            snapshots.receive(snapshot)
 
     async def run(self, ref: ClusterRef, lease: FencedLease) -> None:
         """Run a cluster's control loop until the cluster is gone. If it fails, it starts again. Raises FencedOff."""
@@ -81,13 +79,11 @@ class ClusterRunner:
 
     async def _run(self, ref: ClusterRef, lease: FencedLease) -> None:
         backoff = Backoff(RESTART_SECONDS, LONGEST_RESTART_SECONDS)
-        # The work for all clusters of a partition begins at the same time.
+        # The work for all clusters of a shard begins at the same time.
         await self._lanes.turns.take()
         while (binding := self._registry.get(ref)) is not None:
             control_loop = ControlLoop(ref, binding, lease, self._fleets, self._client, self._lanes, self._decision_log)
             self._control_loops[ref] = control_loop
-            self._snapshots[ref] = snapshots = LargeSnapshots(self._client, ref, control_loop.on_snapshot)
-            reading = asyncio.create_task(snapshots.run(), name=f"large-snapshots-{ref.key}")
             try:
                 await self.read_last(ref)
                 await control_loop.run()
@@ -107,34 +103,34 @@ class ClusterRunner:
                 log.exception("controller_failed", tenant=ref.tenant, cluster=ref.cluster)
                 await backoff.pause()
             finally:
-                del self._control_loops[ref], self._snapshots[ref]
-                reading.cancel()
+                del self._control_loops[ref]
                 # Here and not in `run`: the replay has exported metrics before, and may be cancelled.
                 control_loop.remove_metrics()
 
     async def read_last(self, ref: ClusterRef) -> None:
         """Pass on the last messages of a cluster that are stored."""
         await self.read_last_snapshot(ref)
-        if heartbeat := await self._last(HB.name, subjects.heartbeat(ref), Heartbeat):
-            self.on_heartbeat(ref, heartbeat)
+        if found := await _readable(ref, last(self._client, HB.name, subjects.heartbeat(ref), Heartbeat)):
+            self.on_heartbeat(ref, found[0])
 
     async def read_last_snapshot(self, ref: ClusterRef) -> None:
-        """Pass on the last snapshot of a cluster that is stored."""
-        if snapshot := await self._last(JOB.name, subjects.job_partitioned(ref), QueueSnapshot):
+        """Pass on the last snapshot of a cluster that is stored; a large one whole where nobody is told of it."""
+        read = last_snapshot if self.on_large is None else last_head
+        if snapshot := await _readable(ref, read(self._client, ref)):
             self.on_snapshot(ref, snapshot)
 
     def _on_binding(self, ref: ClusterRef, binding: ClusterBinding | None) -> None:
         if binding is not None and ref in self._control_loops:
             self._control_loops[ref].bind(binding)
 
-    async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
-        """Read the last message of a subject; None if there is none or it is unreadable. A new one follows soon."""
-        try:
-            found = await last(self._client, stream, subject, model)
-        except (BusUnavailable, InvalidMessage) as error:
-            log.warning("last_not_read", subject=subject, reason=str(error))
-            return None
-        return found[0] if found is not None else None
+
+async def _readable[T](ref: ClusterRef, reading: Awaitable[T | None]) -> T | None:
+    """What is read of the last message; None if there is none or it is unreadable. A new one follows soon."""
+    try:
+        return await reading
+    except (BusUnavailable, InvalidMessage) as error:
+        log.warning("last_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+        return None
 
 
 def _failed(ref: ClusterRef, reason: str) -> None:

@@ -26,7 +26,7 @@ FLEETS = Table("fleets", indexes=(OUTBOX,))
 TABLES = (
     TableUse(
         FLEETS,
-        "each cluster's fleet: desired state, workers and run times; the fences of the partitions",
+        "each cluster's fleet: desired state, workers and run times; the fences of the shards",
         frozenset({"get", "update", "delete", "query_index"}),
     ),
 )

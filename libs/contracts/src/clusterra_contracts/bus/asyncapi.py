@@ -54,7 +54,7 @@ def document() -> dict[str, Any]:
             "title": "Clusterra bus",
             "version": "1",
             "description": "Messages between Clusterra's services over NATS. Headers: Nats-Msg-Id, traceparent, "
-            "content-type, content-encoding, x-schema.",
+            "content-type, content-encoding, x-schema, x-queue-form.",
         },
         "defaultContentType": "application/json",
         "channels": channels,

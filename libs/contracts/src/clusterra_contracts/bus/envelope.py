@@ -18,7 +18,7 @@ TRACEPARENT = "traceparent"
 JSON = "application/json"
 GZIP = "gzip"
 COMPRESS_FROM_BYTES = 64 * 1024
-"""Bodies of this size and above are compressed: a snapshot of thousands of jobs must fit NATS' payload limit."""
+"""Bodies of this size and above are compressed. Large queue snapshots have a form of their own (`bus.large_queue`)."""
 MAX_DECODED_BYTES = 64 * 1024 * 1024
 
 
@@ -36,12 +36,8 @@ class Message(Protocol):
 
 def encode(message: Message, *, message_id: str | None = None) -> tuple[bytes, dict[str, str]]:
     """Returns the body and headers of a message. JetStream drops a second message with the same `message_id`."""
-    return pack(message.schema_name, message.model_dump_json().encode(), message_id=message_id)
-
-
-def pack(schema_name: str, body: bytes, *, message_id: str | None = None) -> tuple[bytes, dict[str, str]]:
-    """Returns the body and headers of a message that is JSON already."""
-    headers = {CONTENT_TYPE: JSON, SCHEMA: schema_name}
+    body = message.model_dump_json().encode()
+    headers = {CONTENT_TYPE: JSON, SCHEMA: message.schema_name}
     if message_id is not None:
         headers[MESSAGE_ID] = message_id
     if len(body) >= COMPRESS_FROM_BYTES:
@@ -50,7 +46,7 @@ def pack(schema_name: str, body: bytes, *, message_id: str | None = None) -> tup
     return body, headers
 
 
-def decode[M: BaseModel](model: type[M], body: bytes, headers: dict[str, str] | None = None) -> M:
+def decode[M: BaseModel](model: type[M], body: bytes, headers: Mapping[str, str] | None = None) -> M:
     """Parses a body as `model`. Raises InvalidMessage, which names the invalid fields but not their values."""
     if (headers or {}).get(CONTENT_ENCODING) == GZIP:
         body = _decompress(body, MAX_DECODED_BYTES)

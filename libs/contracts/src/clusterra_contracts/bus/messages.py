@@ -8,7 +8,6 @@ from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.queue_parts.part import QueuePart
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
 from clusterra_contracts.rpc import costs as costs_rpc
@@ -57,7 +56,6 @@ class Request:
 
 PUBLICATIONS: tuple[Publication, ...] = (
     Publication("job.pending.{tenant}.{cluster}", QueueSnapshot, "proxy", ("scaler",)),
-    Publication("job.part.{tenant}.{cluster}.{slot}.{number}", QueuePart, "proxy", ("scaler",)),
     Publication("scale.desired.{tenant}.{cluster}", DesiredState, "scaler", ("edge-agent",)),
     Publication("heartbeat.{tenant}.{cluster}", Heartbeat, "edge-agent", ("scaler", "gateway", "events")),
     Publication("event.{tenant}.{cluster}.{kind}", Event, "*", ("events", "gateway")),

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from clusterra_contracts.identity import ClusterRef, TenantRef
 
-JOB_PARTITIONS = 8
-"""The number of partitions by which the scaler's replicas share the clusters."""
+SHARD_COUNT = 8
+"""The number of shards by which the scaler's replicas share the clusters."""
 
 
 class UnknownSubject(ValueError):
@@ -20,27 +20,22 @@ def job_pending(ref: ClusterRef) -> str:
     return f"job.pending.{ref.tenant}.{ref.cluster}"
 
 
-def job_partition(ref: ClusterRef) -> int:
-    """The partition of a cluster: FNV-1a of both tokens, as the server computes `{{partition(N,1,2)}}`."""
+def job_shard(ref: ClusterRef) -> int:
+    """The shard of a cluster: FNV-1a of both tokens, as the server computes `{{partition(N,1,2)}}`."""
     hashed = 0x811C9DC5
     for byte in f"{ref.tenant}{ref.cluster}".encode():
         hashed = ((hashed ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return hashed % JOB_PARTITIONS
+    return hashed % SHARD_COUNT
 
 
-def job_partitioned(ref: ClusterRef) -> str:
-    """The subject under which the JOB stream stores a snapshot: by partition, so that a scaler consumes its share."""
-    return f"job.partition.{job_partition(ref)}.{ref.tenant}.{ref.cluster}"
+def job_sharded(ref: ClusterRef) -> str:
+    """The subject under which the JOB stream stores a snapshot: by shard, so that a scaler consumes its share."""
+    return f"job.partition.{job_shard(ref)}.{ref.tenant}.{ref.cluster}"
 
 
-def job_part(ref: ClusterRef, slot: int, number: int) -> str:
-    """The subject of one part of a cluster's large queue snapshot, which the proxy publishes."""
-    return f"job.part.{ref.tenant}.{ref.cluster}.{slot}.{number}"
-
-
-def job_partition_filter(partition: int) -> str:
-    """The subjects of all snapshots of one partition."""
-    return f"job.partition.{partition}.*.*"
+def job_shard_filter(shard: int) -> str:
+    """The subjects of all snapshots of one shard."""
+    return f"job.partition.{shard}.*.*"
 
 
 def scale_desired(ref: ClusterRef) -> str:
@@ -124,7 +119,6 @@ class Subject:
 
 _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("job", "pending"): ("job.pending", lambda rest: rest == 0),
-    ("job", "part"): ("job.part", lambda rest: rest == 2),
     ("scale", "desired"): ("scale.desired", lambda rest: rest == 0),
     ("heartbeat",): ("heartbeat", lambda rest: rest == 0),
     ("event",): ("event", lambda rest: rest == 2),

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition_filter
+from clusterra_contracts.bus.subjects import SHARD_COUNT, job_shard_filter
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 KIB = 1024
 MIB = 1024 * KIB
+MAX_PAYLOAD_BYTES = 8 * MIB
+"""The servers' `max_payload`. Only a queue snapshot of a large cluster is larger than `MAX_MESSAGE_BYTES`."""
 MAX_MESSAGE_BYTES = MIB
-"""The servers' `max_payload`: no message is larger."""
+"""The largest message of any other kind, and the largest one that an edge-agent may send, by its login."""
 CLUSTERS = 5000
 """How many clusters the streams and buckets of scale 1 have room for, if their states are small."""
 DEDUPLICATION_SECONDS = 600.0
@@ -46,7 +48,7 @@ class Bounds:
     def __post_init__(self) -> None:
         """Check that there is a bound of each kind."""
         limits = (self.bytes, self.messages, self.messages_per_subject, self.message_bytes)
-        if min(limits) < 1 or self.message_bytes > min(self.bytes, MAX_MESSAGE_BYTES):
+        if min(limits) < 1 or self.message_bytes > min(self.bytes, MAX_PAYLOAD_BYTES):
             raise Unbounded(f"{self}: each bound must be positive, and a message must fit")
         if self.refuse_per_subject and self.discard != "new":
             raise Unbounded(f"{self}: only a stream that discards new messages can refuse them by subject")
@@ -106,21 +108,12 @@ def last_values(total: int, messages: int = CLUSTERS, message_bytes: int = MAX_M
 JOB = Stream(
     name="JOB",
     subjects=("job.pending.*.*",),
-    description="The last queue snapshot of each cluster, stored by partition",
-    bounds=last_values(256 * MIB),
+    description="The last queue snapshot of each cluster, stored by shard",
+    bounds=last_values(512 * MIB, message_bytes=MAX_PAYLOAD_BYTES),
     transform=(
         "job.pending.*.*",
-        f"job.partition.{{{{partition({JOB_PARTITIONS},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
+        f"job.partition.{{{{partition({SHARD_COUNT},1,2)}}}}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}",
     ),
-)
-JOB_PART = Stream(
-    name="JOB_PART",
-    subjects=("job.part.*.*.*.*",),
-    description="The parts of the last two queue snapshots of each large cluster, read by direct get",
-    # A snapshot is valid for a minute at most. What a queue that has become smaller leaves behind goes.
-    max_age_seconds=600.0,
-    bounds=last_values(256 * MIB, 20_000),
-    deduplication_seconds=120.0,
 )
 SCALE = Stream(
     name="SCALE",
@@ -176,12 +169,12 @@ ADVISORY = Stream(
     max_age_seconds=7 * DAY,
 )
 
-STREAMS: tuple[Stream, ...] = (JOB, JOB_PART, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
+STREAMS: tuple[Stream, ...] = (JOB, SCALE, HB, EVENT, EDGE_EVENT, DLQ, ADVISORY)
 
 
-def scaler_consumer(partition: int) -> str:
-    """The name of the durable consumer of one partition of the JOB stream."""
-    return f"scaler-{partition}"
+def scaler_consumer(shard: int) -> str:
+    """The name of the durable consumer of one shard of the JOB stream."""
+    return f"scaler-{shard}"
 
 
 EVENTS_ARCHIVE = "events-archive"
@@ -190,8 +183,8 @@ EVENTS_LEDGER = "events-ledger"
 
 CONSUMERS: tuple[Consumer, ...] = (
     *(
-        Consumer("JOB", scaler_consumer(partition), job_partition_filter(partition), deliver="last_per_subject")
-        for partition in range(JOB_PARTITIONS)
+        Consumer("JOB", scaler_consumer(shard), job_shard_filter(shard), deliver="last_per_subject")
+        for shard in range(SHARD_COUNT)
     ),
     # The archive must receive every event again after its store was away for hours; only garbage is given up.
     Consumer("EVENT", EVENTS_ARCHIVE, "event.>", ack_wait_seconds=10.0, max_deliver=10_000),
@@ -201,7 +194,7 @@ CONSUMERS: tuple[Consumer, ...] = (
 )
 
 REGISTRY = Bucket("registry", "Cluster bindings, projected by the gateway", 256 * MIB, CLUSTERS)
-LEASES = Bucket("leases", "Who works on which partition; entries live as long as they are renewed", MIB, 1000)
+LEASES = Bucket("leases", "Who works on which shard; entries live as long as they are renewed", MIB, 1000)
 VERSIONS = Bucket(
     "versions", "The versions of the running services; entries live as long as they are renewed", 16 * MIB, CLUSTERS
 )

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.topology import CONDITIONS, DLQ, EDGE_EVENT, EVENT, HB, JOB, JOB_PART, REGISTRY, SCALE
+from clusterra_contracts.bus.topology import CONDITIONS, DLQ, EDGE_EVENT, EVENT, HB, JOB, REGISTRY, SCALE
 from clusterra_contracts.identity import ClusterRef
 
 _BURIED = ("job.pending", "scale.desired", "heartbeat", "history")
 """The families whose subjects end with the cluster."""
-_BURIED_BELOW = ("job.part", "event", "edge-event", "slurm", "edge", "scaler", "ledger", "forget")
+_BURIED_BELOW = ("event", "edge-event", "slurm", "edge", "scaler", "ledger", "forget")
 """The families whose subjects go on after the cluster."""
 _BUCKETS = (REGISTRY, CONDITIONS)
 
-_STREAMS = (JOB, JOB_PART, SCALE, HB, EVENT, EDGE_EVENT, DLQ)
+_STREAMS = (JOB, SCALE, HB, EVENT, EDGE_EVENT, DLQ)
 
 PURGED = (*(stream.name for stream in _STREAMS), *(f"KV_{bucket.name}" for bucket in _BUCKETS))
 """The streams that hold something of a cluster."""
@@ -25,12 +25,11 @@ def of_cluster(ref: ClusterRef) -> Mapping[str, tuple[str, ...]]:
     buried = (
         *(f"{family}.{cluster}" for family in _BURIED),
         *(f"{family}.{cluster}.>" for family in _BURIED_BELOW),
-        subjects.job_partitioned(ref),
+        subjects.job_sharded(ref),
         *keys.values(),
     )
     return {
-        JOB.name: (subjects.job_partitioned(ref),),
-        JOB_PART.name: (f"job.part.{cluster}.>",),
+        JOB.name: (subjects.job_sharded(ref),),
         SCALE.name: (subjects.scale_desired(ref),),
         HB.name: (subjects.heartbeat(ref),),
         EVENT.name: (f"event.{cluster}.>",),

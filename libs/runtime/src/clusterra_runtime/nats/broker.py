@@ -1,13 +1,25 @@
-"""Durable consumers: FastStream over our client. Only services with a durable consumer import this module."""
+"""Durable consumers: FastStream over our client. Only services with a durable consumer import this module.
+
+FastStream pulls in batches, runs the handlers of a batch beside each other, stops gracefully, and acknowledges by what
+a handler raises. Four things are done otherwise than it means them:
+
+- `Broker._connect` takes our client. FastStream's own `nats.connect` closes for good on most errors of a server, and
+  pulls from a consumer that is away without a pause (`nats/connection.py`, `nats/pull.py`).
+- `Broker.stop` leaves a client that belongs to the service open. FastStream has no connection that it does not own.
+- Bodies are decoded in the handler and not by a `decoder`. What FastStream's decoder raises is one more error of a
+  handler, and its message is delivered again. Ours becomes a dead letter with its headers and its position.
+- Spans, log context and metrics are in `_receive` and not in middlewares. They need the outcome (done, garbage,
+  unavailable, given up), which a middleware could only guess from the exception that FastStream shows it.
+"""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import NoReturn
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode, decode_foreign
+from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import Consumer
 from faststream.exceptions import NackMessage, RejectMessage
@@ -15,7 +27,6 @@ from faststream.middlewares import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from faststream.nats.subscriber.usecases import PullStreamSubscriber
 from nats.aio.msg import Msg
-from pydantic import BaseModel
 
 from clusterra_runtime import tracing
 from clusterra_runtime.metrics import HANDLED, family
@@ -31,6 +42,9 @@ log = structlog.get_logger(__name__)
 WAIT_SECONDS = 30.0
 """How long one pull request waits; a message or a renewed connection ends it immediately."""
 LONGEST_PAUSE_SECONDS = 30.0
+
+type Decoder[M] = Callable[[bytes, Mapping[str, str] | None], M]
+"""Parses a body with its headers. Raises InvalidMessage."""
 
 
 class Broker(NatsBroker):
@@ -81,7 +95,7 @@ def pause_seconds(deliveries: int) -> float:
     return min(2.0 ** (deliveries - 1), LONGEST_PAUSE_SECONDS)
 
 
-class Durable[M: BaseModel]:
+class Durable[M]:
     """A subscription to one durable consumer. It may be started and stopped any number of times.
 
     A message is acknowledged after its handler has returned. Up to `batch_size` messages are handled concurrently, in
@@ -92,20 +106,18 @@ class Durable[M: BaseModel]:
         self,
         broker: Broker,
         consumer: Consumer,
-        model: type[M],
+        decoder: Decoder[M],
         handler: Callable[[Subject, M, int], Awaitable[None]],
         batch_size: int,
         outages: tuple[type[Exception], ...],
     ) -> None:
         self._broker = broker
         self._consumer = consumer
-        self._model = model
+        self._decoder = decoder
         self._handler = handler
         self._batch_size = batch_size
         self._outages = outages
         self._waiting = False
-        self.foreign_bytes: int | None = None
-        """For messages from outside the central side: how large they are at most when decompressed."""
         self._subscriber: PullStreamSubscriber | None = None
         self._lag = Lag(consumer)
 
@@ -174,10 +186,7 @@ class Durable[M: BaseModel]:
 
     async def _handle(self, raw: Msg) -> None:
         about = subjects.parse(raw.subject)
-        if self.foreign_bytes is None:
-            content = decode(self._model, raw.data, raw.headers)
-        else:
-            content = decode_foreign(self._model, raw.data, raw.headers, max_bytes=self.foreign_bytes)
+        content = self._decoder(raw.data, raw.headers)
         with structlog.contextvars.bound_contextvars(tenant=about.ref.tenant, cluster=about.ref.cluster):
             await self._handler(about, content, raw.metadata.sequence.stream)
 
@@ -193,27 +202,24 @@ class Durable[M: BaseModel]:
         raise RejectMessage
 
 
-def durable[M: BaseModel](
+def durable[M](
     broker: Broker,
     consumer: Consumer,
-    model: type[M],
+    decoder: Decoder[M],
     handler: Callable[[Subject, M, int], Awaitable[None]],
     *,
     batch_size: int = 64,
     outages: tuple[type[Exception], ...] = (),
-    foreign_bytes: int | None = None,
 ) -> Durable[M]:
     """Pass a consumer's messages to `handler` as (subject, message, stream sequence). Call `start` on the result.
 
+    `decoder` makes a message of a body and its headers, such as `partial(decode, Event)`; it raises InvalidMessage.
     A message that cannot be parsed, or whose handler raises InvalidMessage, becomes a dead letter immediately. After
     any other exception it is delivered again, after about 1, 2, 4, ... s, and becomes a dead letter after `max_deliver`
     deliveries. `outages` are the exceptions that say that what the handler needs is away for a while: the log tells the
-    beginning and the end of an outage, without a traceback. Messages from outside the central side have at most
-    `foreign_bytes` when decompressed.
+    beginning and the end of an outage, without a traceback.
     """
-    made = Durable(broker, consumer, model, handler, batch_size, outages)
-    made.foreign_bytes = foreign_bytes
-    return made
+    return Durable(broker, consumer, decoder, handler, batch_size, outages)
 
 
 async def _undecoded(message: NatsMessage) -> NatsMessage:

@@ -1,15 +1,11 @@
 """The bus: NATS with our envelope, ids and traces. Core messages, durable messages, dead letters."""
 
-import asyncio
 import hashlib
 import json
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 
 import nats.errors
-import stamina
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import (
@@ -30,6 +26,7 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from clusterra_runtime import trace, tracing
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.metrics import DEAD_LETTERS, DEAD_LETTERS_LEFT_OUT, HANDLED, family
 from clusterra_runtime.nats import spans
 from clusterra_runtime.nats.client import BusUnavailable, Client
@@ -56,7 +53,7 @@ log = structlog.get_logger(__name__)
 DURABLE_SECONDS = 15.0
 """How long a durable publish is retried: a stream whose leader died has a new leader after about 6 s."""
 ACK_SECONDS = 3.0
-_FIRST_PAUSE_SECONDS = (0.1, 0.2)
+_FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 1.0
 REASON = "x-dead-letter-reason"
 ORIGIN = "x-dead-letter-subject"
@@ -133,27 +130,18 @@ async def store(client: Client, subject: str, body: bytes, headers: Mapping[str,
 
 async def _store(client: Client, subject: str, body: bytes, headers: dict[str, str]) -> int:
     deadline = time.monotonic() + DURABLE_SECONDS
-    # The first attempt goes without the machinery of retries, which takes as much CPU as the rest.
-    with suppress(_TryAgain):
-        return await _store_once(client, subject, body, headers, deadline)
-    await asyncio.sleep(random.uniform(*_FIRST_PAUSE_SECONDS))  # noqa: S311
+    backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
     try:
-        async for attempt in stamina.retry_context(
+        return await retry(
+            lambda: _store_once(client, subject, body, headers, deadline),
+            backoff,
             on=_TryAgain,
-            attempts=None,
-            # stamina checks its timeout before the pause, and no attempt may begin after the deadline.
-            timeout=max(deadline - time.monotonic() - _LONGEST_PAUSE_SECONDS, 0.001),
-            wait_initial=0.1,
-            wait_max=_LONGEST_PAUSE_SECONDS,
-            wait_jitter=0.1,
-        ):
-            with attempt:
-                return await _store_once(client, subject, body, headers, deadline)
+            seconds=DURABLE_SECONDS,
+        )
     except _TryAgain as error:
         raise BusUnavailable(
             f"{subject}: not stored within {DURABLE_SECONDS:g} s ({error}); send it again with the same id"
         ) from error
-    raise AssertionError("unreachable: the last attempt raises")
 
 
 async def _store_once(client: Client, subject: str, body: bytes, headers: dict[str, str], deadline: float) -> int:

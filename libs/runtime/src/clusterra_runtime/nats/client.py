@@ -27,8 +27,8 @@ class BusUnavailable(RuntimeError):
 class Client(Connection):
     """A connection that knows its subscriptions and running handlers, so that `drain` can wait for them."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, login_bytes: int | None = None) -> None:
+        super().__init__(login_bytes=login_bytes)
         self._subscriptions: list[Subscription] = []
         self._handlers: set[asyncio.Task[None]] = set()
 

@@ -31,10 +31,15 @@ _HARMLESS = ("permissions violation", "maximum subscriptions exceeded", "invalid
 
 
 class Connection(NatsClient):
-    """A nats-py client that is never CLOSED before `close`, and whose callbacks never raise."""
+    """A nats-py client that is never CLOSED before `close`, and whose callbacks never raise.
 
-    def __init__(self) -> None:
+    `login_bytes` is the largest message that the login allows, if that is less than the server takes. The server tells
+    only its own limit, and ends the connection of a client that exceeds that of its login.
+    """
+
+    def __init__(self, *, login_bytes: int | None = None) -> None:
         super().__init__()
+        self._login_bytes = login_bytes
         self._up = asyncio.Event()
         self._logged_down = False
         self._on_loss: set[Callable[[], None]] = set()
@@ -102,6 +107,8 @@ class Connection(NatsClient):
         """Publish as nats-py does. A closed connection lets other tasks run before it raises."""
         if self.is_closed:
             await asyncio.sleep(_CLOSED_PAUSE_SECONDS)
+        if self._login_bytes is not None and len(payload) + _header_bytes(headers) > self._login_bytes:
+            raise nats.errors.MaxPayloadError
         await super().publish(subject, payload, reply, headers)
 
     async def _process_err(self, err_msg: str) -> None:
@@ -191,3 +198,9 @@ class Connection(NatsClient):
 
     def _server_name(self) -> str:
         return str(self._server_info.get("server_name", ""))
+
+
+def _header_bytes(headers: dict[str, str] | None) -> int:
+    """How many bytes headers take, which count as part of a message."""
+    lines = (len(name.encode()) + len(value.encode()) + 4 for name, value in (headers or {}).items())
+    return sum(lines, start=len("NATS/1.0\r\n\r\n")) if headers else 0

@@ -1,4 +1,4 @@
-"""Partition leases: which replica works on which partition, in the KV bucket `leases` (NATS ADR-8, ADR-43, ADR-48).
+"""Shard leases: which replica works on which shard, in the KV bucket `leases` (NATS ADR-8, ADR-43, ADR-48).
 
 A lease is a key that the server removes unless it is renewed. Leases prevent replicas from doing the same work. Safety
 comes from the fencing token: every state that is written under a lease carries its fence, and the write requires that
@@ -43,7 +43,7 @@ _LEAVE_SECONDS = 3.0
 class _Holding:
     """A lease that this replica holds, with the revision of its key."""
 
-    partition: int
+    shard: int
     fence_floor: int
     """The time when the bucket was created, in microseconds, plus the revision: the fence of earlier releases."""
     revision: int
@@ -54,18 +54,18 @@ class _Holding:
 
 
 class Leases:
-    """Acquires this replica's share of a service's partitions, and runs `work` for each of them.
+    """Acquires this replica's share of a service's shards, and runs `work` for each of them.
 
     Guarantees:
-    - At most one replica holds a partition (`held`) at a time, as long as the replicas' clocks run at the same rate.
-    - The fence of a lease is higher than those of all earlier leases of its partition: with `fences` always, without
+    - At most one replica holds a shard (`held`) at a time, as long as the replicas' clocks run at the same rate.
+    - The fence of a lease is higher than those of all earlier leases of its shard: with `fences` always, without
       them unless the server forgets writes. Without is enough where nothing is fenced.
-    - While a replica is alive, each partition is held again within the times of `Pace` after its holder died, and
+    - While a replica is alive, each shard is held again within the times of `Pace` after its holder died, and
       immediately after its holder stopped in order.
     - Replicas hold equal shares: a replica that holds more releases the rest.
 
-    `division` names how a service divides its work into partitions. Give a new name when that changes: a release with
-    another division, or with none, does the same work under other partitions. While a replica of such a release holds a
+    `division` names how a service divides its work into shards. Give a new name when that changes: a release with
+    another division, or with none, does the same work under other shards. While a replica of such a release holds a
     lease, this replica holds none, and replicas of such releases count for no share. So old and new replicas work by
     turns during an update, and overlap for at most one poll and the end of the work.
     """
@@ -74,7 +74,7 @@ class Leases:
         self,
         client: Client,
         service: str,
-        partitions: int,
+        shards: int,
         work: Work,
         *,
         instance: str = "",
@@ -88,7 +88,7 @@ class Leases:
         self._js = client.jetstream()
         self._service = service
         LEASES_HELD.labels(service).set(0)
-        self._partitions = partitions
+        self._shards = shards
         self._work = work
         self._fences = fences
         self._pace = pace
@@ -104,13 +104,13 @@ class Leases:
 
     @property
     def held(self) -> Mapping[int, Lease]:
-        """The leases that are held at this moment, by partition; for any thread. Read it again after each await."""
+        """The leases that are held at this moment, by shard; for any thread. Read it again after each await."""
         now = time.monotonic()
         held = self._held.items()
         return {number: each.lease for number, each in held if each.lease is not None and each.deadline > now}
 
     async def run(self) -> None:
-        """Compete for partitions until cancelled; then end the work and release the partitions."""
+        """Compete for shards until cancelled; then end the work and release the shards."""
         try:
             while True:
                 try:
@@ -120,8 +120,8 @@ class Leases:
                     log.warning("leases_not_polled", reason=str(error))
                 await asyncio.sleep(self._pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
         finally:
-            for partition in self._tasks:
-                self._release(partition)
+            for shard in self._tasks:
+                self._release(shard)
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             await self._remove(self._member)
 
@@ -131,51 +131,49 @@ class Leases:
         entries = Entries.read(stored, self._pace.ttl_seconds)
         ours = {each.subject for each in stored if _division(each.body) == self._division}
         if any(key not in ours and not self._is_member(key) for key in entries.live):
-            for partition in tuple(self._tasks):
-                self._release(partition)
+            for shard in tuple(self._tasks):
+                self._release(shard)
             return
         members = [key for key in entries.live if self._is_member(key) and key in ours]
-        share = -(-self._partitions // max(len(members), 1))
+        share = -(-self._shards // max(len(members), 1))
         mine = sorted(self._tasks)
-        for partition in mine[share:]:
-            self._release(partition)
+        for shard in mine[share:]:
+            self._release(shard)
         free = [
-            partition
-            for partition in range(self._partitions)
-            if partition not in self._tasks and self._key(partition) not in entries.live
+            shard for shard in range(self._shards) if shard not in self._tasks and self._key(shard) not in entries.live
         ]
         random.shuffle(free)
-        for partition in free[: max(share - len(mine), 0)]:
-            await self._acquire(partition, entries.expired.get(self._key(partition), 0))
+        for shard in free[: max(share - len(mine), 0)]:
+            await self._acquire(shard, entries.expired.get(self._key(shard), 0))
         for key, revision in entries.expired.items():
             if self._is_member(key):
                 await self._remove(key, up_to=revision)
 
-    async def _acquire(self, partition: int, replaces: int) -> None:
+    async def _acquire(self, shard: int, replaces: int) -> None:
         created = (await self._js.stream_info(_STREAM)).created
         if created is None:
             raise nats.errors.Error(f"the server does not report when {_STREAM} was created, so leases have no order")
         sent_at = time.monotonic()
         try:
-            revision = await self._put(self._key(partition), replaces=replaces)
+            revision = await self._put(self._key(shard), replaces=replaces)
         except _Replaced:
             return
         # Revisions start again in a new bucket, but its creation time grows. JSON represents the sum of both exactly.
         floor = int(created.timestamp() * 1_000_000) + revision
-        holding = _Holding(partition, floor, revision, self._deadline(sent_at))
-        task = asyncio.create_task(self._hold(holding), name=f"lease-{self._service}-{partition}")
-        self._tasks[partition] = task
-        task.add_done_callback(lambda _: self._tasks.pop(partition))
+        holding = _Holding(shard, floor, revision, self._deadline(sent_at))
+        task = asyncio.create_task(self._hold(holding), name=f"lease-{self._service}-{shard}")
+        self._tasks[shard] = task
+        task.add_done_callback(lambda _: self._tasks.pop(shard))
 
-    def _release(self, partition: int) -> None:
-        task = self._tasks[partition]
+    def _release(self, shard: int) -> None:
+        task = self._tasks[shard]
         # A second cancellation would interrupt the clean-up of the work.
         if not task.cancelling():
             task.cancel()
 
     async def _hold(self, holding: _Holding) -> None:
         """Run the work while the lease is renewed; when cancelled, renew the lease until the work has ended."""
-        partition = holding.partition
+        shard = holding.shard
         renewing = asyncio.create_task(self._renew_until_lost(holding))
         work = asyncio.create_task(self._work_fenced(holding))
         try:
@@ -185,23 +183,23 @@ class Leases:
             work.cancel()
             (failure,) = await asyncio.gather(work, return_exceptions=True)
             renewing.cancel()
-            self._held = {number: each for number, each in self._held.items() if number != partition}
+            self._held = {number: each for number, each in self._held.items() if number != shard}
             LEASES_HELD.labels(self._service).set(len(self._held))
-            await self._remove(self._key(partition), up_to=holding.revision)
+            await self._remove(self._key(shard), up_to=holding.revision)
             error = None if isinstance(failure, asyncio.CancelledError) else failure
-            log.info("lease_ended", service=self._service, partition=partition, reason=reason)
+            log.info("lease_ended", service=self._service, shard=shard, reason=reason)
             if isinstance(error, BaseException):
-                log.error("lease_work_failed", service=self._service, partition=partition, exc_info=error)
+                log.error("lease_work_failed", service=self._service, shard=shard, exc_info=error)
 
     async def _work_fenced(self, holding: _Holding) -> None:
         """Count the fence of an acquired lease, above its floor so that the release before can follow; then work."""
-        partition, fence = holding.partition, holding.fence_floor
+        shard, fence = holding.shard, holding.fence_floor
         if self._fences is not None:
-            fence = await self._fences.next_fence(partition, fence)
-        holding.lease = Lease(partition, fence)
-        self._held = {**self._held, partition: holding}
+            fence = await self._fences.next_fence(shard, fence)
+        holding.lease = Lease(shard, fence)
+        self._held = {**self._held, shard: holding}
         LEASES_HELD.labels(self._service).set(len(self._held))
-        log.info("lease_acquired", service=self._service, partition=partition, fence=fence)
+        log.info("lease_acquired", service=self._service, shard=shard, fence=fence)
         await self._work(holding.lease)
 
     async def _renew_until_lost(self, holding: _Holding) -> None:
@@ -225,15 +223,15 @@ class Leases:
                         else:
                             pause = 0
                     except nats.errors.Error as error:
-                        log.warning("lease_not_renewed", partition=holding.partition, reason=str(error))
+                        log.warning("lease_not_renewed", shard=holding.shard, reason=str(error))
         except TimeoutError:
-            log.warning("lease_renewed_too_late", partition=holding.partition)
+            log.warning("lease_renewed_too_late", shard=holding.shard)
         finally:
             holding.deadline = 0.0
 
     async def _renew(self, holding: _Holding) -> bool:
         try:
-            holding.revision = await self._put(self._key(holding.partition), replaces=holding.revision)
+            holding.revision = await self._put(self._key(holding.shard), replaces=holding.revision)
         except _Replaced:
             return False
         return True
@@ -241,7 +239,7 @@ class Leases:
     async def _adopt_unacknowledged_renewal(self, holding: _Holding) -> bool:
         """Take over the revision of our own renewal whose answer was lost; returns whether there was one."""
         try:
-            stored = await self._js.get_msg(_STREAM, subject=self._key(holding.partition))
+            stored = await self._js.get_msg(_STREAM, subject=self._key(holding.shard))
         except NotFoundError:
             return False
         if stored.data != self._value or stored.seq is None:
@@ -280,8 +278,8 @@ class Leases:
     def _prefix(self) -> str:
         return f"$KV.{LEASES.name}.{self._service}."
 
-    def _key(self, partition: int) -> str:
-        return f"{self._prefix}{partition}"
+    def _key(self, shard: int) -> str:
+        return f"{self._prefix}{shard}"
 
     def _is_member(self, key: str) -> bool:
         return key.startswith(f"{self._prefix}member.")

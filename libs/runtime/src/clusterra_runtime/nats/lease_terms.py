@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a partition. Every later lease of the partition has a higher fence, whoever holds it."""
+    """The right to work on a shard. Every later lease of the shard has a higher fence, whoever holds it."""
 
-    partition: int
+    shard: int
     fence: int
 
 
@@ -20,14 +20,14 @@ type Work = Callable[[Lease], Coroutine[Any, Any, None]]
 class Fences(Protocol):
     """Counts fences where nothing is forgotten (`store.fence_counter`). It is used on the thread of the leases."""
 
-    async def next_fence(self, partition: int, floor: int) -> int:
-        """Return a fence above all earlier ones of the partition, at least `floor`. Waits until it can."""
+    async def next_fence(self, shard: int, floor: int) -> int:
+        """Return a fence above all earlier ones of the shard, at least `floor`. Waits until it can."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast leases change hands: the partitions of a dead holder are taken over within `ttl + poll` + 1 s."""
+    """How fast leases change hands: the shards of a dead holder are taken over within `ttl + poll` + 1 s."""
 
     ttl_seconds: int = 7
     """An integer, because the server counts whole seconds."""

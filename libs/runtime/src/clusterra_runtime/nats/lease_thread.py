@@ -1,4 +1,4 @@
-"""Partition leases on a thread of their own, so that work that blocks the service's event loop loses none of them."""
+"""Shard leases on a thread of their own, so that work that blocks the service's event loop loses none of them."""
 
 import asyncio
 import concurrent.futures
@@ -32,7 +32,7 @@ class LeaseThread:
         self,
         settings: ServiceSettings,
         service: str,
-        partitions: int,
+        shards: int,
         work: Work,
         *,
         division: str = "",
@@ -42,7 +42,7 @@ class LeaseThread:
     ) -> None:
         self._settings = settings
         self._service = service
-        self._partitions = partitions
+        self._shards = shards
         self._work = work
         self._division = division
         self._fences = fences
@@ -53,11 +53,11 @@ class LeaseThread:
 
     @property
     def held(self) -> Mapping[int, Lease]:
-        """The leases that are held at this moment, by partition. Read it again after each await."""
+        """The leases that are held at this moment, by shard. Read it again after each await."""
         return self._leases.held if self._leases is not None else {}
 
     async def run(self) -> None:
-        """Compete for partitions until cancelled; then end the work and release the partitions."""
+        """Compete for shards until cancelled; then end the work and release the shards."""
         caller = asyncio.get_running_loop()
         ended: asyncio.Future[BaseException | None] = caller.create_future()
         stop: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -107,7 +107,7 @@ class LeaseThread:
             self._leases = Leases(
                 client,
                 self._service,
-                self._partitions,
+                self._shards,
                 lambda lease: _on(caller, self._work(lease)),
                 instance=self._settings.instance,
                 division=self._division,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-import stamina
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage, decode, encode
 from clusterra_contracts.bus.topology import REGISTRY
@@ -19,7 +18,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
 
-from clusterra_runtime.backoff import Backoff
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.binding import check_binding
 from clusterra_runtime.nats.bus import MessageRejected, dead_letter, store
 from clusterra_runtime.nats.client import BusUnavailable, Client
@@ -147,17 +146,8 @@ class Registry:
             await self._read_all(client)
             return
         with suppress(_NothingNew):
-            async for attempt in stamina.retry_context(
-                on=_NothingNew,
-                attempts=HINT_ATTEMPTS,
-                timeout=None,
-                wait_initial=0.01,
-                wait_max=1.0,
-                wait_jitter=0.01,
-                wait_exp_base=5,
-            ):
-                with attempt:
-                    await self._read_new(client)
+            backoff = Backoff(0.02, 1.0, growth=5)
+            await retry(lambda: self._read_new(client), backoff, on=_NothingNew, attempts=HINT_ATTEMPTS)
 
     async def _read_new(self, client: Client) -> None:
         before = self._sequence
@@ -235,20 +225,19 @@ async def put_binding(client: Client, ref: ClusterRef, binding: ClusterBinding, 
     """
     check_binding(binding)
     subject, (body, headers) = f"{_PREFIX}{ref.key}", encode(binding)
+
+    async def put() -> bool:
+        found = await last_stored(client, _STREAM, subject)
+        if found is not None and not over_newer and _version(found) > binding.version:
+            log.info("newer_binding_kept", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
+            return False
+        await _store_after(client, subject, body, headers, 0 if found is None else found.sequence)
+        return True
+
     try:
-        async for attempt in stamina.retry_context(
-            on=_Overtaken, attempts=PUT_ATTEMPTS, timeout=None, wait_initial=0.02, wait_max=1.0, wait_jitter=0.02
-        ):
-            with attempt:
-                found = await last_stored(client, _STREAM, subject)
-                if found is not None and not over_newer and _version(found) > binding.version:
-                    log.info("newer_binding_kept", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
-                    return False
-                await _store_after(client, subject, body, headers, 0 if found is None else found.sequence)
-                return True
+        return await retry(put, Backoff(0.04, 1.0), on=_Overtaken, attempts=PUT_ATTEMPTS)
     except _Overtaken as error:
         raise BusUnavailable(f"{subject}: others wrote it {PUT_ATTEMPTS} times meanwhile; write it again") from error
-    raise AssertionError("unreachable: the last attempt raises")
 
 
 async def _store_after(client: Client, subject: str, body: bytes, headers: Mapping[str, str], sequence: int) -> None:

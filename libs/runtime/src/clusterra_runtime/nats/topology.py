@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import nats.errors
-import stamina
 import structlog
 from clusterra_contracts.bus.topology import (
     BUCKETS,
@@ -24,6 +23,7 @@ from clusterra_contracts.bus.topology import (
     storage_bytes,
 )
 
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.bus import close, connect
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.settings import ServiceSettings
@@ -242,14 +242,10 @@ async def apply_when_ready(settings: ServiceSettings, size: Size = ONE_SERVER, *
     """Connect, wait without limit for NATS and JetStream, and then `apply`. Raises TopologyConflict."""
     client = await connect(settings, "topology")
     try:
-        async for attempt in stamina.retry_context(
-            on=_is_not_ready, attempts=None, timeout=None, wait_initial=RETRY_SECONDS, wait_max=RETRY_SECONDS
-        ):
-            with attempt:
-                return await apply(client, size, change=change)
+        backoff = Backoff(RETRY_SECONDS, RETRY_SECONDS)
+        return await retry(lambda: apply(client, size, change=change), backoff, on=_is_not_ready)
     finally:
         await close(client)
-    raise AssertionError("unreachable: attempts have no end")
 
 
 def _is_not_ready(error: Exception) -> bool:

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import boto3
-import stamina
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, NoRegionError
 from botocore.exceptions import ConnectionError as NotConnected
 
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.store import ItemTooLarge, StoreError, StoreUnavailable, TableMissing
 
 if TYPE_CHECKING:
@@ -84,26 +84,25 @@ class Client:
             raise StoreError("the store is not open: use it inside `async with`")
         method = partial(getattr(self._boto, operation), **request)
         loop = asyncio.get_running_loop()
-        async for attempt in stamina.retry_context(
-            on=_Conflict, attempts=CONFLICT_ATTEMPTS, timeout=None, wait_initial=0.01, wait_max=0.3, wait_jitter=0.05
-        ):
-            with attempt:
-                try:
-                    return await loop.run_in_executor(self._pool, method)
-                except ClientError as error:
-                    raise _translated(error) from error
-                except (NotConnected, HTTPClientError) as error:
-                    raise StoreUnavailable(
-                        f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
-                    ) from error
-                except NoCredentialsError as error:
-                    raise StoreError(
-                        "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
-                        " process an IAM role"
-                    ) from error
-                except BotoCoreError as error:
-                    raise StoreError(f"the request to DynamoDB failed: {error}") from error
-        raise AssertionError("unreachable: the last attempt raises")
+
+        async def send() -> Any:
+            try:
+                return await loop.run_in_executor(self._pool, method)
+            except ClientError as error:
+                raise _translated(error) from error
+            except (NotConnected, HTTPClientError) as error:
+                raise StoreUnavailable(
+                    f"no answer from DynamoDB ({type(error).__name__}): check AWS_ENDPOINT_URL and the network"
+                ) from error
+            except NoCredentialsError as error:
+                raise StoreError(
+                    "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this"
+                    " process an IAM role"
+                ) from error
+            except BotoCoreError as error:
+                raise StoreError(f"the request to DynamoDB failed: {error}") from error
+
+        return await retry(send, Backoff(0.02, 0.3), on=_Conflict, attempts=CONFLICT_ATTEMPTS)
 
 
 def _connect() -> "DynamoDBClient":

@@ -16,9 +16,9 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 class FenceCounter:
-    """Counts the fences of a service's partitions, one item each, by conditional writes. It may be used on any thread.
+    """Counts the fences of a service's shards, one item each, by conditional writes. It may be used on any thread.
 
-    Guarantee: each fence is higher than all that were returned for its partition before, to whichever replica.
+    Guarantee: each fence is higher than all that were returned for its shard before, to whichever replica.
     """
 
     def __init__(self, store: Store, table: Table, service: str) -> None:
@@ -26,22 +26,22 @@ class FenceCounter:
         self._table = table
         self._service = service
 
-    async def next_fence(self, partition: int, floor: int) -> int:
+    async def next_fence(self, shard: int, floor: int) -> int:
         """Count once more, at least to `floor`. While the store does not answer, this is tried again and again."""
         backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
-                return await self._raise(partition, lambda fence: max(fence + 1, floor))
+                return await self._raise(shard, lambda fence: max(fence + 1, floor))
             except StoreError as error:
-                log.warning("fence_not_counted", service=self._service, partition=partition, reason=str(error))
+                log.warning("fence_not_counted", service=self._service, shard=shard, reason=str(error))
             await backoff.pause()
 
-    async def raise_to(self, partition: int, fence: int) -> None:
+    async def raise_to(self, shard: int, fence: int) -> None:
         """Let all further fences be higher than this one, which was found in a record. Raises StoreError."""
-        await self._raise(partition, lambda counted: max(counted, fence))
+        await self._raise(shard, lambda counted: max(counted, fence))
 
-    async def _raise(self, partition: int, following: Callable[[int], int]) -> int:
-        key = Key("fences", f"{self._service}.{partition}")
+    async def _raise(self, shard: int, following: Callable[[int], int]) -> int:
+        key = Key("fences", f"{self._service}.{shard}")
         current = await self._store.get(self._table, key)
         while True:
             counted = _fence(current)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-import stamina
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
@@ -47,6 +46,7 @@ from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
 from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import NotServed, RpcFailed, call
 
@@ -139,16 +139,7 @@ class SlurmRequests:
 
     async def _call[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         send = partial(self._call_once, ref, operation, request, result)
-        try:
-            return await send()
-        except NotServed:
-            pass  # most requests are served, and are spared the loop
-        async for attempt in stamina.retry_context(
-            on=NotServed, attempts=None, timeout=HANDOVER_SECONDS, wait_initial=0.02, wait_max=0.2, wait_jitter=0.05
-        ):
-            with attempt:
-                return await send()
-        raise AssertionError("unreachable: the last attempt raises")
+        return await retry(send, Backoff(0.05, 0.2), on=NotServed, seconds=HANDOVER_SECONDS)
 
     async def _call_once[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
         seconds = BUDGETS[operation].gateway

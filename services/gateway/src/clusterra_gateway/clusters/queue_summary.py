@@ -1,25 +1,29 @@
 """The summary of a cluster's queue: how many jobs wait and run, and what its nodes do. It names nobody's jobs."""
 
 import asyncio
+import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.large_queue import decode_head
 from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, Moment, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, last_stored
+from clusterra_runtime.nats.queue import DECODED_ON_THREAD_FROM_BYTES
 from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.http.responses import ResponseBody
 
 log = structlog.get_logger()
 
-DECODED_ON_THREAD_FROM_BYTES = 64 * 1024
-"""Reading a larger snapshot would hold up other requests for more than a millisecond."""
+LARGE_SECONDS = 2.0
+"""How long the summary of a large queue is kept: its message has megabytes, and the next one follows no earlier."""
 
 
 class NodeSummary(ResponseBody):
@@ -50,19 +54,14 @@ class QueueSummary(ResponseBody):
 
 def summary_of(snapshot: QueueSnapshot, at: datetime) -> QueueSummary:
     """Return the summary of a snapshot at this moment."""
-    pending = None if snapshot.pending is None else sum(len(group.job_ids) for group in snapshot.pending)
-    running = None if snapshot.running is None else len(snapshot.running)
-    nodes = None if snapshot.nodes is None else len(snapshot.nodes)
-    if snapshot.parts is not None:
-        counts = snapshot.parts.counts
-        pending, running, nodes = counts.get("pending"), counts.get("running"), counts.get("nodes")
+    counts = snapshot.list_counts
     return QueueSummary(
         as_of=snapshot.taken_at,
         stale=_is_stale(snapshot.taken_at, snapshot.valid_seconds, at),
-        pending=pending,
-        running=running,
-        nodes=nodes,
-        node_summary=None if snapshot.parts is not None else _nodes(snapshot),
+        pending=counts.pending,
+        running=counts.running,
+        nodes=counts.nodes,
+        node_summary=_nodes(snapshot),
         unreadable=snapshot.unreadable_jobs + snapshot.unreadable_nodes,
     )
 
@@ -82,38 +81,49 @@ def _nodes(snapshot: QueueSnapshot) -> NodeSummary | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    sequence: int
+    """The position of the snapshot in its stream."""
+    summary: QueueSummary
+    valid_seconds: float
+    keep_until: float
+    """No newer snapshot is looked for before, by the monotonic clock."""
+
+
 class QueueSummaries:
-    """Reads the last snapshot of a cluster at each request, and decodes each snapshot once."""
+    """Reads the last snapshot of a cluster at each request, a large one every 2 s, and decodes each snapshot once."""
 
     def __init__(self, client: Client, registry: Registry) -> None:
         self._client = client
         self._registry = registry
-        self._decoded: dict[ClusterRef, tuple[int, QueueSummary, float]] = {}
-        """By cluster: the position of its last snapshot, the summary, and for how many seconds it is valid."""
+        self._known: dict[ClusterRef, _Known] = {}
 
     async def of(self, ref: ClusterRef) -> QueueSummary | None:
         """Return the summary of a cluster's queue; None before the first snapshot, or when it cannot be read."""
+        known = self._known.get(ref)
         try:
-            stored = await last_stored(self._client, JOB.name, subjects.job_partitioned(ref))
-            return None if stored is None else await self._summary(ref, stored)
+            if known is None or time.monotonic() >= known.keep_until:
+                stored = await last_stored(self._client, JOB.name, subjects.job_sharded(ref))
+                if stored is None:
+                    return None
+                known = await self._read(ref, stored, known)
         except (BusUnavailable, InvalidMessage) as error:
             log.warning("queue_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
             return None
-
-    async def _summary(self, ref: ClusterRef, stored: Stored) -> QueueSummary:
-        known = self._decoded.get(ref)
-        if known is None or known[0] != stored.sequence:
-            if len(stored.body) < DECODED_ON_THREAD_FROM_BYTES:
-                snapshot = _decoded(stored)
-            else:
-                snapshot = await asyncio.to_thread(_decoded, stored)
-            known = (stored.sequence, summary_of(snapshot, now()), snapshot.valid_seconds)
-            self._decoded = {each: kept for each, kept in self._decoded.items() if each in self._registry.clusters}
-            self._decoded[ref] = known
-        _, summary, valid_seconds = known
         # Only this changes while the snapshot stays the same.
-        return summary.model_copy(update={"stale": _is_stale(summary.as_of, valid_seconds, now())})
+        stale = _is_stale(known.summary.as_of, known.valid_seconds, now())
+        return known.summary.model_copy(update={"stale": stale})
 
-
-def _decoded(stored: Stored) -> QueueSnapshot:
-    return decode(QueueSnapshot, stored.body, dict(stored.headers))
+    async def _read(self, ref: ClusterRef, stored: Stored, known: _Known | None) -> _Known:
+        if known is not None and known.sequence == stored.sequence:
+            return known
+        if len(stored.body) < DECODED_ON_THREAD_FROM_BYTES:
+            snapshot = decode_head(stored.body, stored.headers)
+        else:
+            snapshot = await asyncio.to_thread(decode_head, stored.body, stored.headers)
+        keep_until = time.monotonic() + (LARGE_SECONDS if snapshot.is_head else 0.0)
+        read = _Known(stored.sequence, summary_of(snapshot, now()), snapshot.valid_seconds, keep_until)
+        self._known = {each: kept for each, kept in self._known.items() if each in self._registry.clusters}
+        self._known[ref] = read
+        return read

@@ -1,18 +1,17 @@
 """HTTP client of one slurmrestd: a bounded connection pool, typed answers, typed errors."""
 
-import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
 import aiohttp
 import orjson
-import stamina
 from clusterra_contracts.rpc.budgets import READ_SECONDS, WRITE_SECONDS
 from clusterra_runtime import tracing
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
@@ -35,8 +34,8 @@ CONNECTIONS = 16
 LIST_SECONDS = 180.0
 """Timeout of a list, without its parsing. slurmrestd needs 0.8 ms and more for each job: 48 s for 60,000."""
 READ_ATTEMPTS = 3
-FIRST_RETRY_SECONDS = (0.01, 0.03)
-"""The shortest and the longest pause before the first retry."""
+FIRST_RETRY_SECONDS = 0.02
+LONGEST_RETRY_SECONDS = 0.2
 RETRY_WITHIN_SECONDS = 1.0
 """A broken connection is worth a retry, a timeout is not: an attempt that fails later than this is not retried."""
 
@@ -163,26 +162,9 @@ class Slurmrestd:
         return answer
 
     async def _retry[A: Answer](self, request: _Request[A]) -> A | None:
-        began = time.monotonic()
-        try:
-            # Without the machinery of retries, which takes as much CPU as the rest of a small request.
-            return await self._send(request)
-        except Unreachable:
-            if time.monotonic() - began > RETRY_WITHIN_SECONDS:
-                raise
-        await asyncio.sleep(random.uniform(*FIRST_RETRY_SECONDS))  # noqa: S311
-        async for attempt in stamina.retry_context(
-            on=Unreachable,
-            attempts=READ_ATTEMPTS - 1,
-            timeout=RETRY_WITHIN_SECONDS,
-            wait_initial=0.01,
-            wait_max=0.2,
-            wait_jitter=0.02,
-            wait_exp_base=20,
-        ):
-            with attempt:
-                return await self._send(request)
-        raise AssertionError("unreachable: the last attempt raises")
+        backoff = Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, growth=10)
+        send = partial(self._send, request)
+        return await retry(send, backoff, on=Unreachable, attempts=READ_ATTEMPTS, seconds=RETRY_WITHIN_SECONDS)
 
     async def _send[A: Answer](self, request: _Request[A]) -> A | None:
         path = path_template(request.path)

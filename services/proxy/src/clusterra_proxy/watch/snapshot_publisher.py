@@ -7,16 +7,14 @@ import asyncio
 import time
 
 import structlog
-from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import JOB
+from clusterra_contracts.bus.large_queue import QueueTooLarge
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import QueueSnapshot
-from clusterra_contracts.queue_parts.split import QueueTooLarge
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.clock import generation
-from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
+from clusterra_runtime.nats.queue import last_head
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
@@ -24,7 +22,7 @@ from clusterra_proxy.watch.intervals import Intervals
 from clusterra_proxy.watch.job_spans import pending_traces
 from clusterra_proxy.watch.snapshot import same_queue, urgent
 from clusterra_proxy.watch.snapshot_lists import SnapshotLists
-from clusterra_proxy.watch.snapshot_sender import LARGE_RECORDS, QUICK_RECORDS, SnapshotSender, record_count
+from clusterra_proxy.watch.snapshot_sender import LARGE_RECORDS, QUICK_RECORDS, record_count, send_snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +44,6 @@ class SnapshotPublisher:
         self._cluster = cluster
         self._client = client
         self._intervals = intervals
-        self._sender = SnapshotSender(client, cluster.ref)
         self._lists = SnapshotLists()
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
@@ -121,7 +118,7 @@ class SnapshotPublisher:
 
     async def _publish(self, snapshot: QueueSnapshot) -> bool:
         try:
-            await self._sender.send(snapshot)
+            await send_snapshot(self._client, self._cluster.ref, snapshot)
         except (QueueTooLarge, MessageRejected) as error:
             log.warning("snapshot_refused", generation=snapshot.generation, reason=str(error))
             self._cluster.condition.degrade("queue_too_large", f"the queue cannot be told to the scaler: {error}")
@@ -136,9 +133,7 @@ class SnapshotPublisher:
         backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
-                stored = await bus.last(
-                    self._client, JOB.name, subjects.job_partitioned(self._cluster.ref), QueueSnapshot
-                )
+                stored = await last_head(self._client, self._cluster.ref)
             except BusUnavailable as error:
                 log.warning("last_snapshot_not_read", reason=str(error))
                 await backoff.pause()
@@ -146,7 +141,4 @@ class SnapshotPublisher:
                 log.warning("last_snapshot_unreadable", reason=str(error))
                 return 0
             else:
-                if stored is None:
-                    return 0
-                self._sender.continue_after(stored[0])
-                return stored[0].generation
+                return 0 if stored is None else stored.generation

@@ -3,7 +3,7 @@
 A small observation is decided on the event loop, which takes a few milliseconds. In each iteration of the loop, one
 cluster at most begins to decide. Larger ones are decided on threads, one for each order of magnitude, and on each
 thread one after the other. The interpreter hands over between threads every fifth of a millisecond, so that the event
-loop goes on meanwhile. Clusters whose snapshots come in parts have a process of their own (`large_process`), with its
+loop goes on meanwhile. Clusters with large snapshots have a process of their own (`large_process`), with its
 own lanes.
 """
 

@@ -125,7 +125,7 @@ class _Served:
 
     def _holds(self, command: Run) -> bool:
         fresh = time.monotonic() - self._held_at < HELD_FOR_SECONDS
-        return fresh and self._fences.get(command.partition) == command.fence
+        return fresh and self._fences.get(command.shard) == command.fence
 
     async def _on_heartbeat(self, subject: Subject, heartbeat: Heartbeat) -> None:
         self._runner.on_heartbeat(subject.ref, heartbeat)
@@ -135,7 +135,11 @@ class _Served:
         while True:
             await changed.wait()
             changed.clear()
-            await self._runner.read_last_snapshot(ref)
+            try:
+                await self._runner.read_last_snapshot(ref)
+            except Exception:
+                # A later snapshot may be better.
+                log.exception("large_snapshot_failed", tenant=ref.tenant, cluster=ref.cluster)
 
     async def _tell_metrics(self) -> None:
         while True:

@@ -19,7 +19,7 @@ class Run(_Message):
 
     do: Literal["run"] = "run"
     ref: ClusterRef
-    partition: int
+    shard: int
     fence: int
 
 
@@ -42,7 +42,7 @@ class Held(_Message):
 
     do: Literal["held"] = "held"
     fences: dict[int, int]
-    """The fence of each partition."""
+    """The fence of each shard."""
 
 
 class Ended(_Message):

@@ -1,6 +1,6 @@
 """The process that decides for the large clusters of this replica: started when one is there, and again when it dies.
 
-A large cluster's work takes seconds: joining its parts, deciding, writing its state. In the replica's own process,
+A large cluster's work takes seconds: reading its queue, deciding, writing its state. In the replica's own process,
 threads for it would delay the decisions of all small clusters, because they share one interpreter lock.
 """
 
@@ -79,9 +79,9 @@ class LargeProcess:
         ended = running.ended[ref] = asyncio.get_running_loop().create_future()
         try:
             # A lease that has just been acquired: without this, the process would not act under it for up to a second.
-            self._fences = {**self._fences, lease.partition: lease.fence}
+            self._fences = {**self._fences, lease.shard: lease.fence}
             self._send(running, Held(fences=dict(self._fences)))
-            self._send(running, Run(ref=ref, partition=lease.partition, fence=lease.fence))
+            self._send(running, Run(ref=ref, shard=lease.shard, fence=lease.fence))
             try:
                 outcome = await asyncio.shield(ended)
             except asyncio.CancelledError:
@@ -103,7 +103,7 @@ class LargeProcess:
 
     def hold(self, held: Mapping[int, Lease]) -> None:
         """Tell the process which leases are held. Call it every `HELD_SECONDS`."""
-        self._fences = {partition: lease.fence for partition, lease in held.items()}
+        self._fences = {shard: lease.fence for shard, lease in held.items()}
         if self._running is not None:
             self._send(self._running, Held(fences=dict(self._fences)))
 

@@ -10,7 +10,7 @@ import structlog
 from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import JOB, SCALE
+from clusterra_contracts.bus.topology import SCALE
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import SecretReference
@@ -23,7 +23,7 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.clusters.agents.central_state import CentralState, version_of
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner
-from clusterra_gateway.clusters.agents.large_queues import LargeQueues
+from clusterra_gateway.clusters.agents.queues import Queues
 from clusterra_gateway.clusters.agents.translation import bus_heartbeat, http_reply
 from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
 
@@ -42,7 +42,7 @@ class AgentExchange:
         self._client = client
         self._registry = registry
         self._secrets = secrets
-        self._large_queues = LargeQueues(client)
+        self._queues = Queues(client)
         self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
@@ -100,11 +100,10 @@ class AgentExchange:
 
     async def _snapshot(self, ref: ClusterRef) -> QueueSnapshot | None:
         try:
-            found = await bus.last(self._client, JOB.name, subjects.job_partitioned(ref), QueueSnapshot)
+            return await self._queues.last(ref)
         except (InvalidMessage, bus.BusUnavailable) as error:
             log.warning("stored_snapshot_not_read", reason=str(error))
             return None
-        return self._large_queues.whole(ref, found[0]) if found else None
 
     def _next_generation(self, ref: ClusterRef) -> int:
         self._generations[ref] = generation(self._generations.get(ref, 0))

@@ -1,14 +1,14 @@
 import asyncio
 
 import pytest
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, job_partition
+from clusterra_contracts.bus.subjects import SHARD_COUNT, job_shard
 from clusterra_contracts.identity import ClusterRef
-from clusterra_proxy.partitions import Partitions
+from clusterra_proxy.shards import Shards
 from clusterra_runtime.nats.lease_terms import Lease
 
 REF = ClusterRef(tenant="acme", cluster="c1")
-LEASE = Lease(job_partition(REF), fence=1)
-OTHER = Lease((job_partition(REF) + 1) % JOB_PARTITIONS, fence=1)
+LEASE = Lease(job_shard(REF), fence=1)
+OTHER = Lease((job_shard(REF) + 1) % SHARD_COUNT, fence=1)
 
 
 class Work:
@@ -37,11 +37,11 @@ async def cancel_and_wait(task: "asyncio.Task[None]") -> None:
 
 
 async def test_work_runs_while_leading_and_ends_before_the_lease_is_released() -> None:
-    partitions, work = Partitions(), Work()
-    waiting = asyncio.create_task(partitions.while_leading(REF, work.run))
+    shards, work = Shards(), Work()
+    waiting = asyncio.create_task(shards.while_leading(REF, work.run))
     for number in (1, 2):
         assert not work.running.is_set()
-        leading = asyncio.create_task(partitions.lead(LEASE))
+        leading = asyncio.create_task(shards.lead(LEASE))
         async with asyncio.timeout(30):
             await work.running.wait()
         assert work.runs == number
@@ -50,10 +50,10 @@ async def test_work_runs_while_leading_and_ends_before_the_lease_is_released() -
     await cancel_and_wait(waiting)
 
 
-async def test_another_partition_is_no_concern_of_a_cluster() -> None:
-    partitions, work = Partitions(), Work()
-    waiting = asyncio.create_task(partitions.while_leading(REF, work.run))
-    leading = [asyncio.create_task(partitions.lead(lease)) for lease in (OTHER, LEASE)]
+async def test_another_shard_is_no_concern_of_a_cluster() -> None:
+    shards, work = Shards(), Work()
+    waiting = asyncio.create_task(shards.while_leading(REF, work.run))
+    leading = [asyncio.create_task(shards.lead(lease)) for lease in (OTHER, LEASE)]
     async with asyncio.timeout(30):
         await work.running.wait()
 
@@ -66,22 +66,22 @@ async def test_another_partition_is_no_concern_of_a_cluster() -> None:
 
 
 async def test_a_failure_of_the_work_is_raised() -> None:
-    partitions = Partitions()
-    leading = asyncio.create_task(partitions.lead(LEASE))
+    shards = Shards()
+    leading = asyncio.create_task(shards.lead(LEASE))
 
     async def fail() -> None:
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        await partitions.while_leading(REF, fail)
+        await shards.while_leading(REF, fail)
 
     await cancel_and_wait(leading)
 
 
-async def test_cancelled_work_ends_without_ending_the_partitionsship() -> None:
-    partitions, one, other = Partitions(), Work(), Work()
-    leading = asyncio.create_task(partitions.lead(LEASE))
-    tasks = [asyncio.create_task(partitions.while_leading(REF, work.run)) for work in (one, other)]
+async def test_cancelled_work_ends_without_ending_the_lead_of_the_shard() -> None:
+    shards, one, other = Shards(), Work(), Work()
+    leading = asyncio.create_task(shards.lead(LEASE))
+    tasks = [asyncio.create_task(shards.while_leading(REF, work.run)) for work in (one, other)]
     async with asyncio.timeout(30):
         await one.running.wait()
         await other.running.wait()

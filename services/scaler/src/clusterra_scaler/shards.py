@@ -7,7 +7,8 @@ from typing import Any
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS, Subject
+from clusterra_contracts.bus.large_queue import decode_head
+from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject
 from clusterra_contracts.bus.topology import CONSUMERS, scaler_consumer
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
@@ -33,17 +34,19 @@ RESTART_SECONDS = 0.5
 """First pause before the process for large clusters is started again, and the longest one."""
 LONGEST_RESTART_SECONDS = 30.0
 LARGE_FOR_SECONDS = 600.0
-"""How long a cluster stays in the process for large ones after its last snapshot in parts: each move is a takeover."""
+"""How long a cluster stays in the process for large ones after its last large snapshot: each move is a takeover."""
+BATCH_SIZE = 16
+"""How many snapshots are pulled at once. A large one takes up to 8 MiB."""
 
 CLUSTERS = Gauge("clusterra_scaler_clusters", "Clusters for which this replica decides")
 LARGE_CLUSTERS = Gauge("clusterra_scaler_large_clusters", "Those of them that are in the process for large clusters")
-PARTITIONS = Gauge("clusterra_scaler_partitions", "Partitions that this replica works on")
+SHARDS = Gauge("clusterra_scaler_partitions", "Shards that this replica works on")
 
 _CONSUMERS = {consumer.name: consumer for consumer in CONSUMERS}
 
 
-class Partitions:
-    """The partitions leased by this replica. `subjects.job_partition` maps a cluster to its partition."""
+class Shards:
+    """The shards leased by this replica. `subjects.job_shard` maps a cluster to its shard."""
 
     def __init__(
         self,
@@ -60,24 +63,24 @@ class Partitions:
         self._runner.on_large = self._on_large
         self._large = large
         self._fences = fleets.fences()
-        self._leases = LeaseThread(settings, SERVICE, JOB_PARTITIONS, self._work_on, fences=self._fences)
+        self._leases = LeaseThread(settings, SERVICE, SHARD_COUNT, self._work_on, fences=self._fences)
         self._moves: dict[ClusterRef, asyncio.Event] = {}
         """Set when a cluster is to be decided for in the other process."""
         self._large_at: dict[ClusterRef, float] = {}
-        """When the last snapshot in parts arrived, of each cluster that counts as large."""
+        """When the last large snapshot arrived, of each cluster that counts as large."""
         self._durables: dict[int, Durable[QueueSnapshot]] = {}
         CLUSTERS.set_function(lambda: len(self._moves))
         LARGE_CLUSTERS.set_function(lambda: len(self._large_at))
-        PARTITIONS.set_function(lambda: len(self._durables))
+        SHARDS.set_function(lambda: len(self._durables))
         self._edge_versions = EdgeVersions()
 
     @property
     def receiving(self) -> bool:
-        """Whether the snapshots of all leased partitions arrive: a condition of readiness."""
+        """Whether the snapshots of all leased shards arrive: a condition of readiness."""
         return all(pulled.working for pulled in self._durables.values())
 
     async def run(self) -> None:
-        """Compete for the leases of partitions, and work on the leased ones, until cancelled."""
+        """Compete for the leases of shards, and work on the leased ones, until cancelled."""
         telling = asyncio.create_task(self._tell_held(), name="held-leases")
         try:
             await self._leases.run()
@@ -96,7 +99,7 @@ class Partitions:
             self._runner.on_snapshot(ref, snapshot)
             return
         self._large.on_snapshot(ref)
-        if snapshot.parts is not None:
+        if snapshot.is_head:
             self._large_at[ref] = time.monotonic()
         elif time.monotonic() - large_at > LARGE_FOR_SECONDS:
             log.info("cluster_is_small_again", **_named(ref))
@@ -104,12 +107,13 @@ class Partitions:
             self._moves[ref].set()
 
     async def _work_on(self, lease: Lease) -> None:
-        """Decide for the clusters of a leased partition until cancelled, or until fenced off by a later lease."""
+        """Decide for the clusters of a leased shard until cancelled, or until fenced off by a later lease."""
         changed = asyncio.Event()
         unfollow = self._follow_registry(changed)
-        pulled = durable(self._broker, _CONSUMERS[scaler_consumer(lease.partition)], QueueSnapshot, self._on_snapshot)
+        consumer = _CONSUMERS[scaler_consumer(lease.shard)]
+        pulled = durable(self._broker, consumer, decode_head, self._on_snapshot, batch_size=BATCH_SIZE)
         running: dict[ClusterRef, asyncio.Task[None]] = {}
-        self._durables[lease.partition] = pulled
+        self._durables[lease.shard] = pulled
         try:
             await pulled.start()
             while True:
@@ -124,13 +128,13 @@ class Partitions:
                     if task.done():
                         task.result()
         except FencedOff as error:
-            log.warning("partition_overtaken", partition=lease.partition, reason=str(error))
+            log.warning("shard_overtaken", shard=lease.shard, reason=str(error))
             # A record from a backup may have a fence that was never counted here.
-            await self._fences.raise_to(lease.partition, error.fence)
+            await self._fences.raise_to(lease.shard, error.fence)
         finally:
             unfollow()
             await self._stop(tuple(running), running)
-            del self._durables[lease.partition]
+            del self._durables[lease.shard]
             await pulled.stop()
 
     def _follow_registry(self, changed: asyncio.Event) -> Callable[[], None]:
@@ -143,8 +147,8 @@ class Partitions:
         return lambda: self._registry.on_change.remove(on_change)
 
     async def _reconcile(self, lease: Lease, running: dict[ClusterRef, asyncio.Task[None]]) -> None:
-        """Run a control loop for each cluster of the partition, and for no other."""
-        wanted = {ref for ref in self._registry.clusters if subjects.job_partition(ref) == lease.partition}
+        """Run a control loop for each cluster of the shard, and for no other."""
+        wanted = {ref for ref in self._registry.clusters if subjects.job_shard(ref) == lease.shard}
         await self._stop(running.keys() - wanted, running)
         for ref in wanted - running.keys():
             running[ref] = asyncio.create_task(self._run_cluster(ref, lease), name=f"control-loop-{ref.key}")
@@ -168,7 +172,7 @@ class Partitions:
             self._large_at.pop(ref, None)
 
     def _fenced(self, lease: Lease) -> FencedLease:
-        return FencedLease(lease.fence, lambda: self._leases.held.get(lease.partition) == lease)
+        return FencedLease(lease.fence, lambda: self._leases.held.get(lease.shard) == lease)
 
     def _on_large(self, ref: ClusterRef) -> None:
         """A cluster that is decided for here has become large."""

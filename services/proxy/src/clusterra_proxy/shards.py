@@ -1,8 +1,8 @@
-"""This replica's share of the clusters: it watches those of the partitions whose leases it holds.
+"""This replica's share of the clusters: it watches those of the shards whose leases it holds.
 
 Two watching replicas would publish every event twice and poll Slurm twice. A lease is a key in a NATS KV bucket
-(`clusterra_runtime.nats.lease`), which expires when its holder stops renewing it. `subjects.job_partition` maps a
-cluster to its partition. Requests are answered by every replica, whatever it holds.
+(`clusterra_runtime.nats.lease`), which expires when its holder stops renewing it. `subjects.job_shard` maps a
+cluster to its shard. Requests are answered by every replica, whatever it holds.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.subjects import JOB_PARTITIONS
+from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.turns import Turns
@@ -19,34 +19,34 @@ from prometheus_client import Gauge
 from clusterra_proxy.requests.in_flight import InFlight
 
 CLUSTERS = Gauge("clusterra_proxy_clusters", "Clusters that this replica watches")
-PARTITIONS = Gauge("clusterra_proxy_partitions", "Partitions whose clusters this replica watches")
+SHARDS = Gauge("clusterra_proxy_partitions", "Shards whose clusters this replica watches")
 
 
-class Partitions:
-    """Runs the work for the clusters of the leased partitions."""
+class Shards:
+    """Runs the work for the clusters of the leased shards."""
 
     def __init__(self) -> None:
         turns = Turns()
-        self._partitions = tuple(_Partition(turns) for _ in range(JOB_PARTITIONS))
+        self._shards = tuple(_Shard(turns) for _ in range(SHARD_COUNT))
 
     async def lead(self, lease: Lease) -> None:
-        """Work for the clusters of a partition until cancelled. This is the work of its lease.
+        """Work for the clusters of a shard until cancelled. This is the work of its lease.
 
         The lease is released only after all of it has ended.
         """
-        with PARTITIONS.track_inprogress():
-            await self._partitions[lease.partition].lead()
+        with SHARDS.track_inprogress():
+            await self._shards[lease.shard].lead()
 
     async def while_leading(self, ref: ClusterRef, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run something from each beginning of the lease of a cluster's partition until its end, forever.
+        """Run something from each beginning of the lease of a cluster's shard until its end, forever.
 
         Raises what it raises.
         """
-        await self._partitions[subjects.job_partition(ref)].while_leading(run)
+        await self._shards[subjects.job_shard(ref)].while_leading(run)
 
 
-class _Partition:
-    """One partition, whose lease this replica may hold."""
+class _Shard:
+    """One shard, whose lease this replica may hold."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -67,7 +67,7 @@ class _Partition:
     async def while_leading(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             await self._begun.wait()
-            # The work for all clusters of a partition begins at the same time.
+            # The work for all clusters of a shard begins at the same time.
             await self._turns.take()
             if self._begun.is_set():
                 with self._in_flight:
