@@ -7,7 +7,7 @@ import orjson
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import now
-from clusterra_contracts.queue import NodeState, PendingJobs, QueueParts, QueueSnapshot, RunningJob
+from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_gateway.clusters.queue_summary import summary_of
 from clusterra_runtime.nats import bus
 from gateway_world import World
@@ -74,9 +74,9 @@ def test_lists_that_could_not_be_read_are_null_and_not_zero() -> None:
 
 
 def test_a_large_queue_is_counted_by_its_head() -> None:
-    parts = QueueParts(slot=0, count=2, counts={"pending": 50_000, "nodes": 5_000})
+    counts = QueueCounts(pending=50_000, nodes=5_000)
 
-    summary = summary_of(snapshot(pending=None, running=None, nodes=None, parts=parts), now())
+    summary = summary_of(snapshot(pending=None, running=None, nodes=None, counts=counts), now())
 
     assert (summary.pending, summary.running, summary.nodes) == (50_000, None, 5_000)
 
