@@ -186,3 +186,14 @@ async def test_of_many_requests_one_claims_a_key_and_reserves(store: MemoryStore
 
     assert sum(is_new for _, is_new in claims) == 1
     assert await Reservations(store).used("acme", PENDING.reservation.month, QUOTA.scope) == 7
+
+
+async def test_a_key_whose_reservation_was_not_released_is_claimed_and_reserves_no_more(store: MemoryStore) -> None:
+    await store.create_tables(ACCOUNTS)
+    keys, affordable = SubmitKeys(store), replace(PENDING, quotas=(QUOTA.model_copy(update={"limit_micro_usd": 20}),))
+    await Reservations(store).make(affordable)
+
+    _, is_new = await keys.claim(KEY, "hash", BEGIN, affordable)
+
+    assert is_new
+    assert await Reservations(store).used("acme", PENDING.reservation.month, QUOTA.scope) == 7

@@ -37,13 +37,16 @@ class SubmitKeys:
 
         Raises QuotaExceeded: then nothing is claimed. Raises InFlight.
         """
-        mine = Claim.first(request, uuid.uuid4().hex, at)
+        place, mine = key.place("submit"), _attributes(Claim.first(request, uuid.uuid4().hex, at))
         beside = () if pending is None else pending.writes()
         try:
-            found, is_new = await self._claims.claim(key.place("submit"), _attributes(mine), at, beside)
+            found, is_new = await self._claims.claim(place, mine, at, beside)
         except TransactionCancelled as cancelled:
             assert pending is not None  # noqa: S101 - only its writes are beside the claim
-            raise pending.refusal(cancelled.reasons[1:]) from cancelled
+            if cancelled.reasons[1] is None:
+                raise pending.refusal(cancelled.reasons[1:]) from cancelled
+            # The key is free and the cost is reserved: the release after an attempt before was lost.
+            found, is_new = await self._claims.claim(place, mine, at)
         return _stored(found), is_new
 
     async def claim_again(self, key: ScopedKey, before: StoredClaim, at: float) -> StoredClaim | None:
