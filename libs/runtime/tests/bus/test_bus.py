@@ -9,7 +9,7 @@ from string import ascii_lowercase, digits
 import pytest
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage
+from clusterra_contracts.bus.envelope import SCHEMA, InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, NodeFact
 from clusterra_contracts.identity import ClusterRef
@@ -175,12 +175,15 @@ async def test_a_message_that_exceeds_the_limit_of_the_login_is_rejected_before_
     agent = bus.Client(login_bytes=1000)
     await agent.open(settings, "test", "_INBOX_test")
 
-    with pytest.raises(bus.MessageRejected, match="payload limit"):
-        await bus.store(agent, subjects.heartbeat(ref), b"x" * 990, {})
-    await bus.store(agent, subjects.heartbeat(ref), b"x" * 900, {})
+    try:
+        for body, headers in ((b"x" * 1001, {}), (b"x" * 900, {SCHEMA: "y" * 100})):
+            with pytest.raises(bus.MessageRejected, match="payload limit"):
+                await bus.store(agent, subjects.heartbeat(ref), body, headers)
+        await bus.store(agent, subjects.heartbeat(ref), b"x" * 900, {})
 
-    assert agent.is_connected
-    await bus.close(agent)
+        assert agent.is_connected
+    finally:
+        await bus.close(agent)
 
 
 async def test_replay_returns_all_matching_messages_and_continues_after_a_sequence(
