@@ -1,52 +1,15 @@
-"""Configuration of all tests: order, markers, number of examples."""
+"""Configuration of all tests: markers, number of examples."""
 
 import os
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
 
-FIRST = (
-    "k8s/tests/test_tenant_on_a_node.py",
-    "tests/test_central_kubernetes.py",
-    "tests/compose/test_compose.py",
-    "tests/test_mixed_queue.py",
-    "tests/test_openapi.py",
-    "admin/tests/test_doctor.py",
-    "admin/tests/test_restore.py",
-    "services/edge-agent/tests/test_lease.py",
-    "tests/test_kubernetes_edge.py",
-    "services/scaler/tests/test_head_reservation_histories.py",
-    "services/edge-agent/tests/test_http_fallback.py",
-    "services/scaler/tests/test_overdue_histories.py",
-    "services/edge-agent/tests/test_nodesets.py",
-    "services/proxy/tests/test_watch.py",
-    "services/edge-agent/tests/test_kubernetes_chaos.py",
-    "lab/tests/test_kube_control_plane.py",
-    "services/edge-agent/tests/test_edge_status.py",
-    "lab/tests/test_cli.py",
-    "services/proxy/tests/test_admission.py",
-    "lab/tests/test_slurm.py",
-    "lab/tests/test_slurm_clusters.py",
-    "libs/runtime/tests/test_lease.py",
-    "services/scaler/tests/test_packing_limits.py",
-    "services/edge-agent/tests/test_attached_manifests.py",
-    "services/scaler/tests/test_packing.py",
-    "services/edge-agent/tests/test_manifests.py",
-    "libs/runtime/tests/test_dynamodb.py",
-    "services/scaler/tests/test_scaler_process.py",
-    "services/gateway/tests/test_schemathesis.py",
-    "tests/test_worker_loss.py",
-    "tests/test_scale_down.py",
-    "tests/test_chaos.py",
-    "tests/test_why.py",
-)
-"""The files that take longest start first, so that no process runs one of them alone at the end. Files that share the
-lab of tests/conftest.py come last: a process that has started this lab keeps it until it ends."""
+pytest_plugins = ("file_order",)
 
 MARKERS = {
     "slurm": "starts a real Slurm",
@@ -105,21 +68,13 @@ def is_fast(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, leave out slow ones with --fast, and put the longest files first."""
+    """Mark tests by what they need, and leave out slow ones with --fast."""
     for item in items:
         for marker in needed(item):
             item.add_marker(marker)
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
-    order = {Path(__file__).parent / path: number for number, path in enumerate(FIRST)}
-    items.sort(key=lambda item: order.get(item.path, len(order)))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report files of FIRST that do not exist, after a rename for example."""
-    if missing := [path for path in FIRST if not (Path(__file__).parent / path).exists()]:
-        terminalreporter.write_line(f"FIRST in conftest.py names missing files: {', '.join(missing)}", yellow=True)
 
 
 @pytest.fixture(autouse=True)
