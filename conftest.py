@@ -3,10 +3,11 @@
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
+from clusterra_lab.parts.aws import Aws, aws_emulator
 from hypothesis import settings
 
 pytest_plugins = ("file_order",)
@@ -33,11 +34,10 @@ without such a fixture carries the marker itself."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No deadline for an example: its time depends on the machine, which runs other tests at the same time. `make test` and
-# `make test-fast` play the same few examples each time; `make test-histories` plays others, and more.
-settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("suite", deadline=None, derandomize=True, max_examples=40)
-settings.register_profile("histories", deadline=None, max_examples=100)
+# No deadline for an example: its time depends on the machine, which runs other tests at the same time. All targets play
+# the same few examples each time, but `make test-histories` plays others, and more.
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("many", deadline=None, max_examples=100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and choose how many examples property tests play."""
     for marker, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {meaning}")
-    profile = "fast" if config.getoption("fast") else "histories" if "HISTORIES" in os.environ else "suite"
-    settings.load_profile(profile)
+    settings.load_profile("many" if "HISTORIES" in os.environ else "few")
 
 
 def needed(item: pytest.Item) -> set[str]:
@@ -75,6 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
+
+
+@pytest.fixture(scope="session")
+async def emulator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
+    """DynamoDB, S3 and Secrets Manager for all tests of this process. A test chooses names that no other test uses."""
+    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
