@@ -1,4 +1,4 @@
-"""A plugin of pytest: files that share a lab go to one process, and the longest files start first.
+"""A plugin of pytest: files that share a lab go to two processes, and the longest files start first.
 
 `make record-durations` records how long each file takes.
 """
@@ -65,12 +65,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SharedLab
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that share a lab into one group, and the longest groups and files first."""
-    groups = {path_of(item.nodeid): lab for item in items if (lab := shared_lab(item))}
+    """Put the files that share a lab into groups, and the longest groups and files first."""
+    seconds = recorded()
+    groups = halves({path_of(item.nodeid): lab for item in items if (lab := shared_lab(item))}, seconds)
     for item in items:
         if group := groups.get(path_of(item.nodeid)):
             item.add_marker(pytest.mark.xdist_group(group))
-    place = places({path_of(item.nodeid) for item in items}, groups, recorded())
+    place = places({path_of(item.nodeid) for item in items}, groups, seconds)
     items.sort(key=lambda item: place[path_of(item.nodeid)])
 
 
@@ -82,6 +83,20 @@ def shared_lab(item: pytest.Item) -> str | None:
         if fixture.scope == "session" and "Stack" in str(fixture.func.__annotations__.get("return")):
             return name
     return None
+
+
+def halves(lab_of: Mapping[str, str], seconds: Mapping[str, float]) -> dict[str, str]:
+    """File -> group, from file -> lab: two groups of each lab, of about the same duration.
+
+    A lab takes some 10 seconds to start, and the files of one take too long for one process.
+    """
+    total: defaultdict[str, float] = defaultdict(float)
+    groups = {}
+    for file in sorted(lab_of, key=lambda file: (-seconds.get(file, 1), file)):
+        group = min((f"{lab_of[file]}-1", f"{lab_of[file]}-2"), key=lambda name: total[name])
+        total[group] += seconds.get(file, 1)
+        groups[file] = group
+    return groups
 
 
 def places(

@@ -2,7 +2,7 @@
 
 import json
 
-from file_order import DURATIONS, NOTABLE_SECONDS, ROOT, places
+from file_order import DURATIONS, NOTABLE_SECONDS, ROOT, halves, places
 
 
 def in_order(files: set[str], groups: dict[str, str], seconds: dict[str, float]) -> list[str]:
@@ -23,6 +23,14 @@ def test_files_of_one_lab_count_together() -> None:
     place = places(seconds, groups, seconds)
 
     assert place["first.py"] == place["second.py"] < place["alone.py"]
+
+
+def test_the_files_of_a_lab_are_divided_by_their_durations() -> None:
+    seconds = {"a.py": 50.0, "b.py": 30.0, "c.py": 25.0}
+
+    groups = halves(dict.fromkeys(seconds, "lab"), seconds)
+
+    assert groups == {"a.py": "lab-1", "b.py": "lab-2", "c.py": "lab-2"}
 
 
 def test_recorded_files_exist_and_are_notable() -> None:
