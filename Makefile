@@ -6,8 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := $(wildcard libs/* services/*) admin planner-tools lab
 # More processes than cores, because tests mostly wait for servers. The tests of one file share a process and its servers.
+# So do files that share a lab (conftest.py).
 TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-PYTEST = $(BIN)/pytest -q $(if $(filter %.py,$(PART)),,-n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0)
+PYTEST = $(BIN)/pytest -q $(if $(filter %.py,$(PART)),,-n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0)
+# Three targets divide all tests among them, by the markers of conftest.py. A test with both is one of `test-containers`.
+WITH_NEITHER := not kubernetes and not containers
+WITH_KUBERNETES := kubernetes and not containers
+WITH_CONTAINERS := containers
 # Followed by a marker and paths: succeeds if a test there has the marker.
 COLLECT = $(BIN)/pytest --collect-only -qq -m
 # How workers run in `make demo` and `make up`: as processes of this machine, or as pods on a real Kubernetes node on it.
@@ -17,7 +22,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-fast test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -58,13 +63,25 @@ prepare-kubernetes: $(VENV)/.installed ## Also build the Kubernetes programs, on
 
 # With PART, only what its tests need is prepared: Kubernetes if conftest.py marks any of them `kubernetes`, Slurm if it
 # marks any of them `slurm`, else nothing.
-test: $(if $(PART),$(VENV)/.installed,prepare-kubernetes) ## Run all tests, or those under PART="PATH ..."; prepares Slurm or Kubernetes for PART only if a test there is marked so (conftest.py)
+test: $(if $(PART),$(VENV)/.installed,prepare) ## Run all tests that need neither Kubernetes nor a container engine, or all tests under PART="PATH ..."
 	@$(if $(PART),echo "==> finding out what the tests of $(PART) need"; if $(COLLECT) kubernetes $(PART) >/dev/null; then $(BIN)/lab prepare --kubernetes; \
 	  elif $(COLLECT) slurm $(PART) >/dev/null; then $(BIN)/lab prepare; fi)
-	@$(PYTEST) $(PART)
+	@$(PYTEST) $(or $(PART),-m "$(WITH_NEITHER)")
 
-test-histories: prepare ## Test the scale-down rule on 200 random queues, on a model and on Slurm, and with drains undone; more examples of other properties (HISTORIES=N, HISTORIES_SEEDS=N)
+test-kubernetes: prepare-kubernetes ## Run the tests that need a real Kubernetes, but no container engine
+	@$(PYTEST) -m "$(WITH_KUBERNETES)"
+
+# The services in pods need both. Where no engine answers, all these tests are skipped, and Kubernetes is not built for them.
+test-containers: $(VENV)/.installed ## Run the tests of images, of compose.yaml and of services in pods; needs a container engine, and else skips them
+	@if docker version >/dev/null 2>&1; then $(BIN)/lab prepare --kubernetes; fi
+	@$(PYTEST) -m $(WITH_CONTAINERS)
+
+record-durations: $(if $(PART),$(VENV)/.installed,prepare-kubernetes) ## Record how long each file of tests takes in tests/durations.json, for all or for PART (run it on a quiet machine)
+	@$(PYTEST) --record-durations $(PART)
+
+test-histories: prepare ## Test the scale-down rule on 200 random queues, on a model and on Slurm, and with drains undone; 100 examples of all properties (HISTORIES=N, HISTORIES_SEEDS=N)
 	@HISTORIES=$${HISTORIES:-200} HISTORIES_SEEDS=$${HISTORIES_SEEDS:-30} $(BIN)/pytest -q -s services/scaler/tests libs/runtime/tests/test_dynamodb.py tests/test_scale_down.py tests/test_resumed_nodes.py
+	@HISTORIES=$${HISTORIES:-200} $(PYTEST) -m "hypothesis and $(WITH_NEITHER)" --ignore services/scaler/tests
 
 test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (CHAOS_SEEDS=N runs from CHAOS_SEED=N, CHAOS_STEPS=N)
 	@CHAOS_SEEDS=$${CHAOS_SEEDS:-30} CHAOS_STEPS=$${CHAOS_STEPS:-100} $(BIN)/pytest -q -s \
@@ -114,14 +131,17 @@ else
 test: $(if $(PART),$(VENV)/.installed)
 	@$(if $(PART),$(COLLECT) "slurm or kubernetes" $(PART) >/dev/null || exec $(PYTEST) $(PART);) exec lab/in-container $@
 
-prepare prepare-kubernetes demo up down status test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
+test-containers: $(VENV)/.installed
+	@$(PYTEST) -m $(WITH_CONTAINERS)
+
+prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
 	@lab/in-container $@
 
 endif
 
 # These tests wait even more than the others.
 test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
-test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, with fewer property examples (two to three minutes on 2 cores)
+test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, without random histories (two to three minutes on 2 cores)
 	@$(PYTEST) --fast
 
 test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle, and resume it (GIB=1: the emulator keeps a file in memory, twice)

@@ -1,52 +1,16 @@
-"""Configuration of all tests: order, markers, number of examples."""
+"""Configuration of all tests: markers, number of examples."""
 
 import os
 import re
 import signal
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
+from clusterra_lab.parts.aws import Aws, aws_emulator
 from hypothesis import settings
 
-FIRST = (
-    "k8s/tests/test_tenant_on_a_node.py",
-    "tests/test_central_kubernetes.py",
-    "tests/compose/test_compose.py",
-    "tests/test_mixed_queue.py",
-    "tests/test_openapi.py",
-    "admin/tests/test_doctor.py",
-    "admin/tests/test_restore.py",
-    "services/edge-agent/tests/test_lease.py",
-    "tests/test_kubernetes_edge.py",
-    "services/scaler/tests/test_head_reservation_histories.py",
-    "services/edge-agent/tests/test_http_fallback.py",
-    "services/scaler/tests/test_overdue_histories.py",
-    "services/edge-agent/tests/test_nodesets.py",
-    "services/proxy/tests/test_watch.py",
-    "services/edge-agent/tests/test_kubernetes_chaos.py",
-    "lab/tests/test_kube_control_plane.py",
-    "services/edge-agent/tests/test_edge_status.py",
-    "lab/tests/test_cli.py",
-    "services/proxy/tests/test_admission.py",
-    "lab/tests/test_slurm.py",
-    "lab/tests/test_slurm_clusters.py",
-    "libs/runtime/tests/test_lease.py",
-    "services/scaler/tests/test_packing_limits.py",
-    "services/edge-agent/tests/test_attached_manifests.py",
-    "services/scaler/tests/test_packing.py",
-    "services/edge-agent/tests/test_manifests.py",
-    "libs/runtime/tests/test_dynamodb.py",
-    "services/scaler/tests/test_scaler_process.py",
-    "services/gateway/tests/test_schemathesis.py",
-    "tests/test_worker_loss.py",
-    "tests/test_scale_down.py",
-    "tests/test_chaos.py",
-    "tests/test_why.py",
-)
-"""The files that take longest start first, so that no process runs one of them alone at the end. Files that share the
-lab of tests/conftest.py come last: a process that has started this lab keeps it until it ends."""
+pytest_plugins = ("file_order",)
 
 MARKERS = {
     "slurm": "starts a real Slurm",
@@ -70,11 +34,10 @@ without such a fixture carries the marker itself."""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No deadline for an example: its time depends on the machine, which runs other tests at the same time. `make test` and
-# `make test-fast` play the same few examples each time; `make test-histories` plays others, and more.
-settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("suite", deadline=None, derandomize=True, max_examples=40)
-settings.register_profile("histories", deadline=None, max_examples=100)
+# No deadline for an example: its time depends on the machine, which runs other tests at the same time. All targets play
+# the same few examples each time, but `make test-histories` plays others, and more.
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("many", deadline=None, max_examples=100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and choose how many examples property tests play."""
     for marker, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {meaning}")
-    profile = "fast" if config.getoption("fast") else "histories" if "HISTORIES" in os.environ else "suite"
-    settings.load_profile(profile)
+    settings.load_profile("many" if "HISTORIES" in os.environ else "few")
 
 
 def needed(item: pytest.Item) -> set[str]:
@@ -105,21 +67,20 @@ def is_fast(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, leave out slow ones with --fast, and put the longest files first."""
+    """Mark tests by what they need, and leave out slow ones with --fast."""
     for item in items:
         for marker in needed(item):
             item.add_marker(marker)
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
-    order = {Path(__file__).parent / path: number for number, path in enumerate(FIRST)}
-    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report files of FIRST that do not exist, after a rename for example."""
-    if missing := [path for path in FIRST if not (Path(__file__).parent / path).exists()]:
-        terminalreporter.write_line(f"FIRST in conftest.py names missing files: {', '.join(missing)}", yellow=True)
+@pytest.fixture(scope="session")
+async def emulator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
+    """DynamoDB, S3 and Secrets Manager for all tests of this process. A test chooses names that no other test uses."""
+    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from rolling_load import FOLLOWED, LINES, Load, load
 
 pytestmark = [
     pytest.mark.kubernetes,
+    pytest.mark.containers,
     pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root for its mounts and cgroups"),
     pytest.mark.skipif(
         not can_have_binaries(BINARIES),

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import os
 import re
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import nats.errors
 import pytest
@@ -66,8 +66,14 @@ async def served_by_a_session(lab: Stack, user: User) -> str:
     return served
 
 
-async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tmp_path: Path) -> None:
-    async with stack(tmp_path, OPTIONS) as lab, lab.user("ada@acme.example") as ada:
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    async with stack(tmp_path_factory.mktemp("lab"), OPTIONS) as running:
+        yield running
+
+
+async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(lab: Stack) -> None:
+    async with lab.user("ada@acme.example") as ada:
         job = await ada.submit(SCRIPT, JOB)
 
         async def done() -> bool:
@@ -99,8 +105,8 @@ async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(tm
             assert not denials, (service.log, denials)
 
 
-async def test_a_job_goes_its_way_while_a_login_of_the_edge_floods_events_and_dead_letters(tmp_path: Path) -> None:
-    async with stack(tmp_path, OPTIONS) as lab, lab.user("ada@acme.example") as ada:
+async def test_a_job_goes_its_way_while_a_login_of_the_edge_floods_events_and_dead_letters(lab: Stack) -> None:
+    async with lab.user("ada@acme.example") as ada:
         agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
         # Not its heartbeats: those are full states, and garbage in their place takes its own cluster away.
         may = [local for local in sharing.services_for_agent(CLUSTER) if local.startswith(("event.", "dlq."))]

@@ -19,7 +19,7 @@ import pytest
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
-SHORT = 600
+SHORT = 300
 CASES = int(os.environ.get("OPENAPI_CASES", str(SHORT)))
 ENDING = (
     "auth_logout",

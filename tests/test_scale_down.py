@@ -14,7 +14,7 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from unavailability import retry_while_unavailable
 
-HISTORIES = int(os.environ.get("HISTORIES", "12"))
+HISTORIES = int(os.environ.get("HISTORIES", "8"))
 """Number of random queues; `make test-histories` plays 200."""
 SEED = int(os.environ.get("HISTORIES_SEED", "1"))
 AT_ONCE = 8

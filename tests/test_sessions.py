@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -105,7 +104,6 @@ async def test_large_files_go_both_ways(page: Page) -> None:
     assert read == content
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="this machine has no chromium")
 async def test_a_real_browser_works_in_the_notebook(lab: Stack, owner: User, page: Page, tmp_path: Path) -> None:
     """From the page on the API's origin, in a browser in which the owner has signed in."""
     cookies = {each.key: each.value for each in owner.session.cookie_jar}

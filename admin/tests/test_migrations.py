@@ -19,7 +19,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.tables import FORMS as ACCOUNTS_FORMS
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Value
@@ -33,15 +33,9 @@ from clusterra_scaler.records import packed_state, unpacked_state
 FLEET_COUNT = 240
 
 
-@pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
-        yield running
-
-
 @pytest.fixture
-def environment(aws: Aws) -> dict[str, str]:
-    return {**aws.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
+def environment(emulator: Aws) -> dict[str, str]:
+    return {**emulator.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
 
 
 @pytest.fixture

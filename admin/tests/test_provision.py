@@ -12,6 +12,7 @@ import pytest
 import yaml
 from admin_command import Answer, admin
 from clusterra_admin.provision.record import opened
+from clusterra_admin.tables.declared import TABLES
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import REGISTRY
@@ -19,9 +20,8 @@ from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.declared_nats import declared_nats
-from clusterra_lab.parts.declared_tables import declare_tables
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
@@ -29,15 +29,10 @@ from clusterra_runtime.nats.direct import last
 from clusterra_runtime.store.condition import Present
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, provisioned
+from own_tables import create_tables
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "operations"
 MAIN = ClusterRef(tenant="acme", cluster="main")
-
-
-@pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -83,15 +78,16 @@ class Operator:
 
 
 @pytest.fixture
-async def operator(nats: NatsServer, aws: Aws, tmp_path: Path) -> AsyncIterator[Operator]:
+async def operator(nats: NatsServer, emulator: Aws, tmp_path: Path) -> AsyncIterator[Operator]:
     (tmp_path / "shapes.yaml").write_text(yaml.safe_dump(CATALOGUE.model_dump(mode="json")))
+    prefix = f"test-{secrets.token_hex(4)}-"
     environment = {
         **nats.environment(),
-        **aws.environment(),
-        "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-",
+        **emulator.environment(),
+        "CLUSTERRA_TABLE_PREFIX": prefix,
         "CLUSTERRA_CATALOGUE_FILE": str(tmp_path / "shapes.yaml"),
     }
-    await declare_tables(environment, tmp_path)
+    await create_tables(emulator, prefix, *TABLES)
     client = await bus.connect(nats.settings(), "test")
     yield Operator(tmp_path, environment, client)
     await bus.close(client)

@@ -27,7 +27,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.versions import CONTRACTS, Announcement
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
@@ -98,16 +98,10 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def source(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installation]:
+async def source(emulator: Aws, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installation]:
     """An installation with a record of all kinds of values, and events."""
     async with declared_nats(tmp_path_factory.mktemp("source")) as nats:
-        installation = Installation(nats, aws)
+        installation = Installation(nats, emulator)
         await installation.declare()
         await asyncio.to_thread(fill, installation)
         client = await bus.connect(nats.settings(), "test")
@@ -171,9 +165,9 @@ def folder(taken: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def target(aws: Aws, tmp_path: Path) -> AsyncIterator[Installation]:
+async def target(emulator: Aws, tmp_path: Path) -> AsyncIterator[Installation]:
     async with declared_nats(tmp_path / "target") as nats:
-        installation = Installation(nats, aws)
+        installation = Installation(nats, emulator)
         await installation.declare()
         yield installation
 

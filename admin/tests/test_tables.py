@@ -3,7 +3,6 @@
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -12,7 +11,7 @@ from admin_command import admin
 from clusterra_admin.tables.declared import TABLES, USES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.aws_rights import allows
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_runtime.store.outbox_item import OUTBOX
@@ -20,16 +19,10 @@ from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import ACTIONS
 
 
-@pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
-        yield running
-
-
 @pytest.fixture
-def environment(aws: Aws) -> dict[str, str]:
+def environment(emulator: Aws) -> dict[str, str]:
     """Settings with tables that only this test uses."""
-    return {**aws.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
+    return {**emulator.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
 
 
 async def dynamodb(environment: dict[str, str], operation: str, **request: object) -> dict[str, object]:

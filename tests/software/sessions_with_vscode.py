@@ -4,7 +4,6 @@ Part of `make test-software`, because the first run downloads and compiles code-
 """
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +63,6 @@ async def test_its_owner_sees_the_workbench_without_a_password(page: Page) -> No
     assert "login" not in answer.url.path
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="this machine has no chromium")
 async def test_a_real_browser_works_in_the_terminal_the_explorer_and_the_editor(
     lab: Stack, owner: User, page: Page, tmp_path: Path
 ) -> None:

@@ -1,18 +1,12 @@
-"""Real servers for the runtime's tests: one AWS emulator for the whole run, and a NATS server per test."""
+"""Real servers for the runtime's tests: the AWS emulator of all tests, and a NATS server per test."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.nats import NatsServer, nats_server
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def emulator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

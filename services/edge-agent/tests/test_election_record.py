@@ -21,7 +21,7 @@ from clusterra_edge_agent.kubernetes.election.record import (
     Lease,
     LeaseSpec,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -305,7 +305,6 @@ async def simulate(rng: random.Random, count: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 3))
-@settings(max_examples=60, deadline=None)
 def test_there_are_never_two_holders_and_finally_exactly_one(seed: int, count: int) -> None:
     with simulated_time() as loop:
         loop.run_until_complete(simulate(random.Random(seed), count))

@@ -30,7 +30,7 @@ from clusterra_contracts.rpc.edge_staging import (
 )
 from clusterra_edge_agent.folders.staging_runs import StagingRuns
 from clusterra_edge_agent.folders.user_process import UserProcesses
-from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.aws import Aws
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -40,18 +40,17 @@ BUCKET = "staged"
 
 
 @pytest.fixture(scope="module")
-async def s3(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as aws:
-        client = boto3.client(
-            "s3",
-            endpoint_url=aws.endpoint_url,
-            region_name=aws.region,
-            aws_access_key_id=aws.access_key_id,
-            aws_secret_access_key=aws.secret_access_key,
-            config=Config(s3={"addressing_style": "path"}, signature_version="s3v4"),
-        )
-        await asyncio.to_thread(client.create_bucket, Bucket=BUCKET)
-        yield client
+async def s3(emulator: Aws) -> Any:
+    client = boto3.client(
+        "s3",
+        endpoint_url=emulator.endpoint_url,
+        region_name=emulator.region,
+        aws_access_key_id=emulator.access_key_id,
+        aws_secret_access_key=emulator.secret_access_key,
+        config=Config(s3={"addressing_style": "path"}, signature_version="s3v4"),
+    )
+    await asyncio.to_thread(client.create_bucket, Bucket=BUCKET)
+    return client
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_links_pipes_sockets_and_folders_are_not_opened(processes: UserProcesses
 
 
 @given(path=st.lists(st.sampled_from(["..", ".", "", "outside", "shared", "secret", "deep"]), min_size=1).map("/".join))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_path_leads_out(processes: UserProcesses, shared: Path, outside: Path, path: str) -> None:
     outside.chmod(0o755)
     (outside / "secret").chmod(0o644)

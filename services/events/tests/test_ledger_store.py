@@ -38,7 +38,7 @@ from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Attributes
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Put, Update
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .ledger_histories import REF, START, ModelWorker, at, history, job_events, told, worker_events
@@ -79,7 +79,6 @@ async def opened(store: MemoryStore) -> Book:
     return Book(store)
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9))
 async def test_any_order_any_repetition_and_a_restart_give_the_same_lines(seed: int) -> None:
     made = history(seed, workers=3, jobs=12)
@@ -154,7 +153,6 @@ async def test_a_large_array_costs_what_all_its_tasks_cost() -> None:
         assert (one.runs, one.micro_usd) == (1, 10**6)
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9))
 async def test_written_lines_are_the_computed_ones_also_after_a_late_fact(seed: int) -> None:
     made = history(seed, workers=3, jobs=12)

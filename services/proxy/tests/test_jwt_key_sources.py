@@ -1,14 +1,14 @@
 """The JWT key from AWS Secrets Manager, on a real Slurm: it signs what slurmrestd accepts, and its rotation is seen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import boto3
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_proxy.cluster.cluster import open_cluster
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
@@ -20,15 +20,9 @@ NAME = "acme/slurm"
 REFERENCE = f"aws-secretsmanager:{NAME}#jwt"
 
 
-@pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as emulator:
-        yield emulator
-
-
 @pytest.fixture
-async def manager(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> "ManagedSecret":
-    for name, value in aws.environment().items():
+async def manager(emulator: Aws, monkeypatch: pytest.MonkeyPatch) -> "ManagedSecret":
+    for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
     return ManagedSecret()
 

@@ -18,7 +18,7 @@ from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, BodyParser
 from clusterra_proxy.slurmrestd.errors import Unavailable
 from clusterra_proxy.slurmrestd.relay import blocks
 from clusterra_proxy.slurmrestd.relay.lists import PackedJobs, PackedNodes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ALICE = SlurmUser(name="alice", uid=5001, gid=5001)
@@ -38,7 +38,6 @@ def ids_in(part: RestPart) -> list[int]:
 
 
 @given(first=jobs, changed=jobs, admin=st.booleans(), block_bytes=st.integers(1, 400), part_bytes=st.integers(1, 400))
-@settings(max_examples=200, deadline=None)
 def test_parts_of_two_lists_have_each_job_of_both_once(
     first: dict[int, int], changed: dict[int, int], admin: bool, block_bytes: int, part_bytes: int
 ) -> None:

@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
-from clusterra_lab.parts.aws import Aws, aws_emulator
-from clusterra_lab.parts.aws_rights import with_rights
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.declared_nats import declared_nats
-from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
+from own_tables import own_tables
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +20,10 @@ async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsSe
 
 
 @pytest.fixture(scope="module")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as aws:
-        yield aws
-
-
-@pytest.fixture(scope="module")
-async def environment(
-    nats: NatsServer, aws: Aws, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[dict[str, str]]:
+async def environment(nats: NatsServer, emulator: Aws) -> AsyncIterator[dict[str, str]]:
     """The environment of the scaler processes, which have only the scaler's rights."""
-    directory = tmp_path_factory.mktemp("tables")
-    settings = {**nats.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
-    await declare_tables({**settings, **aws.environment()}, directory)
-    async with with_rights(aws, await table_policy("scaler", settings, directory)) as restricted:
-        yield {**settings, **restricted.environment()}
+    async with own_tables("scaler", emulator) as environment:
+        yield {**nats.environment(), **environment}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "16")) // 6
+HISTORIES = int(os.environ.get("HISTORIES", "8")) // 6
 """Number of simulated histories, each of them long. `make test-histories` runs more."""
 
 FAULTY_SECONDS = 300

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = max(1, int(os.environ.get("HISTORIES", "16")) // 5 - 1)
+HISTORIES = max(1, int(os.environ.get("HISTORIES", "8")) // 5 - 1)
 """Besides the explicit example. `make test-histories` plays more. These are long."""
 
 SUBMITTED = 60

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "16"))
+HISTORIES = int(os.environ.get("HISTORIES", "8"))
 """Number of simulated histories. `make test-histories` runs more."""
 
 FAULTY_SECONDS = 200

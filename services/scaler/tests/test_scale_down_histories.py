@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queue_world import Faults, World
 from slurm_model import Job
 
-HISTORIES = int(os.environ.get("HISTORIES", "16")) // 4
+HISTORIES = int(os.environ.get("HISTORIES", "8")) // 4
 """`make test-histories` plays more. Each of these spans a long time."""
 
 LONG_ENOUGH = 3000
@@ -132,7 +132,7 @@ def test_drains_stay_within_the_drain_budget(
     assert world.max_drains_per_minute <= budget
 
 
-@settings(max_examples=HISTORIES // 4, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=max(1, HISTORIES // 4), suppress_health_check=[HealthCheck.too_slow])
 @given(any_jobs, policies, warm_pools, st.integers(0, 2**32))
 def test_the_warm_pool_stands_until_the_cluster_is_paused(
     jobs: list[Job], policy: str, warm: dict[str, int], seed: int

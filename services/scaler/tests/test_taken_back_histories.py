@@ -19,7 +19,7 @@ from fleet_examples import binding
 from queue_world import Faults, World
 from slurm_model import Job
 
-SEEDS = int(os.environ.get("HISTORIES_SEEDS", "6"))
+SEEDS = int(os.environ.get("HISTORIES_SEEDS", "3"))
 """Number of histories, each by a seed; `make test-histories` plays 30."""
 UNDONE = Faults(resumed=0.05, lost_drains=0.02, held=0.3, lost_snapshot=0.3, late_desired=0.3, takeover=0.01)
 FAULTY_SECONDS = 200

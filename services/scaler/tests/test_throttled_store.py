@@ -41,7 +41,7 @@ async def requests_in_a_window(proxy: AwsProxy, clusters: list[Neighbours], jobs
 
 
 async def test_a_throttled_store_gets_fewer_requests(
-    environment: dict[str, str], aws: Aws, client: Client, tmp_path: Path
+    environment: dict[str, str], emulator: Aws, client: Client, tmp_path: Path
 ) -> None:
     refs = [ClusterRef(tenant="throttled", cluster=f"c{number}") for number in range(CLUSTERS)]
     for ref in refs:
@@ -53,7 +53,7 @@ async def test_a_throttled_store_gets_fewer_requests(
         states = [await cluster.last_desired() for cluster in clusters]
         return all(state is not None and [t.replicas for t in state.targets or ()] == [workers] for state in states)
 
-    async with aws_proxy(aws) as proxy:
+    async with aws_proxy(emulator) as proxy:
         variables = {**environment, **proxy.aws.environment()}
         process = await start(
             "scaler", [sys.executable, "-m", "clusterra_scaler"], log=tmp_path / "scaler.log", env=variables

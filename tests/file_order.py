@@ -1,0 +1,125 @@
+"""A plugin of pytest: files that share a lab go to two processes, and the longest files start first.
+
+`make record-durations` records how long each file takes.
+"""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).parents[1]
+DURATIONS = Path(__file__).with_name("durations.json")
+"""File -> seconds that its tests and their fixtures took, without the files below NOTABLE_SECONDS."""
+NOTABLE_SECONDS = 2
+
+
+class SharedLabScheduling(LoadGroupScheduling):  # type: ignore[misc]
+    """Gives tests to processes by `xdist_group`, as `--dist loadgroup` does, and those without a group by file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return str(super()._split_scope(nodeid)).partition("::")[0]
+
+
+class DurationRecorder:
+    """Adds up the durations of each file, and writes them at the end."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._ran: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the setup, the call or the teardown of a test."""
+        file = path_of(report.nodeid)
+        self._seconds[file] += report.duration
+        if report.when == "call" and not report.skipped:
+            self._ran.add(file)
+
+    def pytest_sessionfinish(self) -> None:
+        """Replace the durations of files that ran. Those of skipped files stay, and those of deleted files go."""
+        seconds = recorded() | {file: round(self._seconds[file]) for file in self._ran}
+        notable = {file: seconds[file] for file in sorted(seconds) if seconds[file] >= NOTABLE_SECONDS}
+        existing = {file: each for file, each in notable.items() if (ROOT / file).exists()}
+        DURATIONS.write_text(json.dumps(existing, indent=0) + "\n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --record-durations."""
+    parser.addoption("--record-durations", action="store_true", help="write the seconds of each file to durations.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record durations in the process that gets all reports."""
+    if config.getoption("record_durations") and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(DurationRecorder())
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SharedLabScheduling | None:
+    """Keep files whole with `--dist loadgroup`, too."""
+    return SharedLabScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that share a lab into groups, and the longest groups and files first."""
+    seconds = recorded()
+    groups = halves({path_of(item.nodeid): lab for item in items if (lab := shared_lab(item))}, seconds)
+    for item in items:
+        if group := groups.get(path_of(item.nodeid)):
+            item.add_marker(pytest.mark.xdist_group(group))
+    place = places({path_of(item.nodeid) for item in items}, groups, seconds)
+    items.sort(key=lambda item: place[path_of(item.nodeid)])
+
+
+def shared_lab(item: pytest.Item) -> str | None:
+    """The name of the session's lab that a test uses; None for a test without one."""
+    fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    for name, definitions in fixtures.items():
+        fixture = definitions[-1]
+        if fixture.scope == "session" and "Stack" in str(fixture.func.__annotations__.get("return")):
+            return name
+    return None
+
+
+def halves(lab_of: Mapping[str, str], seconds: Mapping[str, float]) -> dict[str, str]:
+    """File -> group, from file -> lab: two groups of each lab, of about the same duration.
+
+    A lab takes some 10 seconds to start, and the files of one take too long for one process.
+    """
+    total: defaultdict[str, float] = defaultdict(float)
+    groups = {}
+    for file in sorted(lab_of, key=lambda file: (-seconds.get(file, 1), file)):
+        group = min((f"{lab_of[file]}-1", f"{lab_of[file]}-2"), key=lambda name: total[name])
+        total[group] += seconds.get(file, 1)
+        groups[file] = group
+    return groups
+
+
+def places(
+    files: Iterable[str], groups: Mapping[str, str], seconds: Mapping[str, float]
+) -> dict[str, tuple[float, str]]:
+    """File -> place in the order: by falling duration of its group, so that none runs alone at the end.
+
+    A file without a recorded duration is short, or new. It comes last: a new long file costs time once, until durations
+    are recorded again.
+    """
+    group_of = {file: groups.get(file, file) for file in files}
+    total: defaultdict[str, float] = defaultdict(float)
+    for file, group in group_of.items():
+        total[group] += seconds.get(file, 0)
+    return {file: (-total[group], group) for file, group in group_of.items()}
+
+
+def recorded() -> dict[str, float]:
+    """The recorded durations."""
+    seconds: dict[str, float] = json.loads(DURATIONS.read_text())
+    return seconds
+
+
+def path_of(nodeid: str) -> str:
+    """The file of a test, relative to the root of the repository."""
+    return nodeid.partition("::")[0]
