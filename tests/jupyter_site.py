@@ -13,16 +13,17 @@ from aiohttp import ClientSession, ClientWebSocketResponse
 from cached_packages import installed, linked
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.connection import GatewayBus
-from clusterra_gateway.bus.edge_connections import EdgeConnections
-from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.sessions.idle_cull import IdleCull
-from clusterra_gateway.sessions.wiring import SessionServices
+from clusterra_gateway.sessions.room import SessionParts
 from clusterra_gateway.settings import Settings
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
 
@@ -109,10 +110,14 @@ async def idle_cull(lab: Stack, *, minute_seconds: float) -> AsyncIterator[IdleC
         async with (
             DynamoDBStore(table_prefix=settings.table_prefix) as store,
             Outbox(store, partial(bus.store, client)) as outbox,
+            Secrets() as secrets,
         ):
-            gateway_bus = GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client))
+            gateway_bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
             keys = SessionKeys.load(lab.parts.directory / "session-key")
-            services = SessionServices(settings, keys, Directory(store, outbox), gateway_bus)
-            yield services.idle_cull(minute_seconds=minute_seconds)
+            connections = Connections(settings, Directory(store, outbox), gateway_bus, secrets)
+            parts, users = SessionParts.of(connections, keys), MappedUsers(MapRecords(store))
+            culled = parts.idle_cull(connections, users)
+            culled.minute_seconds = minute_seconds
+            yield culled
     finally:
         await registry.stop()

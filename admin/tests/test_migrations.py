@@ -17,7 +17,7 @@ from clusterra_admin.migrations.migration import Migration
 from clusterra_admin.migrations.registered import MIGRATIONS
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
-from clusterra_gateway.tables import FORMS as ACCOUNTS_FORMS
+from clusterra_gateway.accounts.keyspace import FORMS as ACCOUNTS_FORMS
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.store.condition import Absent

@@ -5,18 +5,15 @@ from functools import cache
 import aiohttp
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.connection import GatewayBus
-from clusterra_gateway.bus.edge_connections import EdgeConnections
-from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.routes import SignIn, Submitting, gateway_routes
+from clusterra_gateway.parts import SignIn, build_parts
+from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.templates.library import Library
-from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -67,14 +64,8 @@ def route_table() -> tuple[Route, ...]:
     store, client, registry, secrets = MemoryStore(), Client(), Registry(), Secrets()
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
     issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
-    directory = Directory(store, Outbox(store, publish))
-    bus = GatewayBus(client, registry, EventFeed(client), EdgeConnections(), RevocationMessages(client))
-    return gateway_routes(
-        settings,
-        SignIn(SessionKeys(KeySet([OctKey.generate_key(256)])), issuers),
-        directory,
-        Library({}, TemplateRecords(directory, registry)),
-        bus,
-        secrets,
-        Submitting.on(settings, directory, bus, Buckets(registry, secrets)),
-    )
+    bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
+    connections = Connections(settings, Directory(store, Outbox(store, publish)), bus, secrets)
+    sign_in = SignIn(SessionKeys(KeySet([OctKey.generate_key(256)])), issuers)
+    parts = build_parts(connections, sign_in, Buckets(registry, secrets), {})
+    return tuple(route for room in rooms(parts) for route in room.routes)

@@ -28,6 +28,7 @@ from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cr
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.room import WorkflowParts
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.start import RunStarts
 from clusterra_lab.machine.process import until
@@ -76,9 +77,13 @@ class Replica:
         planning = Planning(Buckets(world.registry, Secrets()), bounds, edge, world.registry)
         held = HeldSubmits(StagingRecords(world.store))
         desk = SubmitDesk(slurm, SubmitKeys(world.store), admission, planning, held)
-        work = RunWork(records, directory, MappedUsers(MapRecords(world.store)), slurm, desk)
-        starts = RunStarts(records, work, planning)
-        self.ticking = Ticking(directory, Preparations(library), slurm, starts, desk, clock=lambda: self.at)
+        users = MappedUsers(MapRecords(world.store))
+        work = RunWork(records, directory, users, slurm, desk)
+        workflows = WorkflowParts(records, work, RunStarts(records, work, planning))
+        self.ticking = Ticking(
+            ScheduleRecords(directory), (directory, users), Preparations(library), slurm, workflows, desk
+        )
+        self.ticking.clock = lambda: self.at
 
     async def tick(self, at: datetime) -> None:
         self.at = at

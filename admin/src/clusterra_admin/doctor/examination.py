@@ -10,8 +10,8 @@ from importlib.metadata import version
 import aiohttp
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_contracts.identity import now
+from clusterra_gateway.accounts.keyspace import FORMS as GATEWAY
 from clusterra_gateway.settings import IssuerKind
-from clusterra_gateway.tables import FORMS as GATEWAY
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient

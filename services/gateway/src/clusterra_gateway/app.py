@@ -1,13 +1,12 @@
-"""The gateway's process: opens its connections, starts its background tasks, serves its routes."""
+"""The gateway's process: opens its connections, builds the shared parts, and runs and serves what the rooms offer."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import aiohttp
 from clusterra_runtime.nats import bus
-from clusterra_runtime.nats.lease import Leases
 from clusterra_runtime.nats.versions import announced
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
@@ -19,40 +18,21 @@ from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import KeptEvents
-from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.keyspace import FORMS
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
-from clusterra_gateway.bus.edge_connections import EdgeConnections
-from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import EdgeRequests, LedgerRequests, SlurmRequests
-from clusterra_gateway.bus.revocation_messages import RevocationMessages
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
+from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.given import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.money.budgets.sweep import BudgetSweep
-from clusterra_gateway.money.quotas.sweep import WAKING, QuotaSweep
-from clusterra_gateway.routes import SignIn, Submitting, gateway_routes
-from clusterra_gateway.sessions.wiring import SessionServices
+from clusterra_gateway.parts import SignIn, build_parts
+from clusterra_gateway.room import Room
+from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.staging.reconcile import StagingReconciler
-from clusterra_gateway.staging.sweep import WAKING as STAGING_WAKING
-from clusterra_gateway.staging.sweep import StagingSweep
-from clusterra_gateway.tables import FORMS, TABLES
-from clusterra_gateway.templates.launches import Preparations
-from clusterra_gateway.templates.library import Library, load_catalogue
-from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
-from clusterra_gateway.templates.ticking import Ticking
-from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.sweep import DeletionSweep
-from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.tables import TABLES
+from clusterra_gateway.templates.library import load_catalogue
 from clusterra_gateway.tenants.tenants import list_those_of_before
-from clusterra_gateway.workflows.sweep import RunSweep
 
 NAME = "gateway"
 
@@ -86,66 +66,57 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         Outbox(store, partial(bus.store, client)) as outbox,
         Buckets(registry, secrets) as buckets,
     ):
+        gateway_bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
         directory = Directory(store, outbox)
-        projection = Projection(directory, client, registry)
-        await projection.project()
+        sign_in = SignIn(session_keys, ServedIssuers(http, given, settings.redirect_uri))
+        catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
+        parts = build_parts(Connections(settings, directory, gateway_bus, secrets), sign_in, buckets, catalogue)
+        await parts.projection.project()
         await list_those_of_before(directory)
-        feed, edges, revocations = EventFeed(client), EdgeConnections(), RevocationMessages(client)
-        heartbeats = await edges.follow(client, await directory.clusters())
-        issuers = ServedIssuers(http, given, settings.redirect_uri)
+        heartbeats = await gateway_bus.edges.follow(client, await directory.clusters())
 
         service.ready_when("nats", lambda: client.is_connected)
-        service.ready_when("feed", lambda: feed.working)
-        service.background("projection", projection.run)
-        service.background("kept events", KeptEvents(store, client, registry).run)
+        service.ready_when("feed", lambda: gateway_bus.feed.working)
         service.background("record levels", levels.watch)
-        slurm, edge = SlurmRequests(client), EdgeRequests(client, settings.edge_timeout_seconds)
-        gateway_bus = GatewayBus(client, registry, feed, edges, revocations)
-        submitting = Submitting.on(settings, directory, gateway_bus, buckets)
-        service.background("runs", RunSweep(submitting.runs, submitting.run_work).run)
-        catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
-        library = Library(catalogue, TemplateRecords(directory, registry))
-        ticking = Ticking(directory, Preparations(library), slurm, submitting.run_starts, submitting.desk)
-        service.background("schedules", Leases(client, NAME, 1, ticking.lead, instance=settings.instance).run)
-        quotas = QuotaSweep(submitting.admission.reservations, slurm, LedgerRequests(client), registry)
-        feed.observe(WAKING, quotas.on_event)
-        service.background("quotas", quotas.run)
-        service.background("budgets", BudgetSweep(directory, LedgerRequests(client), registry).run)
-        bounds, stagings = submitting.bounds, submitting.stagings
-        reconciler = StagingReconciler(stagings, directory, (slurm, edge), (buckets, bounds), settings.instance)
-        staging = StagingSweep(stagings, reconciler)
-        feed.observe(STAGING_WAKING, staging.on_event)
-        service.background("staging", staging.run)
-        deletions = Deletions(directory, registry)
-        removal = ClusterRemoval(directory, client, registry, submitting.runs, settings.deletion_wait_seconds)
-        sweep = DeletionSweep(store, removal, TenantRemoval(directory, deletions))
-        service.background("deletions", sweep.run)
-        service.background("identity maps", DirectoryRefresh(MapRecords(store), registry, secrets).run)
-        service.background("outbox", lambda: outbox.relay(ACCOUNTS))
-        service.background("templates outbox", lambda: outbox.relay(TEMPLATES))
-        service.background("feed", feed.run)
         service.background("heartbeats", heartbeats.run)
+        offered = rooms(parts)
+        for room in offered:
+            _open(room, service, gateway_bus)
+        service.background("feed", gateway_bus.feed.run)
+        await gateway_bus.revocations.follow()
+        async with _served(offered, service, settings) as port:
+            yield port
 
-        session_services = SessionServices(settings, session_keys, directory, gateway_bus)
-        service.background("idle sessions", session_services.idle_cull().run)
-        routes = gateway_routes(
-            settings, SignIn(session_keys, issuers), directory, library, gateway_bus, secrets, submitting
-        )
-        await revocations.follow()
-        async with (
-            session_services.pages() as sessions_port,
+
+def _open(room: Room, service: Service, gateway_bus: GatewayBus) -> None:
+    """Starts the background tasks of a room, and lets its observers see events and revocations."""
+    for observed in room.observers:
+        gateway_bus.feed.observe(observed.kinds, observed.observer)
+    for observer in room.revocation_observers:
+        gateway_bus.revocations.observe(observer)
+    for name, task in room.background.items():
+        service.background(name, task)
+
+
+@asynccontextmanager
+async def _served(offered: Sequence[Room], service: Service, settings: Settings) -> AsyncIterator[int]:
+    """Serves the routes of all rooms, and the rooms' own servers, until the block ends. Yields the API's port."""
+    async with AsyncExitStack() as servers:
+        for room in offered:
+            if room.server is not None:
+                await servers.enter_async_context(room.server())
+        port = await servers.enter_async_context(
             serving(
-                routes,
+                [route for room in offered for route in room.routes],
                 settings.http_host,
                 settings.http_port,
                 leaving=service.stopping,
                 encrypted=settings.secure,
                 origins=settings.consoles,
-            ) as port,
-        ):
-            service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
-            service.log.info("sessions_listening", port=sessions_port, url=settings.sessions_url)
-            yield port
+            )
+        )
+        service.log.info("http_listening", host=settings.http_host, port=port, url=settings.public_url)
+        yield port
 
 
 def main() -> None:

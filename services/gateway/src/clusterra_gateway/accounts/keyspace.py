@@ -55,9 +55,19 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.record_level import RecordForms
 from clusterra_runtime.store.store import Table
+from clusterra_runtime.store.table_use import TableUse
 
 ACCOUNTS = Table("accounts", indexes=(OUTBOX,))
+USE = TableUse(
+    ACCOUNTS,
+    "tenants, people, sessions signed out, API tokens, sign-ins of programs, clusters and agent keys",
+    frozenset({"get", "put", "update", "delete", "query", "query_index", "scan"}),
+    items_expire=True,
+)
+FORMS = RecordForms(ACCOUNTS, needs=0, knows=0)
+"""The migrations of `accounts` that this release knows and needs (`clusterra_admin.migrations`)."""
 
 type ScimKind = Literal["user", "group"]
 type ScimIndex = Literal["name", "external"]

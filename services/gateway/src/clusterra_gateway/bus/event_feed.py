@@ -20,6 +20,8 @@ from prometheus_client import Gauge
 
 from clusterra_gateway.bus.subscription import StreamedEvent, Subscription
 
+type EventObserver = Callable[[ClusterRef, Event], None]
+
 SUBSCRIBERS = Gauge("clusterra_feed_subscribers", "Streams that follow events now")
 
 
@@ -47,7 +49,7 @@ class EventFeed:
         self._js = client.jetstream()
         self._subscriptions: defaultdict[ClusterRef, set[Subscription]] = defaultdict(set)
         self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
-        self._observers: list[tuple[frozenset[str], Callable[[ClusterRef, Event], None]]] = []
+        self._observers: list[tuple[frozenset[str], EventObserver]] = []
 
     @property
     def working(self) -> bool:
@@ -63,7 +65,7 @@ class EventFeed:
         """
         return self._follower.position
 
-    def observe(self, kinds: frozenset[str], observer: Callable[[ClusterRef, Event], None]) -> None:
+    def observe(self, kinds: frozenset[str], observer: EventObserver) -> None:
         """Passes all events of these kinds, of every cluster, to an observer in this process. It must not raise."""
         self._observers.append((kinds, observer))
 

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 log = structlog.get_logger()
 
-type Observer = Callable[[TenantRef, Revocation], None]
+type RevocationObserver = Callable[[TenantRef, Revocation], None]
 
 EVERY_TENANT = "revocation.*"
 
@@ -24,9 +24,9 @@ class RevocationMessages:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._observers: list[Observer] = []
+        self._observers: list[RevocationObserver] = []
 
-    def observe(self, observer: Observer) -> None:
+    def observe(self, observer: RevocationObserver) -> None:
         """Passes each revocation to an observer in this process. It must not raise."""
         self._observers.append(observer)
 

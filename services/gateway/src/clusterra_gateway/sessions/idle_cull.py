@@ -22,8 +22,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import SERVICE
-from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
-from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.errors import RequestError
 from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
@@ -55,12 +54,11 @@ class IdleCull:
     ) -> None:
         self._client = client
         self._directory = directory
-        self._records = SessionRecords(directory.store)
+        self._records = jobs.records
         self._registry = registry
         self._unix_users = unix_users
         self._jobs = jobs
         self._entrance = entrance
-        self._slurm = SlurmRequests(client)
         self.minute_seconds = 60.0
         """How long a minute of a template is; tests have less time."""
 
@@ -120,7 +118,7 @@ class IdleCull:
                 await self._records.withdraw_warning(ref, record.job_id)
             case "cancel":
                 log.info("idle_session_cancelled", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
-                await self._slurm.cancel(ref, ACTOR, record.job_id)
+                await self._jobs.cancel(ref, ACTOR, record.job_id)
 
     async def _idle_seconds(self, ref: ClusterRef, view: SessionView, cull_seconds: float, at: datetime) -> float:
         """For how long a session was not used. Raises SessionSilent, Unauthenticated."""

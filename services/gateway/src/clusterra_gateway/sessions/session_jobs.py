@@ -49,20 +49,20 @@ class SessionJobs:
     """Looks sessions up. Methods raise NotFound, RpcFailed, StoreUnavailable."""
 
     def __init__(self, records: SessionRecords, slurm: SlurmRequests, edge: EdgeRequests) -> None:
-        self._records = records
+        self.records = records
         self._slurm = slurm
         self._edge = edge
 
     async def find(self, ref: ClusterRef, member_id: str, user: SlurmUser, job_id: JobId) -> SessionView:
         """A session of this member, who is this user of the cluster."""
-        record = await self._records.read(ref, job_id)
+        record = await self.records.read(ref, job_id)
         if record is None or record.member != member_id:
             raise NotFound("you have no such session", hint="GET .../sessions lists yours")
         return await self.view(ref, user, record)
 
     async def all(self, ref: ClusterRef, member_id: str, user: SlurmUser, limit: int) -> tuple[SessionView, ...]:
         """The sessions of a member that have not ended, the newest first."""
-        records, turns = await self._records.of_member(ref, member_id, limit), asyncio.Semaphore(AT_ONCE)
+        records, turns = await self.records.of_member(ref, member_id, limit), asyncio.Semaphore(AT_ONCE)
 
         async def one(record: SessionRecord) -> SessionView:
             async with turns:
@@ -71,13 +71,17 @@ class SessionJobs:
         views = await asyncio.gather(*map(one, records))
         return tuple(sorted(views, key=lambda each: each.record.created_at, reverse=True))
 
+    async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:
+        """Cancels the job of a session."""
+        await self._slurm.cancel(ref, viewer, job_id)
+
     async def view(self, ref: ClusterRef, user: SlurmUser, record: SessionRecord) -> SessionView:
         """What a session does now."""
         job = await self._job(ref, user, record.job_id)
         # A job of another user with this id cannot be the session: Slurm has begun to count again.
         if job is None or job.uid != user.uid or job.state in ENDED:
             if not record.ended:
-                await self._records.end(ref, record.job_id)
+                await self.records.end(ref, record.job_id)
             return SessionView(record, "ended", _end_of(job if job is not None and job.uid == user.uid else None))
         if job.state in WAITING or not job.nodes:
             return SessionView(record, "pending", f"its job is {job.state}{f' ({job.reason})' if job.reason else ''}")

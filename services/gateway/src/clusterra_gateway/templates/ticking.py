@@ -24,8 +24,6 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.http.errors import (
     Conflict,
     Forbidden,
@@ -40,12 +38,13 @@ from clusterra_gateway.http.errors import (
     Unavailable,
 )
 from clusterra_gateway.identity.person import AbsentOwner
+from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.room import WorkflowParts
+from clusterra_gateway.workflows.start import run_id_of
 
 log = structlog.get_logger()
 
@@ -61,22 +60,22 @@ class Ticking:
 
     def __init__(
         self,
-        directory: Directory,
+        schedules: ScheduleRecords,
+        owners: tuple[Directory, UnixUsers],
         preparations: Preparations,
         slurm: SlurmRequests,
-        starts: RunStarts,
+        workflows: WorkflowParts,
         desk: SubmitDesk,
-        clock: Callable[[], datetime] = now,
     ) -> None:
-        self._schedules = ScheduleRecords(directory)
-        self._directory = directory
-        self._unix_users = MappedUsers(MapRecords(directory.store))
+        self._schedules = schedules
+        self._directory, self._unix_users = owners
         self._preparations = preparations
         self._slurm = slurm
         self._desk = desk
-        self._runs = RunRecords(directory.store)
-        self._starts = starts
-        self._clock = clock
+        self._runs = workflows.records
+        self._starts = workflows.starts
+        self.clock: Callable[[], datetime] = now
+        """What time it is; tests say it."""
 
     async def lead(self, _lease: Lease) -> None:
         """Look for due schedules every few seconds, until cancelled. This is the work of the lease."""
@@ -89,7 +88,7 @@ class Ticking:
 
     async def submit_due(self) -> None:
         """Submit all that is due now. A schedule that cannot be submitted delays no other. Raises StoreUnavailable."""
-        at, turns = self._clock(), asyncio.Semaphore(AT_ONCE)
+        at, turns = self.clock(), asyncio.Semaphore(AT_ONCE)
 
         async def one(schedule: Schedule, version: int) -> None:
             async with turns:

@@ -3,9 +3,7 @@
 from functools import partial
 
 from aiohttp import web
-from clusterra_runtime.nats.registry import Registry
 
-from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.http.parameters import Parameter, body, path_id, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Route
@@ -122,10 +120,10 @@ def _owner_key(tenant_id: str, operator: Operator) -> str:
 
 
 def routes(
-    access: Access, directory: Directory, registry: Registry, tenants: Tenants, once: AnswerOnce
+    access: Access, tenants: Tenants, invitations: Invitations, deletions: Deletions, once: AnswerOnce
 ) -> tuple[Route, ...]:
     """All routes of tenants."""
-    handlers = TenantHandlers(tenants, Invitations(directory, registry), Deletions(directory, registry), once)
+    handlers = TenantHandlers(tenants, invitations, deletions, once)
     return (
         OperatorRoute(
             "tenants_create",

@@ -20,6 +20,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, TransactionCancelled, Update
+from clusterra_runtime.store.table_use import TableUse
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.cluster_marks import marked_places
@@ -31,6 +32,12 @@ from clusterra_gateway.workflows.transitions import Change, has_work
 log = structlog.get_logger()
 
 RUNS = Table("runs")
+USE = TableUse(
+    RUNS,
+    "runs: their steps with scripts and environments, for 30 days",
+    frozenset({"get", "put", "update", "delete", "query"}),
+    items_expire=True,
+)
 KEPT = timedelta(days=30)
 UNFINISHED = "unfinished"
 CHANGE_ATTEMPTS = 10

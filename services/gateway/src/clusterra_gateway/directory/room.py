@@ -1,0 +1,50 @@
+"""The room of directories: a site's identity sources, and the people that it provisions."""
+
+from dataclasses import dataclass
+
+from clusterra_runtime.store.store import Store
+
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
+from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.directory.scim import routes as scim
+from clusterra_gateway.directory.sources import routes as sources
+from clusterra_gateway.identity.room import IdentityParts
+from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.room import Room
+
+
+@dataclass(frozen=True)
+class DirectoryParts:
+    """What other rooms use of this one."""
+
+    maps: MapRecords
+    unix_users: MappedUsers
+    provisioned: ProvisionedDirectory
+
+    @classmethod
+    def of(cls, store: Store) -> "DirectoryParts":
+        """Builds each of them once."""
+        maps = MapRecords(store)
+        return cls(maps, MappedUsers(maps), ProvisionedDirectory(store))
+
+
+def room(connections: Connections, identity: IdentityParts, parts: DirectoryParts, membership: Membership) -> Room:
+    """What this room offers."""
+    access, bus = identity.access, connections.bus
+    return Room(
+        routes=(
+            *scim.routes(
+                access,
+                connections.directory,
+                bus.registry,
+                membership,
+                identity.revocations,
+                connections.settings.own_issuer,
+            ),
+            *sources.routes(access, parts.maps, bus.registry),
+        ),
+        background={"identity maps": DirectoryRefresh(parts.maps, bus.registry, connections.secrets).run},
+    )

@@ -1,0 +1,39 @@
+"""The room of files: those in the buckets of clusters, and those in the shared folders of jobs."""
+
+from dataclasses import dataclass
+
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.files import routes
+from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.file_events import FileEvents
+from clusterra_gateway.files.folders import routes as folders
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.room import Room
+from clusterra_gateway.settings import Settings
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """What other rooms use of this one."""
+
+    buckets: Buckets
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, settings: Settings, buckets: Buckets) -> "FileParts":
+        """Builds each of them once."""
+        bounds = Bounds(settings.files_url_seconds, settings.files_url_max_seconds, settings.files_max_bytes)
+        return cls(buckets, bounds)
+
+
+def room(connections: Connections, access: Access, parts: FileParts, once: AnswerOnce) -> Room:
+    """What this room offers."""
+    events = FileEvents(connections.directory.outbox)
+    return Room(
+        routes=(
+            *routes.routes(access, parts.buckets, parts.bounds, events, once),
+            *folders.routes(access, connections.bus.edge),
+        )
+    )

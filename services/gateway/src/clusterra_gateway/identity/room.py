@@ -1,0 +1,71 @@
+"""The room of identity: who calls, what they may do, sign-in by the browser, and API tokens."""
+
+from dataclasses import dataclass
+
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity import routes
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.authentication import Authentication
+from clusterra_gateway.identity.cookies import Cookies
+from clusterra_gateway.identity.enrolment import Enrolment
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
+from clusterra_gateway.identity.login import Login
+from clusterra_gateway.identity.operators import Operators
+from clusterra_gateway.identity.profile import Profiles
+from clusterra_gateway.identity.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.revocations import KINDS, Revocations
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.token_records import TokenRecords
+from clusterra_gateway.identity.tokens import ApiTokens
+from clusterra_gateway.identity.unix_users import Deactivations, UnixUsers
+from clusterra_gateway.room import Observed, Room
+
+
+@dataclass(frozen=True)
+class IdentityParts:
+    """What other rooms use of this one."""
+
+    session_keys: SessionKeys
+    authentication: Authentication
+    cookies: Cookies
+    access: Access
+    revocations: Revocations
+    tokens: TokenRecords
+    unix_users: UnixUsers
+
+    @classmethod
+    def of(cls, connections: Connections, session_keys: SessionKeys, unix_users: UnixUsers) -> "IdentityParts":
+        """Builds each of them once. Raises OperatorsInvalid."""
+        settings, bus, directory = connections.settings, connections.bus, connections.directory
+        authentication = Authentication(
+            directory, session_keys, settings.origins, Operators(settings.operators_file), secure=settings.secure
+        )
+        cookies = Cookies(session_keys, settings)
+        limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
+        access = Access(authentication, bus.registry, limits, cookies, unix_users)
+        revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
+        tokens = TokenRecords(directory, bus.registry)
+        return cls(session_keys, authentication, cookies, access, revocations, tokens, unix_users)
+
+
+def room(
+    connections: Connections,
+    parts: IdentityParts,
+    issuers: ServedIssuers,
+    deactivations: Deactivations,
+    once: AnswerOnce,
+) -> Room:
+    """What this room offers."""
+    directory, bus = connections.directory, connections.bus
+    enrolment = Enrolment(directory, deactivations, bus.registry, default_issuer=connections.settings.oidc_issuer)
+    return Room(
+        routes=routes.routes(
+            parts.access,
+            Login(issuers, enrolment, parts.cookies, parts.authentication, parts.revocations),
+            Profiles(directory, bus.ledger, bus.registry, parts.unix_users),
+            ApiTokens(parts.tokens, parts.revocations, once),
+        ),
+        observers=(Observed(KINDS, parts.revocations.on_event),),
+        revocation_observers=(parts.revocations.on_revocation,),
+    )

@@ -1,0 +1,50 @@
+"""The room of jobs: submit, read, change and cancel them, and read their output."""
+
+from dataclasses import dataclass
+
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations, routes
+from clusterra_gateway.jobs.estimates import Estimates
+from clusterra_gateway.jobs.explanations import Explanations
+from clusterra_gateway.jobs.output import routes as output
+from clusterra_gateway.jobs.routes import Jobs
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.room import Room
+from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.submits.desk import SubmitDesk
+from clusterra_gateway.templates.launches import Launches
+
+
+@dataclass(frozen=True)
+class JobParts:
+    """With what jobs are submitted, changed and shown, in both shapes of the API."""
+
+    desk: SubmitDesk
+    updates: PricedUpdates
+    stagings: JobStagings
+
+
+def room(
+    connections: Connections,
+    access: Access,
+    parts: JobParts,
+    launches: Launches,
+    once: AnswerOnce,
+) -> Room:
+    """What this room offers."""
+    bus = connections.bus
+    planned = Estimates(bus.slurm, bus.scaler)
+    return Room(
+        routes=(
+            *routes.routes(
+                access, Jobs(bus.slurm, parts.desk, planned, bus.ledger, bus.feed, launches, parts.stagings)
+            ),
+            *explanations.routes(access, Explanations(bus.slurm, bus.scaler, bus.archive, parts.stagings)),
+            *estimates.routes(access, planned),
+            *changes.routes(access, bus.slurm, parts.updates, connections.directory.store),
+            *cancel_many.routes(access, bus.slurm, once),
+            *output.routes(access, bus.slurm, bus.edge, bus.feed),
+        )
+    )

@@ -1,0 +1,110 @@
+"""Builds the objects that several rooms share, each once. What only one room uses, its `room.py` builds."""
+
+from dataclasses import dataclass
+
+from clusterra_templates.definitions import Definition
+
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.directory.room import DirectoryParts
+from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.room import FileParts
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.issuers.choice import ServedIssuers
+from clusterra_gateway.identity.room import IdentityParts
+from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.jobs.room import JobParts
+from clusterra_gateway.money.quotas.admission import Admission
+from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.reservations import Reservations
+from clusterra_gateway.people.invitations.invitations import Invitations
+from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.submission.planning import Planning
+from clusterra_gateway.submits.desk import SubmitDesk
+from clusterra_gateway.submits.held_submits import HeldSubmits
+from clusterra_gateway.submits.keys import SubmitKeys
+from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.library import Library
+from clusterra_gateway.templates.records import TemplateRecords
+from clusterra_gateway.templates.room import TemplateParts
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.ticking import Ticking
+from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.room import WorkflowParts
+from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.start import RunStarts
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """With what people sign in."""
+
+    session_keys: SessionKeys
+    issuers: ServedIssuers
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The shared objects of a process."""
+
+    connections: Connections
+    issuers: ServedIssuers
+    identity: IdentityParts
+    directory: DirectoryParts
+    projection: Projection
+    membership: Membership
+    invitations: Invitations
+    once: AnswerOnce
+    reservations: Reservations
+    files: FileParts
+    stagings: StagingRecords
+    jobs: JobParts
+    workflows: WorkflowParts
+    templates: TemplateParts
+    ticking: Ticking
+
+
+def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, catalogue: dict[str, Definition]) -> Parts:
+    """All shared objects over these connections. Nothing is sent yet. Raises OperatorsInvalid."""
+    bus, directory = connections.bus, connections.directory
+    store, registry = directory.store, bus.registry
+    people = DirectoryParts.of(store)
+    identity = IdentityParts.of(connections, sign_in.session_keys, people.unix_users)
+    files = FileParts.of(connections.settings, buckets)
+    reservations, stagings = Reservations(store), StagingRecords(store)
+    admission = Admission(reservations, bus.slurm, registry)
+    planning = Planning(files.buckets, files.bounds, bus.edge, registry)
+    desk = SubmitDesk(bus.slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
+    runs = RunRecords(store)
+    work = RunWork(runs, directory, people.unix_users, bus.slurm, desk)
+    workflows = WorkflowParts(runs, work, RunStarts(runs, work, planning))
+    records = TemplateRecords(directory, registry)
+    library = Library(catalogue, records)
+    preparations = Preparations(library)
+    templates = TemplateParts(
+        records,
+        library,
+        preparations,
+        Launches(preparations, desk, workflows.starts, identity.access, registry),
+        ScheduleRecords(directory),
+    )
+    owners = (directory, people.unix_users)
+    return Parts(
+        connections=connections,
+        issuers=sign_in.issuers,
+        identity=identity,
+        directory=people,
+        projection=Projection(directory, bus.client, registry),
+        membership=Membership(directory, people.provisioned, registry),
+        invitations=Invitations(directory, registry),
+        once=AnswerOnce(store),
+        reservations=reservations,
+        files=files,
+        stagings=stagings,
+        jobs=JobParts(desk, PricedUpdates(reservations, bus.slurm, registry), JobStagings(stagings)),
+        workflows=workflows,
+        templates=templates,
+        ticking=Ticking(templates.schedules, owners, preparations, bus.slurm, workflows, desk),
+    )

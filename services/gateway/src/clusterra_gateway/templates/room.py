@@ -1,0 +1,42 @@
+"""The room of templates: the catalogue, the templates of tenants, their launches, and schedules."""
+
+from dataclasses import dataclass
+
+from clusterra_runtime.nats.lease import Leases
+
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.room import Room
+from clusterra_gateway.templates import routes, schedule_routes
+from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.library import Library
+from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.ticking import Ticking
+
+
+@dataclass(frozen=True)
+class TemplateParts:
+    """What this room and others use."""
+
+    records: TemplateRecords
+    library: Library
+    preparations: Preparations
+    launches: Launches
+    schedules: ScheduleRecords
+
+
+def room(connections: Connections, access: Access, parts: TemplateParts, ticking: Ticking, once: AnswerOnce) -> Room:
+    """What this room offers. One replica at a time submits the schedules that are due."""
+    lease = Leases(connections.bus.client, "gateway", 1, ticking.lead, instance=connections.settings.instance)
+    return Room(
+        routes=(
+            *routes.routes(access, parts.records, parts.library, parts.launches, once),
+            *schedule_routes.routes(access, parts.schedules, parts.launches, once),
+        ),
+        background={
+            "schedules": lease.run,
+            "templates outbox": lambda: connections.directory.outbox.relay(TEMPLATES),
+        },
+    )

@@ -1,0 +1,40 @@
+"""The room of tenants: what operators do with tenants and their clusters, and deletion."""
+
+from clusterra_runtime import catalogue
+
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.connections import Connections
+from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.access import Access
+from clusterra_gateway.people.invitations.invitations import Invitations
+from clusterra_gateway.room import Room
+from clusterra_gateway.tenants import cluster_routes, routes
+from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.removal import ClusterRemoval
+from clusterra_gateway.tenants.sweep import DeletionSweep
+from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.tenants.tenants import Tenants
+from clusterra_gateway.workflows.run_records import RunRecords
+
+
+def room(
+    connections: Connections,
+    access: Access,
+    projection: Projection,
+    invitations: Invitations,
+    runs: RunRecords,
+    once: AnswerOnce,
+) -> Room:
+    """What this room offers. Raises CatalogueInvalid."""
+    settings, directory, bus = connections.settings, connections.directory, connections.bus
+    shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
+    tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
+    removal = ClusterRemoval(directory, bus.client, bus.registry, runs, settings.deletion_wait_seconds)
+    sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
+    return Room(
+        routes=(
+            *routes.routes(access, tenants, invitations, deletions, once),
+            *cluster_routes.routes(access, tenants, directory, deletions, projection, once),
+        ),
+        background={"deletions": sweep.run},
+    )
