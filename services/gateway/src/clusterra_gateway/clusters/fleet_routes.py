@@ -20,10 +20,8 @@ from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.clusters.fleet import KINDS, Fleet, fleet_over_time
 from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 
@@ -34,6 +32,9 @@ MAX_PAGES = 20
 """How many pages are read for one answer: a page may be short."""
 DEFAULT_WINDOW = timedelta(hours=1)
 LONGEST_WINDOW = timedelta(days=31)
+
+
+api = cluster_routes(reads=Needs("clusters:read"))
 
 
 class FleetQuery(Query):
@@ -51,6 +52,7 @@ class FleetHandlers:
         self._archive = archive
         self._client = client
 
+    @api.get("clusters_fleet", f"{CLUSTER}/fleet", query=FleetQuery, result=Fleet)
     async def fleet(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns the desired and the live workers by shape, now and since `after`.
 
@@ -94,20 +96,3 @@ class FleetHandlers:
             log.warning("fleet_not_read", subject=subject, reason=str(error))
             return None
         return found[0] if found else None
-
-
-def routes(access: Access, archive: HistoryRequests, client: bus.Client) -> tuple[Route, ...]:
-    """All routes of this module."""
-    return (
-        ClusterRoute(
-            "clusters_fleet",
-            "GET",
-            f"{CLUSTER}/fleet",
-            FleetHandlers(archive, client).fleet,
-            access=access,
-            scope="clusters:read",
-            parameters=(CLUSTER_ID,),
-            query=FleetQuery,
-            result=Fleet,
-        ),
-    )

@@ -10,12 +10,13 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.http.parameters import Body, body
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
+
+
+api = cluster_routes(reads=Needs("clusters:write", "admin"))
 
 
 class ChangeCluster(Body):
@@ -39,6 +40,7 @@ class ClusterManagement:
         self._directory = directory
         self._projection = projection
 
+    @api.patch("clusters_change", CLUSTER, body=ChangeCluster, result=ChangedCluster)
     async def change(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Pauses or resumes a cluster.
 
@@ -51,22 +53,3 @@ class ClusterManagement:
         except BusUnavailable as error:
             log.warning("cluster_not_projected", cluster=ref.cluster, reason=str(error))  # it is soon repeated
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
-
-
-def routes(access: Access, directory: Directory, projection: Projection) -> tuple[Route, ...]:
-    """The routes of changes."""
-    management = ClusterManagement(directory, projection)
-    return (
-        ClusterRoute(
-            "clusters_change",
-            "PATCH",
-            CLUSTER,
-            management.change,
-            access=access,
-            scope="clusters:write",
-            role="admin",
-            parameters=(CLUSTER_ID,),
-            body=ChangeCluster,
-            result=ChangedCluster,
-        ),
-    )

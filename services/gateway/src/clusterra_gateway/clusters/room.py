@@ -2,13 +2,16 @@
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.conditions import Conditions
-from clusterra_gateway.clusters import fleet_routes, management, routes
-from clusterra_gateway.clusters.agents import key_rotation
 from clusterra_gateway.clusters.agents import routes as agents
 from clusterra_gateway.clusters.agents.exchange import AgentExchange
+from clusterra_gateway.clusters.agents.key_rotation import AgentKeyRotation
 from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeys
+from clusterra_gateway.clusters.fleet_routes import FleetHandlers
+from clusterra_gateway.clusters.management import ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
+from clusterra_gateway.clusters.routes import ClusterHandlers
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Observed, Room
@@ -21,10 +24,13 @@ def room(connections: Connections, access: Access, projection: Projection, once:
     queues = QueueSummaries(bus.client, bus.registry)
     return Room(
         routes=(
-            *routes.routes(access, bus.registry, bus.edges, Conditions(bus.client), queues),
-            *management.routes(access, directory, projection),
-            *key_rotation.routes(access, directory, once),
-            *fleet_routes.routes(access, bus.archive, bus.client),
+            *routes_of(
+                ClusterHandlers(bus.registry, bus.edges, Conditions(bus.client), queues),
+                ClusterManagement(directory, projection),
+                AgentKeyRotation(directory, once),
+                FleetHandlers(bus.archive, bus.client),
+                access=access,
+            ),
             *agents.routes(keys, AgentExchange(bus.client, bus.registry, connections.secrets)),
         ),
         observers=(Observed(ROTATED, keys.on_event),),

@@ -16,12 +16,20 @@ from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnecti
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named, Route
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, CallerRoute, ClusterRoute
+from clusterra_gateway.identity.private_route import (
+    CLUSTER,
+    Needs,
+    caller_routes,
+    cluster_routes,
+)
 
 HEALTHY = ClusterCondition()
+
+
+api = caller_routes(reads=Needs("clusters:read"))
+of_cluster = cluster_routes(reads=Needs("clusters:read"))
 
 
 class Cluster(ResponseBody):
@@ -94,6 +102,7 @@ class ClusterHandlers:
         self._conditions = conditions
         self._queues = queues
 
+    @api.get("clusters_list", "/v1/clusters", result=Clusters, names=(Named(CLUSTER, "/clusters/0/id"),))
     async def clusters(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the clusters of the caller's tenant, by id."""
         conditions = await self._conditions.of_tenant(caller.member.tenant)
@@ -104,6 +113,7 @@ class ClusterHandlers:
         )
         return json_response(Clusters(clusters=clusters, total=len(clusters)))
 
+    @of_cluster.get("clusters_get", CLUSTER, result=ClusterDetail)
     async def cluster(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a cluster with its shapes, their prices, and a summary of its queue."""
         conditions, queue = await asyncio.gather(self._conditions.of_tenant(caller.member.tenant), self._queues.of(ref))
@@ -129,32 +139,3 @@ class ClusterHandlers:
             connection_state=self._edges.state(ref),
             degraded=None if conditions is None else conditions.get(ref, HEALTHY).degraded,
         )
-
-
-def routes(
-    access: Access, registry: Registry, edges: EdgeConnections, conditions: Conditions, queues: QueueSummaries
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    clusters = ClusterHandlers(registry, edges, conditions, queues)
-    return (
-        CallerRoute(
-            "clusters_list",
-            "GET",
-            "/v1/clusters",
-            clusters.clusters,
-            access=access,
-            scope="clusters:read",
-            result=Clusters,
-            names=(Named(CLUSTER, "/clusters/0/id"),),
-        ),
-        ClusterRoute(
-            "clusters_get",
-            "GET",
-            CLUSTER,
-            clusters.cluster,
-            access=access,
-            scope="clusters:read",
-            parameters=(CLUSTER_ID,),
-            result=ClusterDetail,
-        ),
-    )

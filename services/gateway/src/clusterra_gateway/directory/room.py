@@ -10,7 +10,8 @@ from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
 from clusterra_gateway.directory.scim import routes as scim
-from clusterra_gateway.directory.sources import routes as sources
+from clusterra_gateway.directory.sources.routes import IdentityHandlers
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.members.membership import Membership
 from clusterra_gateway.room import Room
@@ -44,7 +45,7 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
                 identity.revocations,
                 connections.settings.own_issuer,
             ),
-            *sources.routes(access, parts.maps, bus.registry),
+            *routes_of(IdentityHandlers(parts.maps, bus.registry), access=access),
         ),
         background={"identity maps": DirectoryRefresh(parts.maps, bus.registry, connections.secrets).run},
     )

@@ -1,8 +1,9 @@
 """The room of events: the past and the present of a cluster, and the audit log of a tenant."""
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.events import routes
-from clusterra_gateway.events.audit import routes as audit
+from clusterra_gateway.events.audit.routes import Audit
+from clusterra_gateway.events.routes import Events
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Room
 
@@ -10,4 +11,4 @@ from clusterra_gateway.room import Room
 def room(connections: Connections, access: Access) -> Room:
     """What this room offers."""
     bus = connections.bus
-    return Room(routes=(*routes.routes(access, bus.archive, bus.feed), *audit.routes(access, bus.archive)))
+    return Room(routes=routes_of(Events(access, bus.archive, bus.feed), Audit(access, bus.archive), access=access))

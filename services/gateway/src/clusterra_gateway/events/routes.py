@@ -17,7 +17,6 @@ from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.events.resumption import Resumptions
 from clusterra_gateway.http.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import (
     EVENT_POSITION,
     EVENT_STREAM,
@@ -28,13 +27,16 @@ from clusterra_gateway.http.sse import (
 )
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 EVENTS = f"{CLUSTER}/events"
 NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'
 TOO_MANY = '{"reason": "too many events in between; the history of the cluster has them"}'
 MAX_SUBJECT_CHARACTERS = 500
 """The longest filter: the archive's keys have at most 2048 bytes."""
+
+
+api = cluster_routes(reads=Needs("events:read"))
 
 
 class EventsQuery(Query):
@@ -67,6 +69,7 @@ class Events:
         self._feed = feed
         self._resumptions = Resumptions(feed)
 
+    @api.get("events_list", EVENTS, query=EventsQuery, result=EventPage)
     async def page(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a page of archived events, oldest first unless asked otherwise.
 
@@ -99,6 +102,7 @@ class Events:
             headers={} if page.position is None else {EVENT_POSITION: str(page.position)},
         )
 
+    @api.get("events_stream", f"{EVENTS}/stream", stream=True, parameters=(LAST_EVENT_ID,), result=EVENT_STREAM)
     async def live(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams events as they happen. `id` is the event's position in the stream.
 
@@ -141,32 +145,3 @@ class Events:
 
 def _encoded(event: StreamedEvent) -> ServerSentEvent:
     return ServerSentEvent(event.event.model_dump_json(), id=event.sequence)
-
-
-def routes(access: Access, archive: HistoryRequests, feed: EventFeed) -> tuple[Route, ...]:
-    """All routes of this room."""
-    events = Events(access, archive, feed)
-    return (
-        ClusterRoute(
-            "events_list",
-            "GET",
-            EVENTS,
-            events.page,
-            access=access,
-            scope="events:read",
-            parameters=(CLUSTER_ID,),
-            query=EventsQuery,
-            result=EventPage,
-        ),
-        ClusterRoute(
-            "events_stream",
-            "GET",
-            f"{EVENTS}/stream",
-            events.live,
-            access=access,
-            scope="events:read",
-            stream=True,
-            parameters=(CLUSTER_ID, LAST_EVENT_ID),
-            result=EVENT_STREAM,
-        ),
-    )

@@ -43,12 +43,19 @@ from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import body, query
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 
 _MANY_PATHS = BodyBounds(4 * 1024 * 1024, 2000)
 """The bounds of a body with as many paths as may be deleted at once."""
+
+
+FILES = f"{CLUSTER}/files"
+reading = cluster_routes(reads=Needs("files:read"))
+api = cluster_routes(reads=Needs("files:write", "member"))
 
 
 class FileHandlers:
@@ -60,6 +67,9 @@ class FileHandlers:
         self._events = events
         self._once = once
 
+    @reading.post(
+        "storage_presigned_url", f"{CLUSTER}/storage/presigned-url", body=PresignedUrlRequest, result=PresignedUrl
+    )
     async def presign(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes a URL with which a client uploads (`PUT`) or downloads (`GET`) a file directly at the bucket.
 
@@ -94,6 +104,7 @@ class FileHandlers:
             )
         )
 
+    @reading.get("files_list", FILES, query=FolderQuery, result=FilePage)
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists a folder: the folders in it, and its files in the order of their names.
 
@@ -113,6 +124,7 @@ class FileHandlers:
         found = await list_objects(reach.bucket, listed)
         return json_response(await asyncio.to_thread(_page, reach, folder, found))
 
+    @api.delete("files_delete", FILES, query=PathQuery)
     async def delete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Deletes a file. Files of `shared/` are deleted by admins."""
         reach = await Reach.of(self._buckets, caller, ref)
@@ -123,6 +135,7 @@ class FileHandlers:
         await self._told(ref, caller, "file.deleted", [place])
         return no_content()
 
+    @api.post("files_delete_many", f"{FILES}/delete", body=DeleteFiles, result=DeletedFiles)
     async def delete_many(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Deletes up to 1,000 files at once. One path that the caller may not delete refuses the whole request."""
         wanted = await body(request, DeleteFiles, bounds=_MANY_PATHS)
@@ -142,6 +155,7 @@ class FileHandlers:
             )
         )
 
+    @api.post("files_copy", f"{FILES}/copy", parameters=(IDEMPOTENCY_KEY,), body=MoveFile, result=MovedFile)
     async def copy(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Copies a file within the bucket. So an admin gives everybody a file: to `shared/`."""
         wanted = await body(request, MoveFile)
@@ -155,6 +169,7 @@ class FileHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
 
+    @api.post("files_rename", f"{FILES}/rename", parameters=(IDEMPOTENCY_KEY,), body=MoveFile, result=MovedFile)
     async def rename(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Gives a file another name or folder. The bucket copies it, then deletes the old name.
 

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.files import routes
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.file_events import FileEvents
-from clusterra_gateway.files.folders import routes as folders
+from clusterra_gateway.files.folders.routes import Folders
+from clusterra_gateway.files.handlers import FileHandlers
+from clusterra_gateway.files.upload_handlers import UploadHandlers
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Room
@@ -32,8 +34,10 @@ def room(connections: Connections, access: Access, parts: FileParts, once: Answe
     """What this room offers."""
     events = FileEvents(connections.directory.outbox)
     return Room(
-        routes=(
-            *routes.routes(access, parts.buckets, parts.bounds, events, once),
-            *folders.routes(access, connections.bus.edge),
+        routes=routes_of(
+            FileHandlers(parts.buckets, parts.bounds, events, once),
+            UploadHandlers(parts.buckets, parts.bounds, once),
+            Folders(connections.bus.edge),
+            access=access,
         )
     )

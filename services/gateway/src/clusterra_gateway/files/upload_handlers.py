@@ -28,8 +28,16 @@ from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, 
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import body, path_id, query
 from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+
+FILES = f"{CLUSTER}/files"
+UPLOADS = f"{FILES}/uploads"
+UPLOAD = f"{UPLOADS}/{{upload_id}}"
+api = cluster_routes(UPLOAD_ID, reads=Needs("files:write", "member"))
 
 
 class UploadHandlers:
@@ -40,6 +48,15 @@ class UploadHandlers:
         self._bounds = bounds
         self._once = once
 
+    @api.post(
+        "uploads_begin",
+        UPLOADS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=BeginUpload,
+        result=BegunUpload,
+        names=(Named(UPLOAD, "/upload_id"),),
+    )
     async def begin(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Begins an upload in parts, for a large file or one that shall survive a break.
 
@@ -61,6 +78,9 @@ class UploadHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, act)
 
+    @api.get(
+        "uploads_list", UPLOADS, query=UploadsQuery, result=Uploads, names=(Named(UPLOAD, "/uploads/0/upload_id"),)
+    )
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists uploads to a folder, or to one file, that were neither completed nor aborted."""
         wanted = query(request, UploadsQuery)
@@ -79,6 +99,7 @@ class UploadHandlers:
             )
         )
 
+    @api.get("uploads_parts", f"{UPLOAD}/parts", query=PartsQuery, result=UploadedParts)
     async def parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the parts that the bucket has. To go on after a break, send the others."""
         wanted, upload = query(request, PartsQuery), path_id(request, UPLOAD_ID)
@@ -94,6 +115,7 @@ class UploadHandlers:
             )
         )
 
+    @api.post("uploads_sign_parts", f"{UPLOAD}/part-urls", body=SignParts, result=PartUrls)
     async def sign_parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes the URLs of up to 100 parts of an upload that was begun.
 
@@ -115,6 +137,13 @@ class UploadHandlers:
         )
         return json_response(PartUrls(urls=urls, expires_at=signed[0].expires_at))
 
+    @api.post(
+        "uploads_complete",
+        f"{UPLOAD}/complete",
+        parameters=(IDEMPOTENCY_KEY,),
+        body=CompleteUpload,
+        result=CompletedUpload,
+    )
     async def complete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes the file of the parts that the bucket has.
 
@@ -130,6 +159,7 @@ class UploadHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
 
+    @api.delete("uploads_abort", UPLOAD, query=PathQuery)
     async def abort(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends an upload and forgets its parts."""
         wanted, upload = query(request, PathQuery), path_id(request, UPLOAD_ID)

@@ -13,6 +13,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import Forbidden, InvalidRequest, Unauthenticated
 from clusterra_gateway.http.parameters import Body, Parameter, Query, body, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
+from clusterra_gateway.http.route_group import public_routes
 from clusterra_gateway.identity import invitation_token
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
@@ -21,6 +22,7 @@ from clusterra_gateway.identity.invitation_token import InvitationId
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.sessions import LoginState
 from clusterra_gateway.settings import IssuerKind, origin_of
@@ -33,6 +35,10 @@ ReturnTo = Annotated[str, StringConstraints(pattern=rf"^({_ORIGIN})?/([!-.0-\[\]
 PROFILE = "/v1/users/me"
 DOMAIN_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"
 ISSUER_NAME = Parameter("issuer_name", "path", NAME_PATTERN, "An issuer of `GET /v1/auth/issuers`.")
+
+
+api = public_routes(ISSUER_NAME)
+private = caller_routes(reads=Needs("profile"))
 
 
 class LoginQuery(Query):
@@ -112,6 +118,7 @@ class Login:
         self._cookies = cookies
         self._authentication = authentication
 
+    @api.get("auth_issuers", "/v1/auth/issuers", result=ServedIssuerList)
     async def issuers(self, _request: web.Request) -> web.StreamResponse:
         """Lists the issuers that people may sign in at, for `issuer` of a login."""
         served = [
@@ -125,6 +132,7 @@ class Login:
         ]
         return json_response(ServedIssuerList(issuers=tuple(served)))
 
+    @api.get("auth_login", "/v1/auth/login", status=302, query=LoginQuery)
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Begins a login: sends the browser to an OIDC issuer, with a cookie that binds the login to this browser."""
         wanted = query(request, LoginQuery)
@@ -134,6 +142,7 @@ class Login:
         self._cookies.set_login(response, state)
         return response
 
+    @api.post("auth_login_invited", "/v1/auth/login", body=AcceptInvitation, result=LoginAddress)
     async def begin_invited(self, request: web.Request) -> web.StreamResponse:
         """Begins a login that accepts an invitation: whoever signs in with its address joins its tenant.
 
@@ -149,6 +158,8 @@ class Login:
         self._cookies.set_login(response, state)
         return response
 
+    @api.get("auth_callback_redirect", "/v1/auth/callback", status=303, query=Callback)
+    @api.get("auth_callback_of_issuer", "/v1/auth/callback/{issuer_name}", status=303, query=Callback)
     async def callback_redirect(self, request: web.Request) -> web.StreamResponse:
         """Finishes a login when an issuer redirects the browser here, and sends it on to `return_to`."""
         member, state = await self._finish(request, query(request, Callback), came_from=_named(request))
@@ -156,6 +167,7 @@ class Login:
         self._cookies.set_session(response, self._cookies.new_session(member.id))
         return response
 
+    @api.post("auth_callback", "/v1/auth/callback", body=Callback, result=SignedIn)
     async def callback(self, request: web.Request) -> web.StreamResponse:
         """Finishes a login from a page of our own origin."""
         self._authentication.reject_cross_site(request)
@@ -167,6 +179,7 @@ class Login:
         self._cookies.set_session(response, session)
         return response
 
+    @private.post("auth_logout", "/v1/auth/logout")
     async def logout(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Ends the session. Its cookie is no longer valid anywhere."""
         if caller.credential != "session":

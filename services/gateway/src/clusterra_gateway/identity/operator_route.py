@@ -8,8 +8,9 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope
-from clusterra_gateway.http.parameters import Query, query
+from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
+from clusterra_gateway.http.route_group import RouteGroup
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.operators import Operator
 
@@ -42,3 +43,8 @@ class OperatorRoute(Route):
             query(request, Query)
         with structlog.contextvars.bound_contextvars(operator=operator.name):
             return await self.handler(request, operator)
+
+
+def operator_routes(*parameters: Parameter) -> RouteGroup[[web.Request, Operator]]:
+    """Routes about tenants."""
+    return RouteGroup(OperatorRoute, parameters, {"scope": "tenants:read"}, {"scope": "tenants:write"})

@@ -14,6 +14,7 @@ from clusterra_runtime import tracing
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
+from clusterra_gateway.http.route_group import RouteGroup
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, Caller
 
@@ -95,3 +96,30 @@ class ClusterRoute(PrivateRoute):
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         return await self.handler(request, *await self.access.on_cluster(request, caller))
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a caller needs: the least role, and the scope of a limited token."""
+
+    scope: Scope
+    role: Role = "viewer"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of a private route."""
+        return {"scope": self.scope, "role": self.role}
+
+
+def caller_routes(
+    *parameters: Parameter, reads: Needs, changes: Needs | None = None
+) -> RouteGroup[[web.Request, Caller]]:
+    """Routes of the API as a whole. `reads` holds for each GET, `changes` for the other methods."""
+    return RouteGroup(CallerRoute, parameters, reads.fields, (changes or reads).fields)
+
+
+def cluster_routes(
+    *parameters: Parameter, reads: Needs, changes: Needs | None = None
+) -> RouteGroup[[web.Request, Caller, ClusterRef]]:
+    """Routes of one cluster. `reads` holds for each GET, `changes` for the other methods."""
+    return RouteGroup(ClusterRoute, (CLUSTER_ID, *parameters), reads.fields, (changes or reads).fields)

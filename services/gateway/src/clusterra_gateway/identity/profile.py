@@ -14,9 +14,14 @@ from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.unix_users import UnixUsers
 
 log = structlog.get_logger()
+
+
+ME = "/v1/users/me"
+api = caller_routes(reads=Needs("profile"))
 
 
 class Workspace(ResponseBody):
@@ -77,6 +82,7 @@ class Profiles:
         self._registry = registry
         self._unix_users = unix_users
 
+    @api.get("users_me", ME, result=Profile)
     async def me(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the caller's profile, with the cost of their running jobs."""
         member = caller.member

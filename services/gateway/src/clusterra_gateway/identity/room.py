@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
-from clusterra_gateway.identity import routes
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Authentication
 from clusterra_gateway.identity.cookies import Cookies
@@ -60,11 +60,11 @@ def room(
     directory, bus = connections.directory, connections.bus
     enrolment = Enrolment(directory, deactivations, bus.registry, default_issuer=connections.settings.oidc_issuer)
     return Room(
-        routes=routes.routes(
-            parts.access,
+        routes=routes_of(
             Login(issuers, enrolment, parts.cookies, parts.authentication, parts.revocations),
             Profiles(directory, bus.ledger, bus.registry, parts.unix_users),
             ApiTokens(parts.tokens, parts.revocations, once),
+            access=parts.access,
         ),
         observers=(Observed(KINDS, parts.revocations.on_event),),
         revocation_observers=(parts.revocations.on_revocation,),

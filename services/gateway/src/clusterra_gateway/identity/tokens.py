@@ -14,8 +14,11 @@ from clusterra_gateway.accounts.roles import SCOPES, Scope
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import FreshToken, TokenRecords
 
@@ -24,6 +27,12 @@ log = structlog.get_logger()
 DAY = 86_400
 
 TOKEN_ID = Parameter("token_id", "path", "^[0-9a-f]{16}$")
+
+
+ME = "/v1/users/me"
+TOKENS = f"{ME}/tokens"
+TOKEN = f"{TOKENS}/{{token_id}}"
+api = caller_routes(TOKEN_ID, reads=Needs("profile"))
 
 
 class NewToken(Body):
@@ -89,10 +98,20 @@ class ApiTokens:
         self._revocations = revocations
         self._once = once
 
+    @api.get("tokens_list", TOKENS, result=Tokens, names=(Named(TOKEN, "/tokens/0/id"),))
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the caller's tokens that are valid now."""
         return json_response(Tokens.of(await self._records.valid(caller.member.id)))
 
+    @api.post(
+        "tokens_make",
+        TOKENS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewToken,
+        result=MadeToken,
+        names=(Named(TOKEN, "/id"),),
+    )
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes a token. This needs a session: a leaked token must not be able to make others that outlive it.
 
@@ -109,6 +128,7 @@ class ApiTokens:
         log.info("api_key_made", tenant=member.tenant, user=member.user, token_id=made.id)
         return MadeToken.shown(made)
 
+    @api.delete("tokens_revoke", TOKEN)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""
         token_id = path_id(request, TOKEN_ID)

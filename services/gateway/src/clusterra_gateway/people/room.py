@@ -1,14 +1,16 @@
 """The room of people: members and their memberships, invitations, and service accounts."""
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.people.invitations import routes as invitations
 from clusterra_gateway.people.invitations.invitations import Invitations
-from clusterra_gateway.people.members import routes as members
+from clusterra_gateway.people.invitations.routes import InvitationHandlers
 from clusterra_gateway.people.members.membership import Membership
-from clusterra_gateway.people.memberships import routes as memberships
-from clusterra_gateway.people.service_accounts import routes as service_accounts
+from clusterra_gateway.people.members.routes import MemberHandlers
+from clusterra_gateway.people.members.tokens import TokenHandlers
+from clusterra_gateway.people.memberships.routes import MembershipHandlers
+from clusterra_gateway.people.service_accounts.handlers import KeyHandlers, ServiceAccountHandlers
 from clusterra_gateway.people.service_accounts.service_accounts import ServiceAccounts
 from clusterra_gateway.room import Room
 
@@ -17,18 +19,21 @@ def room(
     connections: Connections,
     identity: IdentityParts,
     membership: Membership,
-    invited: Invitations,
+    invitations: Invitations,
     once: AnswerOnce,
 ) -> Room:
     """What this room offers."""
-    access, tokens, revocations = identity.access, identity.tokens, identity.revocations
+    tokens, revocations = identity.tokens, identity.revocations
     directory = connections.directory
     accounts = ServiceAccounts(directory, connections.bus.registry)
     return Room(
-        routes=(
-            *members.routes(access, membership, tokens, revocations),
-            *memberships.routes(access, directory, identity.cookies, identity.authentication, revocations),
-            *invitations.routes(access, invited, once),
-            *service_accounts.routes(access, accounts, tokens, revocations, once),
+        routes=routes_of(
+            MemberHandlers(membership, revocations),
+            TokenHandlers(membership, tokens, revocations),
+            MembershipHandlers(directory, identity.cookies, identity.authentication, revocations),
+            InvitationHandlers(invitations, once),
+            ServiceAccountHandlers(accounts, revocations, once),
+            KeyHandlers(accounts, tokens, revocations, once),
+            access=identity.access,
         )
     )

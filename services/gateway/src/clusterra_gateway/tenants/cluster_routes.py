@@ -17,14 +17,12 @@ from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import body, path_id, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.operator_route import OperatorRoute
+from clusterra_gateway.identity.operator_route import operator_routes
 from clusterra_gateway.identity.operators import Operator
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.models import (
     BindCluster,
@@ -46,6 +44,10 @@ BINDING_BOUNDS = BodyBounds(256 * 1024, 20_000)
 """A shape of the catalogue has some fifteen values."""
 
 
+api = operator_routes(TENANT_ID, CLUSTER_ID)
+of_owners = cluster_routes(reads=Needs("clusters:write", "owner"))
+
+
 class TenantClusterHandlers:
     """The handlers of clusters. Each change is put into the registry at once, where the services read it."""
 
@@ -58,6 +60,14 @@ class TenantClusterHandlers:
         self._projection = projection
         self._once = once
 
+    @api.post(
+        "tenants_bind_cluster",
+        CLUSTERS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=BindCluster,
+        result=BoundCluster,
+    )
     async def bind(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Binds a cluster to a tenant: from then on its Slurm is served, and workers are bought for its jobs.
 
@@ -76,17 +86,20 @@ class TenantClusterHandlers:
         version = await self._tenants.bind(tenant_id, wanted, key, by=operator.actor)
         return BoundCluster(id=wanted.id, version=version, agent_key=key)
 
+    @api.get("tenants_clusters", CLUSTERS, result=TenantClusters)
     async def list(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Lists the clusters of a tenant, by id."""
         found = await self._tenants.clusters(path_id(request, TENANT_ID))
         clusters = tuple(TenantCluster.of(*each) for each in found)
         return json_response(TenantClusters(clusters=clusters, total=len(clusters)))
 
+    @api.get("tenants_cluster", OF_TENANT, result=TenantCluster)
     async def get(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Returns a cluster of a tenant."""
         ref = _ref(request)
         return json_response(TenantCluster.of(ref, await self._tenants.cluster(ref)))
 
+    @api.put("tenants_rebind_cluster", OF_TENANT, body=RebindCluster, result=TenantCluster)
     async def rebind(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Gives a cluster of a tenant another binding: its address, policy, catalogue, bucket and so on.
 
@@ -98,6 +111,7 @@ class TenantClusterHandlers:
         await self._project(ref)
         return json_response(TenantCluster.of(ref, binding))
 
+    @api.patch("tenants_change_cluster", OF_TENANT, body=ChangeCluster, result=ChangedCluster)
     async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Pauses or resumes a cluster of a tenant. A paused cluster buys no workers."""
         ref, wanted = _ref(request), await body(request, ChangeCluster)
@@ -105,6 +119,14 @@ class TenantClusterHandlers:
         await self._project(ref)
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
 
+    @api.post(
+        "tenants_agent_key",
+        f"{OF_TENANT}/agent-keys",
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewAgentKey,
+        result=MadeAgentKey,
+    )
     async def new_agent_key(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Makes a new agent key for a cluster. The key before it works for `overlap_seconds` more."""
         ref, wanted = _ref(request), await body(request, NewAgentKey)
@@ -112,6 +134,7 @@ class TenantClusterHandlers:
         act = partial(rotated, self._directory, ref, wanted, actor=operator.actor)
         return await self._once.answer(request, f"{ref.tenant}#{operator.actor}", wanted, act)
 
+    @api.delete("tenants_delete_cluster", OF_TENANT, status=202, query=DeletionQuery, result=DeletedCluster)
     async def delete(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Begins to delete a cluster of a tenant. With `force`, what its edge still has is not waited for.
 
@@ -120,6 +143,7 @@ class TenantClusterHandlers:
         """
         return await self._delete(_ref(request), by=operator.actor, force=query(request, DeletionQuery).force)
 
+    @of_owners.delete("clusters_delete", CLUSTER, status=202, result=DeletedCluster)
     async def delete_own(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Begins to delete the cluster: it takes no jobs any more, and its workers go as their jobs end.
 
@@ -145,107 +169,3 @@ class TenantClusterHandlers:
 
 def _ref(request: web.Request) -> ClusterRef:
     return ClusterRef(tenant=path_id(request, TENANT_ID), cluster=path_id(request, CLUSTER_ID))
-
-
-def routes(
-    access: Access,
-    tenants: Tenants,
-    directory: Directory,
-    deletions: Deletions,
-    projection: Projection,
-    once: AnswerOnce,
-) -> tuple[Route, ...]:
-    """All routes of the clusters of tenants."""
-    handlers = TenantClusterHandlers(tenants, directory, deletions, projection, once)
-    return (
-        OperatorRoute(
-            "tenants_bind_cluster",
-            "POST",
-            CLUSTERS,
-            handlers.bind,
-            access=access,
-            scope="tenants:write",
-            status=201,
-            parameters=(TENANT_ID, IDEMPOTENCY_KEY),
-            body=BindCluster,
-            result=BoundCluster,
-        ),
-        OperatorRoute(
-            "tenants_clusters",
-            "GET",
-            CLUSTERS,
-            handlers.list,
-            access=access,
-            scope="tenants:read",
-            parameters=(TENANT_ID,),
-            result=TenantClusters,
-        ),
-        OperatorRoute(
-            "tenants_cluster",
-            "GET",
-            OF_TENANT,
-            handlers.get,
-            access=access,
-            scope="tenants:read",
-            parameters=(TENANT_ID, CLUSTER_ID),
-            result=TenantCluster,
-        ),
-        OperatorRoute(
-            "tenants_rebind_cluster",
-            "PUT",
-            OF_TENANT,
-            handlers.rebind,
-            access=access,
-            scope="tenants:write",
-            parameters=(TENANT_ID, CLUSTER_ID),
-            body=RebindCluster,
-            result=TenantCluster,
-        ),
-        OperatorRoute(
-            "tenants_change_cluster",
-            "PATCH",
-            OF_TENANT,
-            handlers.change,
-            access=access,
-            scope="tenants:write",
-            parameters=(TENANT_ID, CLUSTER_ID),
-            body=ChangeCluster,
-            result=ChangedCluster,
-        ),
-        OperatorRoute(
-            "tenants_agent_key",
-            "POST",
-            f"{OF_TENANT}/agent-keys",
-            handlers.new_agent_key,
-            access=access,
-            scope="tenants:write",
-            status=201,
-            parameters=(TENANT_ID, CLUSTER_ID, IDEMPOTENCY_KEY),
-            body=NewAgentKey,
-            result=MadeAgentKey,
-        ),
-        OperatorRoute(
-            "tenants_delete_cluster",
-            "DELETE",
-            OF_TENANT,
-            handlers.delete,
-            access=access,
-            scope="tenants:write",
-            status=202,
-            parameters=(TENANT_ID, CLUSTER_ID),
-            query=DeletionQuery,
-            result=DeletedCluster,
-        ),
-        ClusterRoute(
-            "clusters_delete",
-            "DELETE",
-            CLUSTER,
-            handlers.delete_own,
-            access=access,
-            scope="clusters:write",
-            role="owner",
-            status=202,
-            parameters=(CLUSTER_ID,),
-            result=DeletedCluster,
-        ),
-    )

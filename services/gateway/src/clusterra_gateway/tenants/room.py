@@ -4,13 +4,15 @@ from clusterra_runtime import catalogue
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.people.invitations.invitations import Invitations
 from clusterra_gateway.room import Room
-from clusterra_gateway.tenants import cluster_routes, routes
+from clusterra_gateway.tenants.cluster_routes import TenantClusterHandlers
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ClusterRemoval
+from clusterra_gateway.tenants.routes import TenantHandlers
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import Tenants
@@ -32,9 +34,10 @@ def room(
     removal = ClusterRemoval(directory, bus.client, bus.registry, runs, settings.deletion_wait_seconds)
     sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
     return Room(
-        routes=(
-            *routes.routes(access, tenants, invitations, deletions, once),
-            *cluster_routes.routes(access, tenants, directory, deletions, projection, once),
+        routes=routes_of(
+            TenantHandlers(tenants, invitations, deletions, once),
+            TenantClusterHandlers(tenants, directory, deletions, projection, once),
+            access=access,
         ),
         background={"deletions": sweep.run},
     )

@@ -6,11 +6,9 @@ from aiohttp import web
 
 from clusterra_gateway.http.parameters import Parameter, body, path_id, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.operator_route import OperatorRoute
+from clusterra_gateway.identity.operator_route import operator_routes
 from clusterra_gateway.identity.operators import Operator
 from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
 from clusterra_gateway.tenants.deletions import Deletions
@@ -34,6 +32,9 @@ TENANT = f"{TENANTS}/{{tenant_id}}"
 TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
 
 
+api = operator_routes(TENANT_ID)
+
+
 class TenantHandlers:
     """The handlers of tenants."""
 
@@ -43,6 +44,9 @@ class TenantHandlers:
         self._deletions = deletions
         self._once = once
 
+    @api.post(
+        "tenants_create", TENANTS, status=201, parameters=(IDEMPOTENCY_KEY,), body=CreateTenant, result=MadeTenant
+    )
     async def create(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Makes a tenant, and invites its first owner.
 
@@ -61,17 +65,20 @@ class TenantHandlers:
         invitation = await self._invite(operator, wanted.id, invite)
         return MadeTenant(id=wanted.id, tenant=TenantView.of(wanted.id, tenant), invitation=invitation)
 
+    @api.get("tenants_list", TENANTS, query=TenantsQuery, result=TenantPage)
     async def list(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Lists all tenants, by id."""
         wanted = query(request, TenantsQuery)
         tenants, cursor = await self._tenants.page(limit=wanted.limit, cursor=wanted.cursor)
         return json_response(TenantPage(tenants=tuple(TenantView.of(*each) for each in tenants), next_cursor=cursor))
 
+    @api.get("tenants_get", TENANT, result=TenantView)
     async def get(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Returns a tenant. It is there, as `deleting`, until nothing of it is left."""
         tenant_id = path_id(request, TENANT_ID)
         return json_response(TenantView.of(tenant_id, await self._tenants.get(tenant_id)))
 
+    @api.patch("tenants_change", TENANT, body=ChangeTenant, result=TenantView)
     async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Changes a tenant. `domains` and `issuers` replace the ones before.
 
@@ -86,6 +93,7 @@ class TenantHandlers:
         changed = await self._tenants.change(tenant_id, changes, by=operator.actor)
         return json_response(TenantView.of(tenant_id, changed))
 
+    @api.delete("tenants_delete", TENANT, status=202, query=DeletionQuery, result=TenantView)
     async def delete(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Begins to delete a tenant: its clusters first, then its people and all their records.
 
@@ -97,6 +105,14 @@ class TenantHandlers:
         tenant = await self._deletions.begin_tenant(tenant_id, by=operator.actor, force=wanted.force)
         return json_response(TenantView.of(tenant_id, tenant), status=202)
 
+    @api.post(
+        "tenants_invite",
+        f"{TENANT}/invitations",
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=InviteToTenant,
+        result=OwnerInvitation,
+    )
     async def invite(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Invites an address to a tenant, also as an owner, for a tenant that has nobody who can."""
         tenant_id, wanted = path_id(request, TENANT_ID), await body(request, InviteToTenant)
@@ -117,79 +133,3 @@ class TenantHandlers:
 def _owner_key(tenant_id: str, operator: Operator) -> str:
     """The owner of idempotency keys. It begins with the tenant, whose deletion removes them."""
     return f"{tenant_id}#{operator.actor}"
-
-
-def routes(
-    access: Access, tenants: Tenants, invitations: Invitations, deletions: Deletions, once: AnswerOnce
-) -> tuple[Route, ...]:
-    """All routes of tenants."""
-    handlers = TenantHandlers(tenants, invitations, deletions, once)
-    return (
-        OperatorRoute(
-            "tenants_create",
-            "POST",
-            TENANTS,
-            handlers.create,
-            access=access,
-            scope="tenants:write",
-            status=201,
-            parameters=(IDEMPOTENCY_KEY,),
-            body=CreateTenant,
-            result=MadeTenant,
-        ),
-        OperatorRoute(
-            "tenants_list",
-            "GET",
-            TENANTS,
-            handlers.list,
-            access=access,
-            scope="tenants:read",
-            query=TenantsQuery,
-            result=TenantPage,
-        ),
-        OperatorRoute(
-            "tenants_get",
-            "GET",
-            TENANT,
-            handlers.get,
-            access=access,
-            scope="tenants:read",
-            parameters=(TENANT_ID,),
-            result=TenantView,
-        ),
-        OperatorRoute(
-            "tenants_change",
-            "PATCH",
-            TENANT,
-            handlers.change,
-            access=access,
-            scope="tenants:write",
-            parameters=(TENANT_ID,),
-            body=ChangeTenant,
-            result=TenantView,
-        ),
-        OperatorRoute(
-            "tenants_delete",
-            "DELETE",
-            TENANT,
-            handlers.delete,
-            access=access,
-            scope="tenants:write",
-            status=202,
-            parameters=(TENANT_ID,),
-            query=DeletionQuery,
-            result=TenantView,
-        ),
-        OperatorRoute(
-            "tenants_invite",
-            "POST",
-            f"{TENANT}/invitations",
-            handlers.invite,
-            access=access,
-            scope="tenants:write",
-            status=201,
-            parameters=(TENANT_ID, IDEMPOTENCY_KEY),
-            body=InviteToTenant,
-            result=OwnerInvitation,
-        ),
-    )

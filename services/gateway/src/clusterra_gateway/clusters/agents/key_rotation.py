@@ -26,17 +26,18 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, c
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, CurrentKey
 from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 DAY = 86_400
 MAX_KEYS = 4
 """How many keys of a cluster may work at a time."""
+
+
+api = cluster_routes(reads=Needs("clusters:write", "admin"))
 
 
 class NewAgentKey(Body):
@@ -62,6 +63,14 @@ class AgentKeyRotation:
         self._directory = directory
         self._once = once
 
+    @api.post(
+        "clusters_agent_key",
+        f"{CLUSTER}/agent-keys",
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewAgentKey,
+        result=MadeAgentKey,
+    )
     async def new_agent_key(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes a new agent key for the cluster. The key before it works for `overlap_seconds` more.
 
@@ -132,23 +141,4 @@ def _too_many(live: Iterable[Item]) -> Conflict:
     return Conflict(
         f"{MAX_KEYS} agent keys of this cluster work already, the most allowed",
         hint=f"wait until {end}, when the first of them ends, or send overlap_seconds 0, which ends them all at once",
-    )
-
-
-def routes(access: Access, directory: Directory, once: AnswerOnce) -> tuple[Route, ...]:
-    """The route of new agent keys."""
-    return (
-        ClusterRoute(
-            "clusters_agent_key",
-            "POST",
-            f"{CLUSTER}/agent-keys",
-            AgentKeyRotation(directory, once).new_agent_key,
-            access=access,
-            scope="clusters:write",
-            role="admin",
-            status=201,
-            parameters=(CLUSTER_ID, IDEMPOTENCY_KEY),
-            body=NewAgentKey,
-            result=MadeAgentKey,
-        ),
     )

@@ -9,10 +9,16 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, CallerRoute, ClusterRoute
+from clusterra_gateway.identity.private_route import (
+    CLUSTER,
+    Needs,
+    caller_routes,
+    cluster_routes,
+)
+
+of_cluster = cluster_routes(reads=Needs("clusters:read"))
+api = caller_routes(reads=Needs("members:read", "admin"))
 
 
 class UnixGroup(ResponseBody):
@@ -70,6 +76,7 @@ class IdentityHandlers:
         self._records = records
         self._registry = registry
 
+    @of_cluster.get("clusters_identity", f"{CLUSTER}/identity", result=ClusterIdentity)
     async def me(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns who the caller is on a cluster: the name, uid and groups that their jobs have."""
         binding = self._registry.get(ref)
@@ -86,6 +93,7 @@ class IdentityHandlers:
         )
         return json_response(shown)
 
+    @api.get("identity_sources_list", "/v1/identity-sources", result=IdentitySources)
     async def sources(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists where the users of the tenant's clusters come from, and what was not taken from there."""
         tenant = caller.member.tenant
@@ -94,30 +102,3 @@ class IdentityHandlers:
             state, _ = await self._records.state(MapRef(tenant, name))
             shown.append(IdentitySourceView(name=name, kind=source.kind, **state.model_dump()))
         return json_response(IdentitySources(identity_sources=tuple(shown), total=len(shown)))
-
-
-def routes(access: Access, records: MapRecords, registry: Registry) -> tuple[Route, ...]:
-    """All routes of this room."""
-    handlers = IdentityHandlers(records, registry)
-    return (
-        ClusterRoute(
-            "clusters_identity",
-            "GET",
-            f"{CLUSTER}/identity",
-            handlers.me,
-            access=access,
-            scope="clusters:read",
-            parameters=(CLUSTER_ID,),
-            result=ClusterIdentity,
-        ),
-        CallerRoute(
-            "identity_sources_list",
-            "GET",
-            "/v1/identity-sources",
-            handlers.sources,
-            access=access,
-            scope="members:read",
-            role="admin",
-            result=IdentitySources,
-        ),
-    )

@@ -12,16 +12,18 @@ from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.events.audit.entries import KINDS, WRITERS, Format, entry_of
 from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import NO_STORE
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
+
+
+api = cluster_routes(reads=Needs("events:read", "admin"))
 
 
 class AuditQuery(Query):
@@ -39,6 +41,7 @@ class Audit:
         self._access = access
         self._archive = archive
 
+    @api.get("audit_export", f"{CLUSTER}/audit", stream=True, query=AuditQuery, result="*/*")
     async def export(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Exports who did what in the cluster, oldest first: submits, actions on jobs, members, tokens.
 
@@ -77,22 +80,3 @@ class Audit:
         while page.cursor is not None:
             page = await self._archive.history(ref, read.model_copy(update={"cursor": page.cursor}))
             yield page
-
-
-def routes(access: Access, archive: HistoryRequests) -> tuple[Route, ...]:
-    """All routes of this room."""
-    return (
-        ClusterRoute(
-            "audit_export",
-            "GET",
-            f"{CLUSTER}/audit",
-            Audit(access, archive).export,
-            access=access,
-            scope="events:read",
-            role="admin",
-            stream=True,
-            parameters=(CLUSTER_ID,),
-            query=AuditQuery,
-            result="*/*",
-        ),
-    )

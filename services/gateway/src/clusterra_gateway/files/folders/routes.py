@@ -26,11 +26,9 @@ from clusterra_gateway.http.byte_range import RANGE, byte_range
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.http.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.writing import break_off, write
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 
@@ -41,6 +39,9 @@ _HIDDEN: frozenset[ErrorKind] = frozenset({"not_found", "forbidden", "rejected"}
 """Not told apart: that a folder of somebody else exists is theirs to know."""
 
 SharedPath = Annotated[str, StringConstraints(max_length=4096)]
+
+
+api = cluster_routes(reads=Needs("files:read"))
 
 
 class SharedFolderQuery(Query):
@@ -85,6 +86,7 @@ class Folders:
     def __init__(self, edge: EdgeRequests) -> None:
         self._edge = edge
 
+    @api.get("folders_list", FOLDERS, query=SharedFolderQuery, result=SharedFolderPage)
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists a folder of the cluster's shared folder, as the caller's user may see it.
 
@@ -104,6 +106,14 @@ class Folders:
             SharedFolderPage(path=path, entries=entries, unreadable=page.unreadable, next_cursor=page.after)
         )
 
+    @api.get(
+        "folders_content",
+        f"{FOLDERS}/content",
+        ranges=True,
+        parameters=(RANGE,),
+        query=SharedFileQuery,
+        result="application/octet-stream",
+    )
     async def content(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a file of the shared folder, as the caller's user may read it, or a range of its bytes.
 
@@ -177,33 +187,3 @@ def _hidden(failed: RpcFailed) -> RpcFailed | NotFound:
     if failed.error.kind not in _HIDDEN:
         return failed
     return NotFound("there is no such file or folder, or your user may not read it", hint="list the folder above it")
-
-
-def routes(access: Access, edge: EdgeRequests) -> tuple[Route, ...]:
-    """All routes of this room."""
-    folders = Folders(edge)
-    return (
-        ClusterRoute(
-            "folders_list",
-            "GET",
-            FOLDERS,
-            folders.list,
-            access=access,
-            scope="files:read",
-            parameters=(CLUSTER_ID,),
-            query=SharedFolderQuery,
-            result=SharedFolderPage,
-        ),
-        ClusterRoute(
-            "folders_content",
-            "GET",
-            f"{FOLDERS}/content",
-            folders.content,
-            access=access,
-            scope="files:read",
-            ranges=True,
-            parameters=(CLUSTER_ID, RANGE),
-            query=SharedFileQuery,
-            result="application/octet-stream",
-        ),
-    )

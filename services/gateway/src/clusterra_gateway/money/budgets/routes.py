@@ -19,10 +19,8 @@ from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.http.money import Money, decimal, money
 from clusterra_gateway.http.parameters import Body, body
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.money.budgets.measures import Measured, measured
 from clusterra_gateway.money.budgets.records import (
@@ -47,6 +45,9 @@ DEFAULT_THRESHOLDS = (
     Threshold(measure="actual", percent=100),
     Threshold(measure="forecast", percent=100),
 )
+
+
+api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
 
 class SetBudget(Body):
@@ -103,6 +104,7 @@ class BudgetHandlers:
         self._registry = registry
         self._unix_users = unix_users
 
+    @api.get("budgets_list", BUDGETS, result=BudgetList)
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the budgets with their costs and forecasts. Admins see all, others their own and the tenant's."""
         member = caller.member
@@ -114,6 +116,7 @@ class BudgetHandlers:
         ]
         return json_response(BudgetList(budgets=await self._views(member.tenant, budgets)))
 
+    @api.put("budgets_set", BUDGET, body=SetBudget, result=BudgetView)
     async def put(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Sets the budget of a user, an account or the tenant, in place of the one before.
 
@@ -140,6 +143,7 @@ class BudgetHandlers:
         await self._changes.write(caller.member, "budget.changed", scope, put, told)
         return json_response((await self._views(tenant, [budget]))[0])
 
+    @api.delete("budgets_delete", BUDGET)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a budget. Thresholds that it crossed this month are not told again if it is set again."""
         scope = scope_in(request, caller)
@@ -179,38 +183,4 @@ def _view(budget: Budget, costs: Measured, alerts: dict[str, Alert], as_of: Mome
         as_of=as_of,
         set_by=budget.set_by,
         set_at=budget.set_at,
-    )
-
-
-def routes(
-    access: Access, directory: Directory, ledger: LedgerRequests, registry: Registry, unix_users: UnixUsers
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    handlers = BudgetHandlers(directory, ledger, registry, unix_users)
-    of_budget = (SCOPE, SCOPE_NAME)
-    return (
-        CallerRoute("budgets_list", "GET", BUDGETS, handlers.list, access=access, scope="profile", result=BudgetList),
-        CallerRoute(
-            "budgets_set",
-            "PUT",
-            BUDGET,
-            handlers.put,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_budget,
-            body=SetBudget,
-            result=BudgetView,
-        ),
-        CallerRoute(
-            "budgets_delete",
-            "DELETE",
-            BUDGET,
-            handlers.delete,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_budget,
-            status=204,
-        ),
     )

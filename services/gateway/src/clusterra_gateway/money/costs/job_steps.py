@@ -13,11 +13,11 @@ from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.parameters import JOB_ID, job_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.step_shares import StepUse, share_of, split
+
+api = cluster_routes(JOB_ID, reads=Needs("jobs:read"))
 
 
 class StepCost(ResponseBody):
@@ -68,6 +68,7 @@ class JobStepCosts:
         self._slurm = slurm
         self._ledger = ledger
 
+    @api.get("jobs_costs", f"{CLUSTER}/jobs/{{job_id}}/costs", result=JobCostReport)
     async def read(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns what a job cost, by the steps that `srun` started in it.
 
@@ -144,20 +145,4 @@ def _entry(run: RunSteps, step: JobStep, micro_usd: int | None) -> StepCost:
         memory_mib=step.allocation.memory_mib,
         gpus=step.allocation.gpus,
         cost=money(micro_usd),
-    )
-
-
-def routes(access: Access, slurm: SlurmRequests, ledger: LedgerRequests) -> tuple[Route, ...]:
-    """The route of a job's costs."""
-    return (
-        ClusterRoute(
-            "jobs_costs",
-            "GET",
-            f"{CLUSTER}/jobs/{{job_id}}/costs",
-            JobStepCosts(slurm, ledger).read,
-            access=access,
-            scope="jobs:read",
-            parameters=(CLUSTER_ID, JOB_ID),
-            result=JobCostReport,
-        ),
     )

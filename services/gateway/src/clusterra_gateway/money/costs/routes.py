@@ -14,11 +14,9 @@ from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.money import Money, decimal
 from clusterra_gateway.http.parameters import query
 from clusterra_gateway.http.responses import NO_STORE, json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.writing import break_off, write
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.models import CostReport, CostsQuery, Format, entry_of
 from clusterra_gateway.money.costs.tables import FOCUS_BY, csv_header, csv_rows, focus_header, focus_rows
 
@@ -28,12 +26,16 @@ PAGE_ROWS = 1000
 """How many rows of a table are read from the ledger at once."""
 
 
+api = cluster_routes(reads=Needs("jobs:read"))
+
+
 class Costs:
     """The handler of the costs."""
 
     def __init__(self, ledger: LedgerRequests) -> None:
         self._ledger = ledger
 
+    @api.get("costs_read", f"{CLUSTER}/costs", query=CostsQuery, result=CostReport, other_results=("text/csv",))
     async def costs(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns what the cluster's jobs and workers cost, by job, user, account, worker, shape or day.
 
@@ -118,22 +120,4 @@ def _report(ref: ClusterRef, read: ReadCosts, page: CostPage) -> CostReport:
         stale=page.stale,
         unknown=page.unknown,
         cursor=page.cursor,
-    )
-
-
-def routes(access: Access, ledger: LedgerRequests) -> tuple[Route, ...]:
-    """All routes of this room."""
-    return (
-        ClusterRoute(
-            "costs_read",
-            "GET",
-            f"{CLUSTER}/costs",
-            Costs(ledger).costs,
-            access=access,
-            scope="jobs:read",
-            parameters=(CLUSTER_ID,),
-            query=CostsQuery,
-            result=CostReport,
-            other_results=("text/csv",),
-        ),
     )

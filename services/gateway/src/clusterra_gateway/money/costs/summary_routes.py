@@ -14,10 +14,14 @@ from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, CallerRoute, ClusterRoute
+from clusterra_gateway.identity.private_route import (
+    CLUSTER,
+    Needs,
+    caller_routes,
+    cluster_routes,
+)
 from clusterra_gateway.money.costs.spending import (
     ClusterSpending,
     Payer,
@@ -30,6 +34,10 @@ from clusterra_gateway.money.costs.spending import (
 
 AT_ONCE = 8
 """How many clusters of a tenant are read at the same time."""
+
+
+of_cluster = cluster_routes(reads=Needs("jobs:read"))
+api = caller_routes(reads=Needs("jobs:read"))
 
 
 class SummaryQuery(Query):
@@ -81,6 +89,7 @@ class Summaries:
         self._registry = registry
         self._reads = SpendingReads(ledger, slurm)
 
+    @of_cluster.get("costs_summary", f"{CLUSTER}/costs/summary", query=SummaryQuery, result=CostSummary)
     async def of_cluster(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns the burn rate, the pending bill, the queue's cost, the month to date and the forecast of a cluster.
 
@@ -92,6 +101,7 @@ class Summaries:
         _refuse_silent([found])
         return json_response(_summary([found], by, caller))
 
+    @api.get("costs_of_tenant", "/v1/cost-summary", query=SummaryQuery, result=CostSummary)
     async def of_tenant(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the same over all clusters of the tenant on which the caller is somebody.
 
@@ -155,32 +165,4 @@ def _row(payer: Payer, totals: Totals, as_of: Moment) -> SummaryRow:
         stale=totals.stale,
         unknown=totals.unknown,
         as_of=as_of,
-    )
-
-
-def routes(access: Access, registry: Registry, ledger: LedgerRequests, slurm: SlurmRequests) -> tuple[Route, ...]:
-    """The routes of summaries."""
-    summaries = Summaries(access, registry, ledger, slurm)
-    return (
-        ClusterRoute(
-            "costs_summary",
-            "GET",
-            f"{CLUSTER}/costs/summary",
-            summaries.of_cluster,
-            access=access,
-            scope="jobs:read",
-            parameters=(CLUSTER_ID,),
-            query=SummaryQuery,
-            result=CostSummary,
-        ),
-        CallerRoute(
-            "costs_of_tenant",
-            "GET",
-            "/v1/cost-summary",
-            summaries.of_tenant,
-            access=access,
-            scope="jobs:read",
-            query=SummaryQuery,
-            result=CostSummary,
-        ),
     )

@@ -16,10 +16,8 @@ from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.http.money import Money, decimal
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.limit_changes import LimitChanges
 from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
@@ -28,6 +26,9 @@ from clusterra_gateway.money.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_
 
 QUOTAS = "/v1/quotas"
 QUOTA = f"{QUOTAS}/{{scope}}/{{scope_name}}"
+
+
+api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
 
 class SetQuota(Body):
@@ -75,6 +76,7 @@ class QuotaHandlers:
         self._registry = registry
         self._unix_users = unix_users
 
+    @api.get("quotas_list", QUOTAS, result=QuotaList)
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the quotas with what is used of them. Admins see all, others their own and the tenant's."""
         member = caller.member
@@ -86,6 +88,7 @@ class QuotaHandlers:
         ]
         return json_response(QuotaList(quotas=tuple([await self._view(member.tenant, quota) for quota in found])))
 
+    @api.put("quotas_set", QUOTA, body=SetQuota, result=QuotaView)
     async def put(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Sets the quota of a user, an account or the tenant, in place of the one before.
 
@@ -113,6 +116,7 @@ class QuotaHandlers:
         await self._changes.write(caller.member, "quota.changed", scope, put, told)
         return json_response(await self._view(tenant, quota))
 
+    @api.delete("quotas_delete", QUOTA)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a quota. What is used of it is still counted for its month."""
         scope = scope_in(request, caller)
@@ -139,37 +143,3 @@ class QuotaHandlers:
             set_by=quota.set_by,
             set_at=quota.set_at,
         )
-
-
-def routes(
-    access: Access, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    handlers = QuotaHandlers(directory, reservations, registry, unix_users)
-    of_quota = (SCOPE, SCOPE_NAME)
-    return (
-        CallerRoute("quotas_list", "GET", QUOTAS, handlers.list, access=access, scope="profile", result=QuotaList),
-        CallerRoute(
-            "quotas_set",
-            "PUT",
-            QUOTA,
-            handlers.put,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_quota,
-            body=SetQuota,
-            result=QuotaView,
-        ),
-        CallerRoute(
-            "quotas_delete",
-            "DELETE",
-            QUOTA,
-            handlers.delete,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_quota,
-            status=204,
-        ),
-    )

@@ -12,12 +12,11 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Forbidden
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens import DAY
 from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
 
@@ -28,6 +27,9 @@ InvitedAddress = Annotated[
     str, StringConstraints(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}$")
 ]
 """An e-mail address that may be invited. Its case does not count."""
+
+
+api = caller_routes(INVITATION_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
 
 
 class Invite(Body):
@@ -81,6 +83,15 @@ class InvitationHandlers:
         self._invitations = invitations
         self._once = once
 
+    @api.post(
+        "invitations_create",
+        INVITATIONS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=Invite,
+        result=MadeInvitation,
+        names=(Named(INVITATION, "/id"),),
+    )
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Invites an address to the caller's tenant. Hand the `token` to the person: nothing is sent by mail.
 
@@ -99,56 +110,15 @@ class InvitationHandlers:
         )
         return MadeInvitation(**InvitationView.of(invitation_id, record).model_dump(), token=token)
 
+    @api.get("invitations_list", INVITATIONS, result=InvitationList, names=(Named(INVITATION, "/invitations/0/id"),))
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the invitations of the caller's tenant that can be accepted."""
         found = await self._invitations.open(caller.member.tenant)
         shown = tuple(InvitationView.of(*each) for each in found)
         return json_response(InvitationList(invitations=shown, total=len(shown)))
 
+    @api.delete("invitations_revoke", INVITATION)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes an invitation. A login that has begun with it no longer succeeds."""
         await self._invitations.revoke(Inviter.of(caller.member), path_id(request, INVITATION_ID))
         return no_content()
-
-
-def routes(access: Access, invitations: Invitations, once: AnswerOnce) -> tuple[Route, ...]:
-    """All routes of this room."""
-    handlers = InvitationHandlers(invitations, once)
-    return (
-        CallerRoute(
-            "invitations_create",
-            "POST",
-            INVITATIONS,
-            handlers.create,
-            access=access,
-            scope="members:write",
-            role="admin",
-            status=201,
-            parameters=(IDEMPOTENCY_KEY,),
-            body=Invite,
-            result=MadeInvitation,
-            names=(Named(INVITATION, "/id"),),
-        ),
-        CallerRoute(
-            "invitations_list",
-            "GET",
-            INVITATIONS,
-            handlers.list,
-            access=access,
-            scope="members:read",
-            role="admin",
-            result=InvitationList,
-            names=(Named(INVITATION, "/invitations/0/id"),),
-        ),
-        CallerRoute(
-            "invitations_revoke",
-            "DELETE",
-            INVITATION,
-            handlers.revoke,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=(INVITATION_ID,),
-            status=204,
-        ),
-    )

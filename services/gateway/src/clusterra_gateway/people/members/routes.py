@@ -10,20 +10,20 @@ from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named, Route
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.token_records import TokenRecords
-from clusterra_gateway.identity.tokens import TOKEN_ID, Tokens
 from clusterra_gateway.people.members.membership import MemberChange, Membership
-from clusterra_gateway.people.members.tokens import MEMBER_ID, TokenHandlers, TokenPage, TokensQuery
+from clusterra_gateway.people.members.tokens import MEMBER_ID
 
 MEMBERS = "/v1/members"
 MEMBER = f"{MEMBERS}/{{member_id}}"
 TOKENS = f"{MEMBER}/tokens"
 TOKEN = f"{TOKENS}/{{token_id}}"
+
+
+api = caller_routes(MEMBER_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
 
 
 class MembersQuery(Query):
@@ -83,17 +83,20 @@ class MemberHandlers:
         self._membership = membership
         self._revocations = revocations
 
+    @api.get("members_list", MEMBERS, query=MembersQuery, result=MemberPage, names=(Named(MEMBER, "/members/0/id"),))
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the members of the caller's tenant."""
         wanted = query(request, MembersQuery)
         members, cursor = await self._membership.page(caller.member.tenant, limit=wanted.limit, cursor=wanted.cursor)
         return json_response(MemberPage(members=tuple(map(MemberView.of, members)), next_cursor=cursor))
 
+    @api.get("members_get", MEMBER, result=MemberView)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a member of the caller's tenant."""
         member = await self._membership.member(caller.member.tenant, path_id(request, MEMBER_ID))
         return json_response(MemberView.of(member))
 
+    @api.patch("members_change", MEMBER, body=ChangeMember, result=MemberView)
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Gives a member another role, or disables or enables them.
 
@@ -105,94 +108,3 @@ class MemberHandlers:
         member = await self._membership.change(caller.member, path_id(request, MEMBER_ID), change)
         await self._revocations.member_changed(member.tenant, member.user)
         return json_response(MemberView.of(member))
-
-
-def routes(
-    access: Access, membership: Membership, records: TokenRecords, revocations: Revocations
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    members = MemberHandlers(membership, revocations)
-    tokens = TokenHandlers(membership, records, revocations)
-    of_member = (MEMBER_ID,)
-    return (
-        CallerRoute(
-            "members_list",
-            "GET",
-            MEMBERS,
-            members.list,
-            access=access,
-            scope="members:read",
-            role="admin",
-            query=MembersQuery,
-            result=MemberPage,
-            names=(Named(MEMBER, "/members/0/id"),),
-        ),
-        CallerRoute(
-            "members_get",
-            "GET",
-            MEMBER,
-            members.get,
-            access=access,
-            scope="members:read",
-            role="admin",
-            parameters=of_member,
-            result=MemberView,
-        ),
-        CallerRoute(
-            "members_change",
-            "PATCH",
-            MEMBER,
-            members.change,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_member,
-            body=ChangeMember,
-            result=MemberView,
-        ),
-        CallerRoute(
-            "members_tokens",
-            "GET",
-            TOKENS,
-            tokens.of_member,
-            access=access,
-            scope="members:read",
-            role="admin",
-            parameters=of_member,
-            result=Tokens,
-            names=(Named(TOKEN, "/tokens/0/id"),),
-        ),
-        CallerRoute(
-            "members_tokens_revoke",
-            "DELETE",
-            TOKEN,
-            tokens.revoke,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=(MEMBER_ID, TOKEN_ID),
-            status=204,
-        ),
-        CallerRoute(
-            "members_tokens_revoke_all",
-            "DELETE",
-            TOKENS,
-            tokens.revoke_all,
-            access=access,
-            scope="members:write",
-            role="admin",
-            parameters=of_member,
-            status=204,
-        ),
-        CallerRoute(
-            "tenant_tokens",
-            "GET",
-            "/v1/tokens",
-            tokens.list,
-            access=access,
-            scope="members:read",
-            role="admin",
-            query=TokensQuery,
-            result=TokenPage,
-        ),
-    )

@@ -14,7 +14,9 @@ from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import TOKEN_ID, Token, Tokens
@@ -23,6 +25,13 @@ from clusterra_gateway.people.members.membership import READS_AT_ONCE, Membershi
 log = structlog.get_logger()
 
 MEMBER_ID = Parameter("member_id", "path", "^[0-9a-f]{32}$")
+
+
+MEMBERS = "/v1/members"
+MEMBER = f"{MEMBERS}/{{member_id}}"
+TOKENS = f"{MEMBER}/tokens"
+TOKEN = f"{TOKENS}/{{token_id}}"
+api = caller_routes(MEMBER_ID, TOKEN_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
 
 
 class TokensQuery(Query):
@@ -60,6 +69,7 @@ class TokenHandlers:
         self._records = records
         self._revocations = revocations
 
+    @api.get("tenant_tokens", "/v1/tokens", query=TokensQuery, result=TokenPage)
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the valid tokens of everybody in the caller's tenant, and the keys of its service accounts."""
         wanted = query(request, TokensQuery)
@@ -71,17 +81,20 @@ class TokenHandlers:
                 owned += [OwnedToken.of_member(member, Token.of(*each)) for each in records]
         return json_response(TokenPage(tokens=tuple(owned), next_cursor=cursor))
 
+    @api.get("members_tokens", TOKENS, result=Tokens, names=(Named(TOKEN, "/tokens/0/id"),))
     async def of_member(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists a member's tokens that are valid now."""
         member = await self._member(request, caller)
         return json_response(Tokens.of(await self._records.valid(member.id)))
 
+    @api.delete("members_tokens_revoke", TOKEN)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a member's token. It no longer works within a second, on all replicas."""
         member, token_id = await self._member(request, caller), path_id(request, TOKEN_ID)
         await self._revoke(caller, member, token_id)
         return no_content()
 
+    @api.delete("members_tokens_revoke_all", TOKENS)
     async def revoke_all(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes all tokens of a member, one after the other. Their sessions stay: disable the member to end those."""
         member = await self._member(request, caller)

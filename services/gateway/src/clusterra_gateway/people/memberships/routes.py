@@ -9,17 +9,19 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named, Route
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Authentication, Caller
 from clusterra_gateway.identity.cookies import Cookies
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.profile import Workspace
 from clusterra_gateway.identity.revocations import Revocations
 
 MEMBERSHIPS = "/v1/users/me/memberships"
 MEMBERSHIP = f"{MEMBERSHIPS}/{{tenant_id}}"
 TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
+
+
+api = caller_routes(TENANT_ID, reads=Needs("profile"))
 
 
 class MembershipView(ResponseBody):
@@ -58,11 +60,15 @@ class MembershipHandlers:
         self._authentication = authentication
         self._revocations = revocations
 
+    @api.get(
+        "memberships_list", MEMBERSHIPS, result=MembershipList, names=(Named(MEMBERSHIP, "/memberships/0/tenant/id"),)
+    )
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the tenants that the caller belongs to, without those where they are disabled."""
         shown = [await self._view(each, caller.member) for each in await self._enabled(caller)]
         return json_response(MembershipList(memberships=tuple(shown), total=len(shown)))
 
+    @api.post("memberships_choose", f"{MEMBERSHIP}/session", result=ChosenMembership)
     async def choose(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Replaces the session by one for another tenant of the caller, which ends when the old one would have.
 
@@ -96,32 +102,3 @@ class MembershipHandlers:
             role=member.role,
             current=member.id == current.id,
         )
-
-
-def routes(
-    access: Access, directory: Directory, cookies: Cookies, authentication: Authentication, revocations: Revocations
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    handlers = MembershipHandlers(directory, cookies, authentication, revocations)
-    return (
-        CallerRoute(
-            "memberships_list",
-            "GET",
-            MEMBERSHIPS,
-            handlers.list,
-            access=access,
-            scope="profile",
-            result=MembershipList,
-            names=(Named(MEMBERSHIP, "/memberships/0/tenant/id"),),
-        ),
-        CallerRoute(
-            "memberships_choose",
-            "POST",
-            f"{MEMBERSHIP}/session",
-            handlers.choose,
-            access=access,
-            scope="profile",
-            parameters=(TENANT_ID,),
-            result=ChosenMembership,
-        ),
-    )

@@ -8,8 +8,11 @@ from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.errors import Forbidden, InvalidRequest
 from clusterra_gateway.http.parameters import Parameter, body, path_id
 from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
 from clusterra_gateway.identity.tokens import MadeToken, Token
@@ -29,6 +32,13 @@ NAME = Parameter("name", "path", "^[a-z_][a-z0-9_-]{0,30}$")
 KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
 
 
+SERVICE_ACCOUNTS = "/v1/service-accounts"
+SERVICE_ACCOUNT = f"{SERVICE_ACCOUNTS}/{{name}}"
+KEYS = f"{SERVICE_ACCOUNT}/keys"
+KEY = f"{KEYS}/{{key_id}}"
+api = caller_routes(NAME, KEY_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
+
+
 class ServiceAccountHandlers:
     """The handlers of service accounts."""
 
@@ -37,6 +47,15 @@ class ServiceAccountHandlers:
         self._revocations = revocations
         self._once = once
 
+    @api.post(
+        "service_accounts_create",
+        SERVICE_ACCOUNTS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=CreateServiceAccount,
+        result=ServiceAccount,
+        names=(Named(SERVICE_ACCOUNT, "/name"),),
+    )
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Creates a service account: a member for programs, which has keys and cannot sign in with a browser.
 
@@ -50,17 +69,25 @@ class ServiceAccountHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, create)
 
+    @api.get(
+        "service_accounts_list",
+        SERVICE_ACCOUNTS,
+        result=ServiceAccountList,
+        names=(Named(SERVICE_ACCOUNT, "/service_accounts/0/name"),),
+    )
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the service accounts of the caller's tenant."""
         accounts = await self._accounts.all(caller.member.tenant)
         shown = tuple(map(ServiceAccount.of, accounts))
         return json_response(ServiceAccountList(service_accounts=shown, total=len(shown)))
 
+    @api.get("service_accounts_get", SERVICE_ACCOUNT, result=ServiceAccount)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a service account of the caller's tenant."""
         account = await self._accounts.one(caller.member.tenant, path_id(request, NAME))
         return json_response(ServiceAccount.of(account))
 
+    @api.delete("service_accounts_delete", SERVICE_ACCOUNT)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a service account. Its keys no longer work within a second, on all replicas. Its jobs go on."""
         account = await self._accounts.delete(caller.member, path_id(request, NAME))
@@ -79,6 +106,15 @@ class KeyHandlers:
         self._revocations = revocations
         self._once = once
 
+    @api.post(
+        "service_accounts_keys_make",
+        KEYS,
+        parameters=(IDEMPOTENCY_KEY,),
+        status=201,
+        body=NewKey,
+        result=MadeToken,
+        names=(Named(KEY, "/id"),),
+    )
     async def make(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes a key of a service account, which is shown only this once. This needs a session, as for tokens.
 
@@ -98,12 +134,14 @@ class KeyHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, make)
 
+    @api.get("service_accounts_keys_list", KEYS, result=Keys, names=(Named(KEY, "/keys/0/id"),))
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the keys of a service account that are valid now."""
         account = await self._account(request, caller)
         keys = tuple(Token.of(*each) for each in await self._records.valid(account.id))
         return json_response(Keys(keys=keys, total=len(keys)))
 
+    @api.delete("service_accounts_keys_revoke", KEY)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a key of a service account. It no longer works within a second, on all replicas."""
         account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
@@ -112,6 +150,15 @@ class KeyHandlers:
         log.info("service_account_key_revoked", name=account.user, key_id=key_id)
         return no_content()
 
+    @api.post(
+        "service_accounts_keys_rotate",
+        f"{KEY}/rotate",
+        parameters=(IDEMPOTENCY_KEY,),
+        status=201,
+        body=RotateKey,
+        result=MadeToken,
+        names=(Named(KEY, "/id"),),
+    )
     async def rotate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes a new key with the name and scopes of an old one.
 

@@ -15,13 +15,16 @@ from clusterra_gateway.program_sign_in.device_flow.flows import DeviceFlows, Kno
 from clusterra_gateway.program_sign_in.device_flow.user_codes import count_attempt, entered, shown
 from clusterra_gateway.program_sign_in.oauth.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.server_metadata import DEVICE
+from clusterra_gateway.program_sign_in.oauth.route import DEVICE, page_routes
 
 log = structlog.get_logger()
 
 CONSENT = f"{DEVICE}/consent"
 
 UserCode = Annotated[str, StringConstraints(max_length=32)]
+
+
+api = page_routes(DEVICE)
 
 
 class CodeQuery(Query):
@@ -46,6 +49,7 @@ class PersonSide:
         self._flows = flows
         self._tokens = tokens
 
+    @api.get("device_page", DEVICE, query=CodeQuery, result="text/html")
     async def show(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Shows the page where a person enters the code of a program that they sign in.
 
@@ -54,6 +58,7 @@ class PersonSide:
         given = query(request, CodeQuery).user_code
         return await self._look(request, caller, given) if given else _code_page(request)
 
+    @api.post("device_consent", CONSENT, body=Decision, result="text/html")
     async def decide(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Shows which program has the entered code, and takes the person's decision. The page's forms come here."""
         given = await form(request, Decision)

@@ -12,13 +12,16 @@ from clusterra_gateway.program_sign_in.device_flow.flows import INTERVAL_SECONDS
 from clusterra_gateway.program_sign_in.device_flow.user_codes import shown
 from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
-from clusterra_gateway.program_sign_in.oauth.server_metadata import DEVICE
+from clusterra_gateway.program_sign_in.oauth.route import DEVICE, oauth_routes
 from clusterra_gateway.program_sign_in.oauth.token_endpoint import DeviceGrant
 
 BEGUN_PER_MINUTE = 1200
 """How many sign-ins may begin at a replica in a minute. With VALID_SECONDS, it bounds how many are open."""
 BEGUN_PER_ADDRESS = 120
 """An address may be that of a load balancer, behind which all programs are."""
+
+
+api = oauth_routes()
 
 
 class DeviceAnswer(ResponseBody):
@@ -48,6 +51,7 @@ class ProgramSide:
         self._begun = RateLimits(Rates(BEGUN_PER_MINUTE, BEGUN_PER_MINUTE))
         self._begun_by_address = RateLimits(Rates(BEGUN_PER_ADDRESS, BEGUN_PER_ADDRESS))
 
+    @api.post("device_begin", DEVICE, body=ProgramRequest, result=DeviceAnswer)
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Begins the sign-in of a program on a machine without a browser (RFC 8628).
 

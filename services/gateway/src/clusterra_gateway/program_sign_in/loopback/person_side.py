@@ -16,13 +16,16 @@ from clusterra_gateway.program_sign_in.loopback.authorization_codes import Autho
 from clusterra_gateway.program_sign_in.loopback.authorization_request import AuthorizationRequest, Back
 from clusterra_gateway.program_sign_in.oauth.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.server_metadata import AUTHORIZE
+from clusterra_gateway.program_sign_in.oauth.route import AUTHORIZE, page_routes
 
 log = structlog.get_logger()
 
 CONSENT = f"{AUTHORIZE}/consent"
 _ERRORS = {"scope": "invalid_scope", "response_type": "unsupported_response_type"}
 """The codes of wrong parameters that have one of their own (RFC 6749, section 4.1.2.1)."""
+
+
+api = page_routes(AUTHORIZE)
 
 
 class AuthorizationDecision(AuthorizationRequest):
@@ -39,6 +42,7 @@ class PersonSide:
         self._tokens = tokens
         self._issuer = issuer
 
+    @api.get("authorize_page", AUTHORIZE, query=AuthorizationRequest, result="text/html")
     async def ask(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Asks the person whether a program on their machine may act for them. Programs open it in a browser.
 
@@ -64,6 +68,7 @@ class PersonSide:
         hidden = {name: str(value) for name, value in asked.model_dump().items() if value != ""}
         return consent_page(request, caller.member, Question(told, asked.scopes, CONSENT, hidden, asked.origin))
 
+    @api.post("authorize_consent", CONSENT, body=AuthorizationDecision, status=303)
     async def decide(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Takes the person's decision, and sends the browser back to the program. The page's form comes here."""
         decided = await form(request, AuthorizationDecision)

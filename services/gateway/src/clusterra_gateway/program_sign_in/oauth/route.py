@@ -12,14 +12,20 @@ from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel
 
 from clusterra_gateway.http.errors import Forbidden, RequestError, TooManyRequests, Unauthenticated, Unavailable
-from clusterra_gateway.http.form_body import read_form
+from clusterra_gateway.http.form_body import FORM, read_form
 from clusterra_gateway.http.page import page
+from clusterra_gateway.http.parameters import Parameter
 from clusterra_gateway.http.problems import STATUS
 from clusterra_gateway.http.responses import ResponseBody, json_response, redirect
 from clusterra_gateway.http.route import PublicHandler, Route, SecurityScheme
+from clusterra_gateway.http.route_group import RouteGroup
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import SESSION_COOKIES
+
+AUTHORIZE = "/v1/auth/authorize"
+DEVICE = "/v1/auth/device"
+"""The pages on which a person decides; programs begin the device flow there, too."""
 
 type OAuthCode = Literal[
     "access_denied",
@@ -148,3 +154,13 @@ def _error_page(request: web.Request, error: RequestError) -> web.Response:
 
 def _login(return_to: str) -> str:
     return f"/v1/auth/login?return_to={quote(return_to, safe='')}"
+
+
+def oauth_routes() -> RouteGroup[[web.Request]]:
+    """Routes for programs. Their bodies are forms."""
+    return RouteGroup(OAuthRoute, changes={"body_type": FORM})
+
+
+def page_routes(page: str, *parameters: Parameter) -> RouteGroup[[web.Request, Caller]]:
+    """The page at this path, and what its form sends."""
+    return RouteGroup(PageRoute, parameters, {"page": page}, {"page": page, "body_type": FORM})

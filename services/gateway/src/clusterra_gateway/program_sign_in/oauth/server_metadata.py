@@ -5,11 +5,14 @@ from aiohttp import web
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
 from clusterra_gateway.http.api_page import PAGE
 from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.route_group import public_routes
+from clusterra_gateway.program_sign_in.oauth.route import AUTHORIZE, DEVICE
 from clusterra_gateway.program_sign_in.oauth.token_endpoint import AUTHORIZATION_CODE, DEVICE_CODE, TOKEN
 
 METADATA = "/.well-known/oauth-authorization-server"
-AUTHORIZE = "/v1/auth/authorize"
-DEVICE = "/v1/auth/device"
+
+
+api = public_routes()
 
 
 class ServerMetadata(ResponseBody):
@@ -42,6 +45,7 @@ class ServerDescription:
             service_documentation=issuer + PAGE,
         )
 
+    @api.get("oauth_metadata", METADATA, result=ServerMetadata)
     async def show(self, _request: web.Request) -> web.StreamResponse:
         """Describes sign-in for programs (RFC 8414): OAuth clients find the endpoints here."""
         return json_response(self._metadata)

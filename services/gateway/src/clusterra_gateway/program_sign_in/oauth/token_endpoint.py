@@ -12,7 +12,7 @@ from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.token_records import FreshToken
 from clusterra_gateway.program_sign_in.oauth.program import ClientId, TokenAnswer
-from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
+from clusterra_gateway.program_sign_in.oauth.route import DEVICE, OAuthFailure, oauth_routes
 
 TOKEN = "/v1/auth/token"  # noqa: S105 - a path
 AUTHORIZATION_CODE = "authorization_code"
@@ -21,6 +21,9 @@ PER_ADDRESS = 3000
 """How many requests an address may send in a minute: it may be that of a load balancer, behind which all are."""
 
 _Code = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+api = oauth_routes()
 
 
 class CodeGrant(BaseModel):
@@ -62,6 +65,8 @@ class TokenEndpoint:
         self._device = device
         self._by_address = RateLimits(Rates(PER_ADDRESS, PER_ADDRESS))
 
+    @api.post("auth_token", TOKEN, body=TokenRequest, result=TokenAnswer)
+    @api.post("device_token", f"{DEVICE}/token", body=DeviceGrant, result=TokenAnswer)
     async def redeem(self, request: web.Request) -> web.StreamResponse:
         """Returns an API token for an authorization code, or for a device code that a person has approved.
 
