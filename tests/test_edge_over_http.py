@@ -13,8 +13,8 @@ from agent_process import REF
 from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus

@@ -21,8 +21,8 @@ from clusterra_gateway.clusters.agents.key_rotation import rotate_agent_key
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key

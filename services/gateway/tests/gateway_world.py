@@ -15,8 +15,8 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client

@@ -9,7 +9,7 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.issuers.given import given_issuers
+from clusterra_gateway.identity.issuers.configuration import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.rooms import rooms

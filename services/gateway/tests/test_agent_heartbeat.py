@@ -32,8 +32,8 @@ from clusterra_gateway.clusters.agents.central_state import version_of
 from clusterra_gateway.clusters.agents.key_rotation import MAX_KEYS
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats

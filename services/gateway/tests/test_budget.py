@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from clusterra_gateway.accounts.budget import cluster_caps
-from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.specification import Given
 from gateway_world import provisioned
 from hypothesis import given
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from clusterra_gateway.identity.cookies import LOGIN
 from clusterra_gateway.identity.operator_route import OperatorRoute
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
-from clusterra_gateway.program_sign_in.oauth.route import PageRoute
+from clusterra_gateway.program_sign_in.oauth_routes import PageRoute
 from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
 from route_table import example_path, route_table

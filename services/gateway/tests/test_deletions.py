@@ -25,9 +25,9 @@ from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.removal import ClusterRemoval
+from clusterra_gateway.tenants.specification import Given
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.workflows.run_records import RunRecords

@@ -16,8 +16,8 @@ from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus

@@ -22,13 +22,13 @@ from clusterra_gateway.identity.invitation_token import presented
 from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
-from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
-from clusterra_gateway.people.members.membership import MemberChange, Membership
-from clusterra_gateway.people.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
-from clusterra_gateway.program_sign_in.device_flow.flows import DeviceFlows
-from clusterra_gateway.program_sign_in.device_flow.user_codes import MAX_ATTEMPTS, count_attempt
-from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
-from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
+from clusterra_gateway.people.invitations import Invitations, Inviter
+from clusterra_gateway.people.membership import MemberChange, Membership
+from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.program_sign_in.device_flows import DeviceFlows
+from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
+from clusterra_gateway.program_sign_in.program import ProgramRequest
+from clusterra_gateway.program_sign_in.user_codes import MAX_ATTEMPTS, count_attempt
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.parts.aws import aws_emulator
 from clusterra_runtime.nats.registry import Registry

@@ -9,7 +9,7 @@ import pytest
 from clusterra_gateway.accounts.records import service_account_id
 from clusterra_gateway.identity.authentication import SESSION
 from clusterra_gateway.identity.sessions import Claims, SessionKeys
-from clusterra_gateway.people.service_accounts import service_accounts
+from clusterra_gateway.people import service_accounts
 from clusterra_lab.machine.process import until
 from gateway_world import World
 from test_members import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica

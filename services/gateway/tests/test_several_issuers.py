@@ -10,7 +10,7 @@ import pytest
 import yaml
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key
 from clusterra_gateway.accounts.records import Domain
-from clusterra_gateway.identity.issuers.given import IssuersInvalid, given_issuers
+from clusterra_gateway.identity.issuers.configuration import IssuersInvalid, given_issuers
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
 from gateway_world import World, running

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.tenants.given import Given
+from clusterra_gateway.tenants.specification import Given
 from pydantic import ValidationError
 
 from clusterra_admin.terminal import wrong_fields

@@ -21,8 +21,8 @@ from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.edge_report import last_heartbeat
-from clusterra_gateway.tenants.given import Given
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
+from clusterra_gateway.tenants.specification import Given
 from clusterra_runtime import catalogue
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client

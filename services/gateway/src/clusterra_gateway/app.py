@@ -24,7 +24,7 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.issuers.given import given_issuers
+from clusterra_gateway.identity.issuers.configuration import given_issuers
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.room import Room
@@ -32,7 +32,7 @@ from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.templates.library import load_catalogue
-from clusterra_gateway.tenants.tenants import list_those_of_before
+from clusterra_gateway.tenants.tenants import list_tenants_of_clusters
 
 NAME = "gateway"
 
@@ -72,7 +72,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         parts = build_parts(Connections(settings, directory, gateway_bus, secrets), sign_in, buckets, catalogue)
         await parts.projection.project()
-        await list_those_of_before(directory)
+        await list_tenants_of_clusters(directory)
         heartbeats = await gateway_bus.edges.follow(client, await directory.clusters())
 
         service.ready_when("nats", lambda: client.is_connected)

@@ -17,8 +17,8 @@ from clusterra_gateway.jobs.room import JobParts
 from clusterra_gateway.money.quotas.admission import Admission
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.money.quotas.reservations import Reservations
-from clusterra_gateway.people.invitations.invitations import Invitations
-from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.people.invitations import Invitations
+from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.staging.job_stagings import JobStagings
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.submission.planning import Planning

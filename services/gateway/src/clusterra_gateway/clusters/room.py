@@ -6,10 +6,10 @@ from clusterra_gateway.clusters.agents import routes as agents
 from clusterra_gateway.clusters.agents.exchange import AgentExchange
 from clusterra_gateway.clusters.agents.key_rotation import AgentKeyRotation
 from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeys
-from clusterra_gateway.clusters.fleet_routes import FleetHandlers
+from clusterra_gateway.clusters.fleet_handlers import FleetHandlers
+from clusterra_gateway.clusters.handlers import ClusterHandlers
 from clusterra_gateway.clusters.management import ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
-from clusterra_gateway.clusters.routes import ClusterHandlers
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce

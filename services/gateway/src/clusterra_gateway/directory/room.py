@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.directory.identity_sources import IdentityHandlers
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
 from clusterra_gateway.directory.scim import routes as scim
-from clusterra_gateway.directory.sources.routes import IdentityHandlers
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.room import Room
 
 

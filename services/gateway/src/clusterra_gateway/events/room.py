@@ -1,8 +1,8 @@
 """The room of events: the past and the present of a cluster, and the audit log of a tenant."""
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.events.audit.routes import Audit
-from clusterra_gateway.events.routes import Events
+from clusterra_gateway.events.audit import Audit
+from clusterra_gateway.events.handlers import Events
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Room

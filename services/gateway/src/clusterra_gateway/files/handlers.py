@@ -10,6 +10,7 @@ from clusterra_contracts.identity import ClusterRef
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.copying import copy_object
 from clusterra_gateway.files.file_events import FileEvents
@@ -37,7 +38,6 @@ from clusterra_gateway.files.objects import (
 )
 from clusterra_gateway.files.paths import AREAS, SHARED
 from clusterra_gateway.files.presigned import Content, signed_get, signed_put
-from clusterra_gateway.files.reach import Place, Reach
 from clusterra_gateway.http.errors import Conflict, InvalidRequest
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import body, query
@@ -78,22 +78,22 @@ class FileHandlers:
         `shared/`. Larger files are uploaded in parts.
         """
         wanted = await body(request, PresignedUrlRequest)
-        reach = await Reach.of(self._buckets, caller, ref)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
         seconds = self._bounds.lifetime(wanted.expires_in_seconds)
         if wanted.method == "GET":
             if wanted.size is not None or wanted.sha256 is not None:
                 raise InvalidRequest("a download has no size and no sha256", hint="leave them out")
-            place = reach.readable(wanted.path)
-            signed = await signed_get(reach.bucket, place.key, place.path.file_name, seconds)
+            place = allowed.readable(wanted.path)
+            signed = await signed_get(allowed.bucket, place.key, place.path.file_name, seconds)
         else:
-            place = reach.writable(wanted.path)
+            place = allowed.writable(wanted.path)
             if wanted.size is None or wanted.sha256 is None:
                 raise InvalidRequest(
                     "an upload needs its size and its sha256",
                     hint="give the size in bytes, and the SHA-256 as sha256sum prints it or in base64",
                 )
             content = Content(self._bounds.within(wanted.size), wanted.sha256)
-            signed = await signed_put(reach.bucket, place.key, content, seconds)
+            signed = await signed_put(allowed.bucket, place.key, content, seconds)
         return json_response(
             PresignedUrl(
                 path=place.path.shown,
@@ -118,19 +118,19 @@ class FileHandlers:
                 path="", owner=_owner(caller.member), folders=folders, files=(), unreadable=0, next_cursor=None
             )
             return json_response(areas)
-        reach = await Reach.of(self._buckets, caller, ref)
-        folder = reach.folder(wanted.path)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        folder = allowed.folder(wanted.path)
         listed = ListRequest(folder.key, wanted.recursive, wanted.limit, wanted.cursor)
-        found = await list_objects(reach.bucket, listed)
-        return json_response(await asyncio.to_thread(_page, reach, folder, found))
+        found = await list_objects(allowed.bucket, listed)
+        return json_response(await asyncio.to_thread(_page, allowed, folder, found))
 
     @api.delete("files_delete", FILES, query=PathQuery)
     async def delete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Deletes a file. Files of `shared/` are deleted by admins."""
-        reach = await Reach.of(self._buckets, caller, ref)
-        place = reach.writable(query(request, PathQuery).path)
-        await head(reach.bucket, place.key)
-        if failed := await delete_objects(reach.bucket, [place.key]):
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        place = allowed.writable(query(request, PathQuery).path)
+        await head(allowed.bucket, place.key)
+        if failed := await delete_objects(allowed.bucket, [place.key]):
             raise Conflict(f"the file was not deleted ({failed[place.key]})", hint="ask the operators about the bucket")
         await self._told(ref, caller, "file.deleted", [place])
         return no_content()
@@ -139,9 +139,9 @@ class FileHandlers:
     async def delete_many(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Deletes up to 1,000 files at once. One path that the caller may not delete refuses the whole request."""
         wanted = await body(request, DeleteFiles, bounds=_MANY_PATHS)
-        reach = await Reach.of(self._buckets, caller, ref)
-        places = list({place.key: place for place in map(reach.writable, wanted.paths)}.values())
-        failed = await delete_objects(reach.bucket, [place.key for place in places])
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        places = list({place.key: place for place in map(allowed.writable, wanted.paths)}.values())
+        failed = await delete_objects(allowed.bucket, [place.key for place in places])
         deleted = [place for place in places if place.key not in failed]
         await self._told(ref, caller, "file.deleted", deleted)
         return json_response(
@@ -159,11 +159,11 @@ class FileHandlers:
     async def copy(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Copies a file within the bucket. So an admin gives everybody a file: to `shared/`."""
         wanted = await body(request, MoveFile)
-        reach = await Reach.of(self._buckets, caller, ref)
-        source, target = reach.readable(wanted.source), reach.writable(wanted.destination)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        source, target = allowed.readable(wanted.source), allowed.writable(wanted.destination)
 
         async def act() -> MovedFile:
-            made = await self._copied(reach, source, target, overwrite=wanted.overwrite)
+            made = await self._copied(allowed, source, target, overwrite=wanted.overwrite)
             await self._told(ref, caller, "file.copied", [source], target)
             return made
 
@@ -176,12 +176,12 @@ class FileHandlers:
         After a failure between the two, both are there: send the request again with `overwrite`.
         """
         wanted = await body(request, MoveFile)
-        reach = await Reach.of(self._buckets, caller, ref)
-        source, target = reach.writable(wanted.source), reach.writable(wanted.destination)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        source, target = allowed.writable(wanted.source), allowed.writable(wanted.destination)
 
         async def act() -> MovedFile:
-            made = await self._copied(reach, source, target, overwrite=wanted.overwrite)
-            if failed := await delete_objects(reach.bucket, [source.key]):
+            made = await self._copied(allowed, source, target, overwrite=wanted.overwrite)
+            if failed := await delete_objects(allowed.bucket, [source.key]):
                 raise Conflict(
                     f"the file was copied, but its old name could not be deleted ({failed[source.key]})",
                     hint="delete the old name",
@@ -191,13 +191,13 @@ class FileHandlers:
 
         return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
 
-    async def _copied(self, reach: Reach, source: Place, target: Place, *, overwrite: bool) -> MovedFile:
+    async def _copied(self, allowed: BucketAccess, source: Place, target: Place, *, overwrite: bool) -> MovedFile:
         if source.key == target.key:
             raise InvalidRequest("the source and the destination are the same", hint="choose another destination")
-        known = await head(reach.bucket, source.key)
-        if not overwrite and await find(reach.bucket, target.key) is not None:
+        known = await head(allowed.bucket, source.key)
+        if not overwrite and await find(allowed.bucket, target.key) is not None:
             raise Conflict(f"there is a file {target.path.shown}", hint="choose another name, or send overwrite: true")
-        await copy_object(reach.bucket, source.key, target.key, known)
+        await copy_object(allowed.bucket, source.key, target.key, known)
         return MovedFile(path=target.path.shown, size=known.size)
 
     async def _told(
@@ -208,14 +208,14 @@ class FileHandlers:
         await self._events.tell(ref, caller.member, kind, [place.path for place in places], destination)
 
 
-def _page(reach: Reach, folder: Place, found: ObjectPage) -> FilePage:
+def _page(allowed: BucketAccess, folder: Place, found: ObjectPage) -> FilePage:
     # An object whose key ends with a slash marks an empty folder, as some programs make them.
     objects = {each.key: each for each in found.objects if not each.key.endswith("/")}
-    files, unreadable_files = reach.shown(objects)
-    folders, unreadable_folders = reach.shown(prefix.removesuffix("/") for prefix in found.prefixes)
+    files, unreadable_files = allowed.shown(objects)
+    folders, unreadable_folders = allowed.shown(prefix.removesuffix("/") for prefix in found.prefixes)
     return FilePage(
         path=folder.path.shown,
-        owner=None if folder.path.area == SHARED else _owner(reach.person.member),
+        owner=None if folder.path.area == SHARED else _owner(allowed.person.member),
         folders=tuple(path.shown for path in folders.values()),
         files=tuple(
             File(path=path.shown, size=each.size, modified_at=each.modified_at, etag=each.etag)

@@ -4,6 +4,7 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 
 from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.bucket_access import BucketAccess
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.models import (
     UPLOAD_ID,
@@ -23,7 +24,6 @@ from clusterra_gateway.files.models import (
     UploadsQuery,
 )
 from clusterra_gateway.files.presigned import Content, Part, signed_parts
-from clusterra_gateway.files.reach import Reach
 from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes, unfinished
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import body, path_id, query
@@ -64,13 +64,13 @@ class UploadHandlers:
         bucket removes it.
         """
         wanted = await body(request, BeginUpload)
-        reach = await Reach.of(self._buckets, caller, ref)
-        place, size = reach.writable(wanted.path), self._bounds.within(wanted.size)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        place, size = allowed.writable(wanted.path), self._bounds.within(wanted.size)
 
         async def act() -> BegunUpload:
             part = part_bytes(size)
             return BegunUpload(
-                upload_id=await begin(reach.bucket, place.key),
+                upload_id=await begin(allowed.bucket, place.key),
                 path=place.path.shown,
                 part_size=part,
                 part_count=-(-size // part),
@@ -84,11 +84,11 @@ class UploadHandlers:
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists uploads to a folder, or to one file, that were neither completed nor aborted."""
         wanted = query(request, UploadsQuery)
-        reach = await Reach.of(self._buckets, caller, ref)
-        folder = reach.folder(wanted.path)
-        reach.require_write(folder.path)
-        found = await unfinished(reach.bucket, folder.key, wanted.limit)
-        paths, _ = reach.shown(each.key for each in found)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        folder = allowed.folder(wanted.path)
+        allowed.require_write(folder.path)
+        found = await unfinished(allowed.bucket, folder.key, wanted.limit)
+        paths, _ = allowed.shown(each.key for each in found)
         return json_response(
             Uploads(
                 uploads=tuple(
@@ -103,9 +103,9 @@ class UploadHandlers:
     async def parts(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the parts that the bucket has. To go on after a break, send the others."""
         wanted, upload = query(request, PartsQuery), path_id(request, UPLOAD_ID)
-        reach = await Reach.of(self._buckets, caller, ref)
-        place = reach.writable(wanted.path)
-        page = await list_parts(reach.bucket, place.key, upload, after=wanted.after, limit=wanted.limit)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        place = allowed.writable(wanted.path)
+        page = await list_parts(allowed.bucket, place.key, upload, after=wanted.after, limit=wanted.limit)
         return json_response(
             UploadedParts(
                 path=place.path.shown,
@@ -122,15 +122,15 @@ class UploadHandlers:
         The size and the SHA-256 of each part are signed, as for a whole file.
         """
         wanted, upload = await body(request, SignParts), path_id(request, UPLOAD_ID)
-        reach = await Reach.of(self._buckets, caller, ref)
-        place = reach.writable(wanted.path)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        place = allowed.writable(wanted.path)
         parts = [Part(each.number, Content(each.size, each.sha256)) for each in wanted.parts]
         if len({part.number for part in parts}) < len(parts):
             raise InvalidRequest("a part is named twice", hint="name each number once")
         seconds = self._bounds.lifetime(wanted.expires_in_seconds)
         # Signing asks nobody. An upload that is gone, or another's, is told here and not at each part.
-        await list_parts(reach.bucket, place.key, upload, limit=1)
-        signed = await signed_parts(reach.bucket, place.key, upload, parts, seconds)
+        await list_parts(allowed.bucket, place.key, upload, limit=1)
+        signed = await signed_parts(allowed.bucket, place.key, upload, parts, seconds)
         urls = tuple(
             PartUrl(number=part.number, url=each.url, headers=each.headers)
             for part, each in zip(parts, signed, strict=True)
@@ -150,11 +150,11 @@ class UploadHandlers:
         It is a conflict while parts are missing, or while they have another size together than the file.
         """
         wanted, upload = await body(request, CompleteUpload), path_id(request, UPLOAD_ID)
-        reach = await Reach.of(self._buckets, caller, ref)
-        place, size = reach.writable(wanted.path), self._bounds.within(wanted.size)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        place, size = allowed.writable(wanted.path), self._bounds.within(wanted.size)
 
         async def act() -> CompletedUpload:
-            etag = await complete(reach.bucket, place.key, upload, size)
+            etag = await complete(allowed.bucket, place.key, upload, size)
             return CompletedUpload(path=place.path.shown, size=size, etag=etag)
 
         return await self._once.answer(request, caller.owner_key, wanted, act, status=200)
@@ -163,6 +163,6 @@ class UploadHandlers:
     async def abort(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends an upload and forgets its parts."""
         wanted, upload = query(request, PathQuery), path_id(request, UPLOAD_ID)
-        reach = await Reach.of(self._buckets, caller, ref)
-        await abort(reach.bucket, reach.writable(wanted.path).key, upload)
+        allowed = await BucketAccess.of(self._buckets, caller, ref)
+        await abort(allowed.bucket, allowed.writable(wanted.path).key, upload)
         return no_content()

@@ -20,7 +20,7 @@ from clusterra_gateway.identity.cookies import Cookies
 from clusterra_gateway.identity.enrolment import Enrolment
 from clusterra_gateway.identity.invitation_token import InvitationId
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.issuers.given import DEFAULT, NAME_PATTERN, IssuerName
+from clusterra_gateway.identity.issuers.configuration import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
 from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations

@@ -3,13 +3,13 @@
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.money.budgets.routes import BudgetHandlers
+from clusterra_gateway.money.budgets.handlers import BudgetHandlers
 from clusterra_gateway.money.budgets.sweep import BudgetSweep
+from clusterra_gateway.money.costs.handlers import Costs
 from clusterra_gateway.money.costs.job_steps import JobStepCosts
-from clusterra_gateway.money.costs.routes import Costs
-from clusterra_gateway.money.costs.summary_routes import Summaries
+from clusterra_gateway.money.costs.summary_handlers import Summaries
+from clusterra_gateway.money.quotas.handlers import QuotaHandlers
 from clusterra_gateway.money.quotas.reservations import Reservations
-from clusterra_gateway.money.quotas.routes import QuotaHandlers
 from clusterra_gateway.money.quotas.sweep import WAKING, QuotaSweep
 from clusterra_gateway.room import Observed, Room
 

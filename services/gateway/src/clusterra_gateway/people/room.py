@@ -4,14 +4,14 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.people.invitations.invitations import Invitations
-from clusterra_gateway.people.invitations.routes import InvitationHandlers
-from clusterra_gateway.people.members.membership import Membership
-from clusterra_gateway.people.members.routes import MemberHandlers
-from clusterra_gateway.people.members.tokens import TokenHandlers
-from clusterra_gateway.people.memberships.routes import MembershipHandlers
-from clusterra_gateway.people.service_accounts.handlers import KeyHandlers, ServiceAccountHandlers
-from clusterra_gateway.people.service_accounts.service_accounts import ServiceAccounts
+from clusterra_gateway.people.invitation_handlers import InvitationHandlers
+from clusterra_gateway.people.invitations import Invitations
+from clusterra_gateway.people.member_handlers import MemberHandlers
+from clusterra_gateway.people.member_tokens import TokenHandlers
+from clusterra_gateway.people.membership import Membership
+from clusterra_gateway.people.memberships import MembershipHandlers
+from clusterra_gateway.people.service_account_handlers import KeyHandlers, ServiceAccountHandlers
+from clusterra_gateway.people.service_accounts import ServiceAccounts
 from clusterra_gateway.room import Room
 
 

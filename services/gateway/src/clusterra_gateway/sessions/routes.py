@@ -7,7 +7,7 @@ from clusterra_gateway.http.route import Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
-from clusterra_gateway.program_sign_in.oauth.route import PageRoute
+from clusterra_gateway.program_sign_in.oauth_routes import PageRoute
 from clusterra_gateway.sessions.handlers import Sessions
 from clusterra_gateway.sessions.models import EntryTicket, NewSession, SessionDetail, SessionList, StartedSession
 from clusterra_gateway.sessions.opening_page import OpeningPage

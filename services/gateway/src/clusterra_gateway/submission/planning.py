@@ -11,9 +11,9 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.files.bounds import Bounds
+from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.objects import find
-from clusterra_gateway.files.reach import Place, Reach
 from clusterra_gateway.http.errors import Conflict, FieldError, InvalidRequest, NotFound, RequestError, TooLarge
 from clusterra_gateway.identity.person import Person
 from clusterra_gateway.submission.models import Submission
@@ -67,14 +67,14 @@ class Planning:
         for index in range(len(submission.stage_in)):
             _readable(reach, submission, index)
 
-    async def _checked(self, who: Person, ref: ClusterRef, submission: Submission) -> tuple[Reach, StagingPlan]:
+    async def _checked(self, who: Person, ref: ClusterRef, submission: Submission) -> tuple[BucketAccess, StagingPlan]:
         binding = self._registry.get(ref)
         if binding is None:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
         folder = _folder(submission.job.current_working_directory, binding.shared_path)
         if submission.stage_in:
             who.require("member", "files:read")
-        reach = await Reach.of(self._buckets, who, ref)
+        reach = await BucketAccess.of(self._buckets, who, ref)
         outputs = tuple(
             Output(source=each.source, destination=_written(reach, each.destination, index))
             for index, each in enumerate(submission.stage_out)
@@ -85,7 +85,7 @@ class Planning:
                 raise _invalid(f"stage_in/{index}/destination", "another file becomes this one")
         return reach, StagingPlan(folder=folder, outputs=outputs)
 
-    async def _input(self, reach: Reach, submission: Submission, index: int) -> Input:
+    async def _input(self, reach: BucketAccess, submission: Submission, index: int) -> Input:
         wanted, place = submission.stage_in[index], f"stage_in/{index}/source"
         source = _readable(reach, submission, index)
         known = await find(reach.bucket, source.key)
@@ -116,11 +116,11 @@ def _folder(given: str | None, shared_path: str) -> str:
     return path.removeprefix(root.removesuffix("/")).strip("/")
 
 
-def _readable(reach: Reach, submission: Submission, index: int) -> Place:
+def _readable(reach: BucketAccess, submission: Submission, index: int) -> Place:
     return _at(f"stage_in/{index}/source", lambda: reach.readable(submission.stage_in[index].source))
 
 
-def _written(reach: Reach, text: str, index: int) -> str:
+def _written(reach: BucketAccess, text: str, index: int) -> str:
     place = f"stage_out/{index}/destination"
     # The right to write belongs to the area, such as `shared/`: one check does for all files.
     folder = _at(place, lambda: reach.folder(text))

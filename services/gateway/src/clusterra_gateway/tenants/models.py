@@ -11,8 +11,8 @@ from clusterra_gateway.http.parameters import Body, NotBoolean, Query
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.idempotency.answer_once import ShownOnce
 from clusterra_gateway.identity.tokens import DAY
-from clusterra_gateway.people.invitations.routes import InvitedAddress
-from clusterra_gateway.tenants.given import BindingFields, ClusterFields, DomainName, IssuerUrl
+from clusterra_gateway.people.invitation_handlers import InvitedAddress
+from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, DomainName, IssuerUrl
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Domains = Annotated[tuple[DomainName, ...], Field(max_length=50)]

@@ -7,12 +7,12 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.people.invitations.invitations import Invitations
+from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.room import Room
-from clusterra_gateway.tenants.cluster_routes import TenantClusterHandlers
+from clusterra_gateway.tenants.cluster_handlers import TenantClusterHandlers
 from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.handlers import TenantHandlers
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.routes import TenantHandlers
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import Tenants

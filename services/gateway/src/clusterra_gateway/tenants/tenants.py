@@ -19,15 +19,15 @@ from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key,
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
-from clusterra_gateway.tenants.given import BindingFields, ClusterFields, GivenTenant
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.shares import share_out, shares
+from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, GivenTenant
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
 
 log = structlog.get_logger()
 
 
-async def list_those_of_before(directory: Directory) -> None:
+async def list_tenants_of_clusters(directory: Directory) -> None:
     """Mark the tenants of clusters as listed: the release before made tenants without a mark. Raises StoreError.
 
     One that has no cluster is listed after its next `provision apply`.

@@ -21,7 +21,7 @@ from clusterra_gateway.http.route import Method, Named, Route
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.private_route import CallerHandler
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.people.members.membership import Membership
+from clusterra_gateway.people.membership import Membership
 
 TYPE_NAME = Parameter("type_name", "path", "^(User|Group)$")
 SCHEMA_ID = Parameter("schema_id", "path", "^urn:[A-Za-z0-9:._-]{1,200}$")

@@ -26,7 +26,7 @@ from clusterra_gateway.directory.scim.changes import ATTEMPTS, Changes, Told, ch
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.requests import require_match
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.people.members.membership import MemberChange, Membership
+from clusterra_gateway.people.membership import MemberChange, Membership
 
 KEPT_OUT = timedelta(days=365)
 """How long somebody whom the directory has deleted cannot join again by their address alone."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
 from clusterra_gateway.http.errors import Unauthenticated, Unavailable
-from clusterra_gateway.identity.issuers.given import GivenIssuer
+from clusterra_gateway.identity.issuers.configuration import GivenIssuer
 from clusterra_gateway.identity.issuers.issuer_documents import (
     TIMEOUT,
     IssuerDocuments,

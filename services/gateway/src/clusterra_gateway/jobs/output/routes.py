@@ -12,13 +12,13 @@ from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
+from clusterra_gateway.http.bounded_write import break_off, write
 from clusterra_gateway.http.byte_range import RANGE, byte_range
 from clusterra_gateway.http.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.http.writing import break_off, write
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute

@@ -12,11 +12,11 @@ from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.parameters import query
 from clusterra_gateway.http.responses import redirect
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.program_sign_in.loopback.authorization_codes import AuthorizationCodes
-from clusterra_gateway.program_sign_in.loopback.authorization_request import AuthorizationRequest, Back
-from clusterra_gateway.program_sign_in.oauth.consent_page import Question, consent_page, lifetime
-from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.route import AUTHORIZE, page_routes
+from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
+from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest, Back
+from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
+from clusterra_gateway.program_sign_in.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, page_routes
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ class AuthorizationDecision(AuthorizationRequest):
     decision: Literal["approve", "deny"]
 
 
-class PersonSide:
+class LoopbackPersonSide:
     """The handlers of the page."""
 
     def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens, issuer: str) -> None:

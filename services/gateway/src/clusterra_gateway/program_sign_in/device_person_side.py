@@ -11,11 +11,11 @@ from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.program_sign_in.device_flow.flows import DeviceFlows, KnownFlow
-from clusterra_gateway.program_sign_in.device_flow.user_codes import count_attempt, entered, shown
-from clusterra_gateway.program_sign_in.oauth.consent_page import Question, consent_page, lifetime
-from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.route import DEVICE, page_routes
+from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
+from clusterra_gateway.program_sign_in.device_flows import DeviceFlows, KnownFlow
+from clusterra_gateway.program_sign_in.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, page_routes
+from clusterra_gateway.program_sign_in.user_codes import count_attempt, entered, shown
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ class Decision(BaseModel):
     decision: Literal["look", "approve", "deny"] = "look"
 
 
-class PersonSide:
+class DevicePersonSide:
     """The handlers of the page."""
 
     def __init__(self, flows: DeviceFlows, tokens: ProgramTokens) -> None:

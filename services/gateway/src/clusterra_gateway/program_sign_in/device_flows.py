@@ -15,10 +15,10 @@ from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.http.errors import Conflict, Unavailable
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.program_sign_in.device_flow.user_codes import new_user_code, no_such_code
-from clusterra_gateway.program_sign_in.oauth.grants import Grant
-from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
-from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
+from clusterra_gateway.program_sign_in.grants import Grant
+from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
+from clusterra_gateway.program_sign_in.program import ProgramRequest
+from clusterra_gateway.program_sign_in.user_codes import new_user_code, no_such_code
 
 VALID_SECONDS = 600
 KEPT_SECONDS = 600

@@ -24,6 +24,7 @@ from clusterra_gateway.identity.operator_route import operator_routes
 from clusterra_gateway.identity.operators import Operator
 from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes
 from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID
 from clusterra_gateway.tenants.models import (
     BindCluster,
     BoundCluster,
@@ -33,7 +34,6 @@ from clusterra_gateway.tenants.models import (
     TenantCluster,
     TenantClusters,
 )
-from clusterra_gateway.tenants.routes import TENANT, TENANT_ID
 from clusterra_gateway.tenants.tenants import Tenants
 
 log = structlog.get_logger()

@@ -10,9 +10,8 @@ from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.operator_route import operator_routes
 from clusterra_gateway.identity.operators import Operator
-from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
+from clusterra_gateway.people.invitations import Invitations, Inviter
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.given import GivenTenant
 from clusterra_gateway.tenants.models import (
     ChangeTenant,
     CreateTenant,
@@ -24,6 +23,7 @@ from clusterra_gateway.tenants.models import (
     TenantsQuery,
     TenantView,
 )
+from clusterra_gateway.tenants.specification import GivenTenant
 from clusterra_gateway.tenants.tenant_state import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
 

@@ -16,7 +16,7 @@ from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
 from clusterra_gateway.identity.tokens import MadeToken, Token
-from clusterra_gateway.people.service_accounts.models import (
+from clusterra_gateway.people.service_account_models import (
     CreateServiceAccount,
     Keys,
     NewKey,
@@ -24,7 +24,7 @@ from clusterra_gateway.people.service_accounts.models import (
     ServiceAccount,
     ServiceAccountList,
 )
-from clusterra_gateway.people.service_accounts.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
 
 log = structlog.get_logger()
 

@@ -32,7 +32,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Reach:
+class BucketAccess:
     """A person at the bucket of one cluster. Its methods raise InvalidRequest, NotFound and Forbidden."""
 
     bucket: Bucket
@@ -40,8 +40,8 @@ class Reach:
     keys: KeySpace
 
     @classmethod
-    async def of(cls, buckets: Buckets, person: Person, ref: ClusterRef) -> "Reach":
-        """The reach of a person. Raises RequestError as `Buckets.of` does."""
+    async def of(cls, buckets: Buckets, person: Person, ref: ClusterRef) -> "BucketAccess":
+        """The access of a person. Raises RequestError as `Buckets.of` does."""
         return cls(await buckets.of(ref), person, KeySpace(ref, person.member.id))
 
     def readable(self, text: str) -> Place:

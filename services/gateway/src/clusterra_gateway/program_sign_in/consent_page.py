@@ -10,7 +10,7 @@ from aiohttp import web
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.page import page
-from clusterra_gateway.program_sign_in.oauth.route import DECISION
+from clusterra_gateway.program_sign_in.oauth_routes import DECISION
 
 _MEANINGS: Mapping[Scope, str] = {
     "profile": "read your profile, list and revoke your tokens",

@@ -18,7 +18,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens import DAY
-from clusterra_gateway.people.invitations.invitations import Invitations, Inviter
+from clusterra_gateway.people.invitations import Invitations, Inviter
 
 INVITATIONS = "/v1/invitations"
 INVITATION = f"{INVITATIONS}/{{invitation_id}}"

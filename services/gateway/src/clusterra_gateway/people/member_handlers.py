@@ -14,8 +14,8 @@ from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.people.members.membership import MemberChange, Membership
-from clusterra_gateway.people.members.tokens import MEMBER_ID
+from clusterra_gateway.people.member_tokens import MEMBER_ID
+from clusterra_gateway.people.membership import MemberChange, Membership
 
 MEMBERS = "/v1/members"
 MEMBER = f"{MEMBERS}/{{member_id}}"

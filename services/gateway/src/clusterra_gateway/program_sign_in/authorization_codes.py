@@ -16,8 +16,8 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, authorization_code_key
 from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.identity.credentials import secret_hash
 from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.program_sign_in.loopback.authorization_request import AuthorizationRequest
-from clusterra_gateway.program_sign_in.oauth.grants import Grant
+from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest
+from clusterra_gateway.program_sign_in.grants import Grant
 
 VALID_SECONDS = 60
 KEPT_SECONDS = 600

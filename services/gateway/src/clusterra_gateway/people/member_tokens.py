@@ -20,7 +20,7 @@ from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import TokenRecords
 from clusterra_gateway.identity.tokens import TOKEN_ID, Token, Tokens
-from clusterra_gateway.people.members.membership import READS_AT_ONCE, Membership
+from clusterra_gateway.people.membership import READS_AT_ONCE, Membership
 
 log = structlog.get_logger()
 

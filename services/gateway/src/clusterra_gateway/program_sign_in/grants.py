@@ -13,7 +13,7 @@ from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.identity.revocations import Revocations
 from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, TokenRecords
-from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
+from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 
 log = structlog.get_logger()
 

@@ -8,12 +8,12 @@ from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.program_sign_in.device_flow.flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
-from clusterra_gateway.program_sign_in.device_flow.user_codes import shown
-from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.program import ProgramRequest
-from clusterra_gateway.program_sign_in.oauth.route import DEVICE, oauth_routes
-from clusterra_gateway.program_sign_in.oauth.token_endpoint import DeviceGrant
+from clusterra_gateway.program_sign_in.device_flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
+from clusterra_gateway.program_sign_in.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, oauth_routes
+from clusterra_gateway.program_sign_in.program import ProgramRequest
+from clusterra_gateway.program_sign_in.token_endpoint import DeviceGrant
+from clusterra_gateway.program_sign_in.user_codes import shown
 
 BEGUN_PER_MINUTE = 1200
 """How many sign-ins may begin at a replica in a minute. With VALID_SECONDS, it bounds how many are open."""
@@ -40,7 +40,7 @@ class DeviceAnswer(ResponseBody):
     """The seconds to wait between two polls."""
 
 
-class ProgramSide:
+class DeviceProgramSide:
     """The handlers of programs."""
 
     def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, issuer: str, addresses: ClientAddresses) -> None:

@@ -11,8 +11,8 @@ from clusterra_gateway.http.form_body import Form, read_form
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.identity.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.program_sign_in.oauth.program import ClientId, TokenAnswer
-from clusterra_gateway.program_sign_in.oauth.route import DEVICE, OAuthFailure, oauth_routes
+from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, OAuthFailure, oauth_routes
+from clusterra_gateway.program_sign_in.program import ClientId, TokenAnswer
 
 TOKEN = "/v1/auth/token"  # noqa: S105 - a path
 AUTHORIZATION_CODE = "authorization_code"

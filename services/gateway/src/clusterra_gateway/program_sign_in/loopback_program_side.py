@@ -3,13 +3,13 @@
 from clusterra_contracts.identity import now
 
 from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.program_sign_in.loopback.authorization_codes import AuthorizationCodes
-from clusterra_gateway.program_sign_in.oauth.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth.route import OAuthFailure
-from clusterra_gateway.program_sign_in.oauth.token_endpoint import CodeGrant
+from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
+from clusterra_gateway.program_sign_in.grants import ProgramTokens
+from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
+from clusterra_gateway.program_sign_in.token_endpoint import CodeGrant
 
 
-class ProgramSide:
+class LoopbackProgramSide:
     """Redeems codes for tokens."""
 
     def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens) -> None:

@@ -1,1 +1,0 @@
-"""The audit: who did what in a cluster, and its export."""

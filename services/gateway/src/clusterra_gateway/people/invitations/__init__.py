@@ -1,1 +1,0 @@
-"""The invitations that admins make: who may join their tenant, and as what."""

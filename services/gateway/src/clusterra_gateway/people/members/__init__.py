@@ -1,1 +1,0 @@
-"""The members of a tenant: their roles, whether they may sign in, and their tokens."""

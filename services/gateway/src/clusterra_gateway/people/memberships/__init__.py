@@ -1,1 +1,0 @@
-"""The tenants that a person belongs to, and the choice among them."""

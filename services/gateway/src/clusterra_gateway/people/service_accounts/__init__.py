@@ -1,1 +1,0 @@
-"""The service accounts of a tenant: members for programs, and their keys."""
