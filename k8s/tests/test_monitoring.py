@@ -15,7 +15,8 @@ import pytest
 import yaml
 from alert_cases import CASES
 from central_manifests import CENTRAL, build, kubectl_path
-from clusterra_gateway.jobs.routes import routes
+from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.jobs.handlers import Jobs
 from clusterra_lab.kube.programs.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
 from clusterra_lab.machine.process import run
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
@@ -147,7 +148,7 @@ def test_the_objectives_use_a_route_and_buckets_that_exist() -> None:
     texts = "".join(slo.bad + slo.all for slo in OBJECTIVES)
 
     assert {float(le) for le in re.findall(r'le="([\d.]+)"', texts)} <= set(LATENCY_BUCKETS_SECONDS)
-    existing = {route.name for route in routes(*[Mock()] * 2)}
+    existing = {route.name for route in routes_of(Jobs(*[Mock()] * 7), access=Mock())}
     assert set(re.findall(r'route="(\w+)"', texts)) <= existing
 
 

@@ -20,7 +20,7 @@ from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_gateway.submits.keys import SubmitKeys
-from clusterra_gateway.templates import schedule_routes, ticking
+from clusterra_gateway.templates import schedule_handlers, ticking
 from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
 from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords, forget_templates
@@ -291,7 +291,7 @@ async def test_a_bad_schedule_is_refused(world: World, monkeypatch: pytest.Monke
     assert "required" in (await made(ada, 400, params={}))["detail"]
     await made(ada, 404, template_id="nothing")
     await made(ada, 404, cluster_id="secret")
-    monkeypatch.setattr(schedule_routes, "MAX_SCHEDULES", 1)
+    monkeypatch.setattr(schedule_handlers, "MAX_SCHEDULES", 1)
     await made(ada)
     await made(ada, 409)
 

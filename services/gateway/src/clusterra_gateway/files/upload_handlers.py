@@ -6,6 +6,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.bucket_access import BucketAccess
 from clusterra_gateway.files.buckets import Buckets
+from clusterra_gateway.files.handlers import FILES
 from clusterra_gateway.files.models import (
     UPLOAD_ID,
     BeginUpload,
@@ -32,9 +33,8 @@ from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.private_route import Needs, cluster_routes
 
-FILES = f"{CLUSTER}/files"
 UPLOADS = f"{FILES}/uploads"
 UPLOAD = f"{UPLOADS}/{{upload_id}}"
 api = cluster_routes(UPLOAD_ID, reads=Needs("files:write", "member"))

@@ -29,8 +29,7 @@ DAY = 86_400
 TOKEN_ID = Parameter("token_id", "path", "^[0-9a-f]{16}$")
 
 
-ME = "/v1/users/me"
-TOKENS = f"{ME}/tokens"
+TOKENS = "/v1/users/me/tokens"
 TOKEN = f"{TOKENS}/{{token_id}}"
 api = caller_routes(TOKEN_ID, reads=Needs("profile"))
 

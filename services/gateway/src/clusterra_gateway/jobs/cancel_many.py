@@ -16,12 +16,10 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import Rejected
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 
 MAX_JOBS = 1000
 """The most jobs of one person among which a filter looks."""
@@ -34,6 +32,9 @@ CANCEL_SECONDS = 40.0
 _SELECTION: TypeAdapter[str] = TypeAdapter(JobSelection)
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Outcome = Literal["cancelled", "would_cancel", "failed", "not_tried"]
+
+
+api = cluster_routes(reads=Needs("jobs:write", "member"))
 
 
 class JobFilter(Body):
@@ -79,6 +80,13 @@ class CancelMany:
         self._slurm = slurm
         self._once = once
 
+    @api.post(
+        "jobs_cancel_many",
+        f"{CLUSTER}/jobs/cancel",
+        parameters=(IDEMPOTENCY_KEY,),
+        body=JobFilter,
+        result=CancelledJobs,
+    )
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels the jobs of a filter, and names each with its outcome; with `dry_run` it cancels none.
 
@@ -158,22 +166,4 @@ def _told(job: Job, outcome: Outcome, detail: str = "") -> CancelledJob:
         array_tasks=job.array_tasks,
         outcome=outcome,
         detail=detail,
-    )
-
-
-def routes(access: Access, slurm: SlurmRequests, once: AnswerOnce) -> tuple[Route, ...]:
-    """The route of this module."""
-    return (
-        ClusterRoute(
-            "jobs_cancel_many",
-            "POST",
-            f"{CLUSTER}/jobs/cancel",
-            CancelMany(slurm, once).cancel,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            parameters=(CLUSTER_ID, IDEMPOTENCY_KEY),
-            body=JobFilter,
-            result=CancelledJobs,
-        ),
     )

@@ -18,23 +18,26 @@ from clusterra_contracts.rpc.slurm_jobs import (
     Signal,
     Update,
 )
-from clusterra_runtime.store.store import Store
 from pydantic import ConfigDict, StrictBool
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_jobs
 from clusterra_gateway.http.responses import no_content
-from clusterra_gateway.http.route import Method, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, ScopedKey, idempotency_key
 from clusterra_gateway.idempotency.once import ChangeOnce
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterHandler, ClusterRoute
+from clusterra_gateway.identity.private_route import (
+    Needs,
+    cluster_routes,
+)
+from clusterra_gateway.jobs.handlers import JOB
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.submission.job_fields import LEFT_OUT, UNCHANGEABLE
 
-_JOB = f"{CLUSTER}/jobs/{{job_id}}"
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}
+
+
+api = cluster_routes(JOBS, reads=Needs("jobs:write", "member"))
 
 
 class RequestedChanges(JobChanges, FurtherChanges):
@@ -74,6 +77,7 @@ class JobChangeHandlers:
         self._updates = updates
         self._once = once
 
+    @api.post("jobs_hold", f"{JOB}/hold", parameters=(IDEMPOTENCY_KEY,))
     async def hold(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Keeps a pending job from starting until it is released. What an admin holds, only an admin releases.
 
@@ -81,10 +85,12 @@ class JobChangeHandlers:
         """
         return await self._change(request, caller, ref, Hold())
 
+    @api.post("jobs_release", f"{JOB}/release", parameters=(IDEMPOTENCY_KEY,))
     async def release(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lets a held job start. Does nothing to a pending job that is not held; 409 for one that is not pending."""
         return await self._change(request, caller, ref, Release())
 
+    @api.post("jobs_requeue", f"{JOB}/requeue", parameters=(IDEMPOTENCY_KEY,), body=RequeueOptions)
     async def requeue(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends a running job and queues it again, or queues a job again that has ended and that Slurm still knows.
 
@@ -93,12 +99,14 @@ class JobChangeHandlers:
         options = await body(request, RequeueOptions) if request.can_read_body else RequeueOptions()
         return await self._change(request, caller, ref, Requeue(hold=options.hold))
 
+    @api.post("jobs_signal", f"{JOB}/signal", parameters=(IDEMPOTENCY_KEY,), body=SignalToSend)
     async def signal(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Sends a signal to the processes of a running job; 409 for one that does not run."""
         given = await body(request, SignalToSend)
         change = SendSignal(signal=given.signal, batch_only=given.batch_only)
         return await self._change(request, caller, ref, change)
 
+    @api.patch("jobs_update", JOB, parameters=(IDEMPOTENCY_KEY,), body=RequestedChanges)
     async def update(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Changes a job's description. Fields that are not given, or null, stay as they are.
 
@@ -134,32 +142,3 @@ def _canonical(change: Action) -> str:
     """The same text for every spelling of the same change, and as earlier releases write it if they can."""
     as_before = isinstance(change, Update) and change.further == FurtherChanges()
     return change.model_dump_json(exclude={"further"} if as_before else None)
-
-
-def routes(access: Access, slurm: SlurmRequests, updates: PricedUpdates, store: Store) -> tuple[Route, ...]:
-    """All routes of this module."""
-    handlers = JobChangeHandlers(slurm, updates, ChangeOnce(store))
-
-    def route(
-        name: str, method: Method, path: str, handler: ClusterHandler, body: type[Body | RequestedChanges] | None = None
-    ) -> ClusterRoute:
-        return ClusterRoute(
-            f"jobs_{name}",
-            method,
-            path,
-            handler,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            parameters=(CLUSTER_ID, JOBS, IDEMPOTENCY_KEY),
-            status=204,
-            body=body,
-        )
-
-    return (
-        route("hold", "POST", f"{_JOB}/hold", handlers.hold),
-        route("release", "POST", f"{_JOB}/release", handlers.release),
-        route("requeue", "POST", f"{_JOB}/requeue", handlers.requeue, RequeueOptions),
-        route("signal", "POST", f"{_JOB}/signal", handlers.signal, SignalToSend),
-        route("update", "PATCH", _JOB, handlers.update, RequestedChanges),
-    )

@@ -11,10 +11,8 @@ from clusterra_contracts.rpc.why import Cause
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.messages import prepare_message
 from clusterra_gateway.submission.models import AnyScript, ScriptSubmission
 from clusterra_gateway.submission.reading import read_submission
@@ -23,6 +21,9 @@ ESTIMATE = f"{CLUSTER}/jobs/estimate"
 
 _EXACT = Decimal("0.000001")
 _HOUR_SECONDS = 3600
+
+
+api = cluster_routes(reads=Needs("jobs:write", "member"))
 
 
 class EstimatedCost(ResponseBody):
@@ -107,6 +108,7 @@ class Estimates:
         prepared = await self._slurm.prepare(ref, prepare_message(caller.slurm_user, submission))
         return JobEstimate.of(prepared, await self._scaler.estimate(ref, prepared))
 
+    @api.post("jobs_estimate", ESTIMATE, body=ScriptSubmission, result=JobEstimate)
     async def serve(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Estimates a job without submitting it: what it would cost, on which workers, and when it would start.
 
@@ -115,21 +117,3 @@ class Estimates:
         estimated together: they start together.
         """
         return json_response(await self.estimate(caller, ref, await read_submission(request)))
-
-
-def routes(access: Access, estimates: Estimates) -> tuple[Route, ...]:
-    """All routes of this module."""
-    return (
-        ClusterRoute(
-            "jobs_estimate",
-            "POST",
-            ESTIMATE,
-            estimates.serve,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            parameters=(CLUSTER_ID,),
-            body=ScriptSubmission,
-            result=JobEstimate,
-        ),
-    )

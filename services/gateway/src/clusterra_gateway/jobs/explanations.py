@@ -20,14 +20,15 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.bus.requests import HistoryRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, job_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.staging.job_stagings import JobStagings
 from clusterra_gateway.submission.staged_files import JobStaging
 
 WHY = f"{CLUSTER}/jobs/{{job_id}}/why"
+
+
+api = cluster_routes(JOB_ID, reads=Needs("jobs:read"))
 
 
 class JobExplanation(ResponseBody):
@@ -145,6 +146,7 @@ class Explanations:
         self._scaler = scaler
         self._archive = archive
 
+    @api.get("jobs_why", WHY, result=JobExplanation)
     async def why(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Explains why a job waits, where it runs, or how it ended.
 
@@ -192,19 +194,3 @@ class Explanations:
             if isinstance(event.data, JobFact) and event.kind in JOB_ENDS and may_see(viewer, event.data):
                 return from_fact(event.data, now())
         return None
-
-
-def routes(access: Access, explanations: Explanations) -> tuple[Route, ...]:
-    """All routes of this module."""
-    return (
-        ClusterRoute(
-            "jobs_why",
-            "GET",
-            WHY,
-            explanations.why,
-            access=access,
-            scope="jobs:read",
-            parameters=(CLUSTER_ID, JOB_ID),
-            result=JobExplanation,
-        ),
-    )

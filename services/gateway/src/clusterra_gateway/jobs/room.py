@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import ChangeOnce
 from clusterra_gateway.identity.access import Access
-from clusterra_gateway.jobs import cancel_many, changes, estimates, explanations, routes
+from clusterra_gateway.jobs.cancel_many import CancelMany
+from clusterra_gateway.jobs.changes import JobChangeHandlers
 from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.explanations import Explanations
-from clusterra_gateway.jobs.output import routes as output
-from clusterra_gateway.jobs.routes import Jobs
+from clusterra_gateway.jobs.handlers import Jobs
+from clusterra_gateway.jobs.output.handlers import Outputs
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.room import Room
 from clusterra_gateway.staging.job_stagings import JobStagings
@@ -37,14 +40,13 @@ def room(
     bus = connections.bus
     planned = Estimates(bus.slurm, bus.scaler)
     return Room(
-        routes=(
-            *routes.routes(
-                access, Jobs(bus.slurm, parts.desk, planned, bus.ledger, bus.feed, launches, parts.stagings)
-            ),
-            *explanations.routes(access, Explanations(bus.slurm, bus.scaler, bus.archive, parts.stagings)),
-            *estimates.routes(access, planned),
-            *changes.routes(access, bus.slurm, parts.updates, connections.directory.store),
-            *cancel_many.routes(access, bus.slurm, once),
-            *output.routes(access, bus.slurm, bus.edge, bus.feed),
+        routes=routes_of(
+            Jobs(bus.slurm, parts.desk, planned, bus.ledger, bus.feed, launches, parts.stagings),
+            Explanations(bus.slurm, bus.scaler, bus.archive, parts.stagings),
+            planned,
+            JobChangeHandlers(bus.slurm, parts.updates, ChangeOnce(connections.directory.store)),
+            CancelMany(bus.slurm, once),
+            Outputs(access, bus.slurm, bus.edge, bus.feed),
+            access=access,
         )
     )

@@ -14,14 +14,8 @@ from clusterra_gateway.http.route import Named
 from clusterra_gateway.identity.authentication import Caller
 from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.people.member_tokens import MEMBER_ID
+from clusterra_gateway.people.member_tokens import MEMBER, MEMBER_ID, MEMBERS
 from clusterra_gateway.people.membership import MemberChange, Membership
-
-MEMBERS = "/v1/members"
-MEMBER = f"{MEMBERS}/{{member_id}}"
-TOKENS = f"{MEMBER}/tokens"
-TOKEN = f"{TOKENS}/{{token_id}}"
-
 
 api = caller_routes(MEMBER_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
 

@@ -8,18 +8,25 @@ from clusterra_templates.rendering import Wanted
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import body, job_id
+from clusterra_gateway.http.parameters import JOB_ID, body, job_id
 from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
+from clusterra_gateway.http.route import Named
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.models import NewSession, SessionList, StartedSession
+from clusterra_gateway.sessions.models import EntryTicket, NewSession, SessionDetail, SessionList, StartedSession
 from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.submission.models import JobToSubmit
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import ENVIRONMENT, Launches, job_of, job_run_id
 
 MAX_LISTED = 100
+
+
+SESSIONS = f"{CLUSTER}/sessions"
+SESSION = f"{SESSIONS}/{{job_id}}"
+api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
 class Sessions:
@@ -41,6 +48,15 @@ class Sessions:
         self._entrance = entrance
         self._slurm = slurm
 
+    @api.post(
+        "sessions_start",
+        SESSIONS,
+        status=201,
+        names=(Named(SESSION, "/job_id"),),
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewSession,
+        result=StartedSession,
+    )
     async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Starts a session: submits the job of an interactive template as the caller.
 
@@ -84,17 +100,20 @@ class Sessions:
         headers = {REPLAYED: "true"} if submitted.repeated else {}
         return json_response(started, status=201, location=location, headers=headers)
 
+    @api.get("sessions_list", SESSIONS, names=(Named(SESSION, "/sessions/0/job_id"),), result=SessionList)
     async def list(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's sessions that have not ended, the newest first. An admin sees no other's either."""
         views = await self._jobs.all(ref, caller.member.id, caller.slurm_user, MAX_LISTED)
         shown = tuple(each.shown() for each in views if each.state != "ended")
         return json_response(SessionList(sessions=shown, total=len(shown)))
 
+    @api.get("sessions_get", SESSION, result=SessionDetail)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns one of the caller's sessions."""
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         return json_response(view.shown())
 
+    @api.delete("sessions_end", SESSION)
     async def end(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends one of the caller's sessions: cancels its job."""
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
@@ -102,6 +121,7 @@ class Sessions:
             await self._slurm.cancel(ref, caller.viewer, view.record.job_id)
         return no_content()
 
+    @api.post("sessions_ticket", f"{SESSION}/ticket", status=201, result=EntryTicket)
     async def ticket(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes a ticket for a session, with which a browser enters its page once and within a minute.
 

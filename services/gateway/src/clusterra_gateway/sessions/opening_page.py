@@ -6,12 +6,17 @@ from aiohttp import web
 
 from clusterra_gateway.http.middleware import EXTRA_HEADERS
 from clusterra_gateway.http.page import page
-from clusterra_gateway.http.parameters import job_id
+from clusterra_gateway.http.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import CLUSTER_ID
+from clusterra_gateway.program_sign_in.oauth_routes import page_routes
 from clusterra_gateway.sessions.entrance import Entrance
+from clusterra_gateway.sessions.handlers import SESSION, SESSIONS
 from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.settings import origin_of
+
+api = page_routes(SESSIONS, CLUSTER_ID, JOB_ID)
 
 
 class OpeningPage:
@@ -22,6 +27,7 @@ class OpeningPage:
         self._jobs = jobs
         self._entrance = entrance
 
+    @api.get("sessions_open", f"{SESSION}/open", result="text/html")
     async def show(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Shows a button that opens one of the caller's sessions in this browser."""
         caller, ref = await self._access.on_cluster(request, caller)

@@ -8,12 +8,12 @@ import structlog
 
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.revocations import KINDS
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.identity.unix_users import UnixUsers
 from clusterra_gateway.room import Observed, Room
-from clusterra_gateway.sessions import routes
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import Sessions
 from clusterra_gateway.sessions.idle_cull import IdleCull
@@ -61,7 +61,7 @@ def room(connections: Connections, identity: IdentityParts, launches: Launches, 
     opening = OpeningPage(identity.access, parts.jobs, parts.entrance)
     pages = None if settings.sessions_url is None else _pages(connections, identity, parts, settings.sessions_url)
     return Room(
-        routes=routes.routes(identity.access, sessions, opening),
+        routes=routes_of(sessions, opening, access=identity.access),
         background={"idle sessions": parts.idle_cull(connections, identity.unix_users).run},
         observers=() if pages is None else (Observed(KINDS, lambda ref, _event: pages.recheck(ref.tenant)),),
         revocation_observers=() if pages is None else (lambda ref, _revocation: pages.recheck(ref.tenant),),

@@ -15,8 +15,11 @@ from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, N
 from clusterra_gateway.http.json_body import BodyBounds
 from clusterra_gateway.http.parameters import Parameter, body, path_id
 from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
@@ -31,6 +34,14 @@ BOUNDS = BodyBounds(512 * 1024, 100)
 ATTEMPTS = 5
 
 
+TEMPLATES = "/v1/templates"
+TEMPLATE = f"{TEMPLATES}/{{template_id}}"
+VERSIONS = f"{TEMPLATE}/versions"
+ONE_VERSION = f"{VERSIONS}/{{number}}"
+api = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
+decisions = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:write", "admin"))
+
+
 class Authoring:
     """The handlers for authors and reviewers."""
 
@@ -39,6 +50,15 @@ class Authoring:
         self._library = library
         self._once = once
 
+    @api.post(
+        "templates_create",
+        TEMPLATES,
+        status=201,
+        names=(Named(TEMPLATE, "/id"),),
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewTemplate,
+        result=VersionList,
+    )
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Adds a template to the workspace, as the draft of its first version.
 
@@ -75,6 +95,15 @@ class Authoring:
 
         return await self._once.answer(request, caller.owner_key, wanted, create)
 
+    @api.post(
+        "templates_add_version",
+        VERSIONS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewTemplate,
+        result=VersionList,
+        names=(Named(ONE_VERSION, "/versions/0/version"),),
+    )
     async def add_version(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Adds the draft of another version. Its author, and admins, may. The published version stays in use."""
         template_id = path_id(request, TEMPLATE_ID)
@@ -97,6 +126,7 @@ class Authoring:
 
         return await self._once.answer(request, caller.owner_key, wanted, act)
 
+    @api.get("templates_versions", VERSIONS, result=VersionList, names=(Named(ONE_VERSION, "/versions/0/version"),))
     async def versions(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the versions of a template of the workspace: who wrote them, who reviewed them, which one is used.
 
@@ -109,6 +139,7 @@ class Authoring:
         found = await self._library.one(caller.member.tenant, template_id)
         return json_response(VersionList(id=found.definition.id, versions=()))
 
+    @api.get("templates_version", ONE_VERSION, result=VersionDetail)
     async def version(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns the definition of a version as it was written."""
         template_id, number = path_id(request, TEMPLATE_ID), int(path_id(request, VERSION))
@@ -118,6 +149,7 @@ class Authoring:
             raise _no_version()
         return json_response(VersionDetail(id=template_id, version=number, definition=stored.definition))
 
+    @decisions.post("templates_review", f"{ONE_VERSION}/review", body=Review, result=VersionList)
     async def review(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Approves or rejects a version, with a note for its author. The published version cannot be rejected."""
         template_id, number = path_id(request, TEMPLATE_ID), int(path_id(request, VERSION))
@@ -133,6 +165,7 @@ class Authoring:
 
         return json_response(VersionList.of(await self._changed(caller, template_id, review, kind="template.reviewed")))
 
+    @decisions.post("templates_publish", f"{ONE_VERSION}/publish", result=VersionList)
     async def publish(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Makes an approved version the one that is used. With an earlier version, this rolls back."""
         template_id, number = path_id(request, TEMPLATE_ID), int(path_id(request, VERSION))
@@ -148,6 +181,7 @@ class Authoring:
             VersionList.of(await self._changed(caller, template_id, publish, kind="template.published"))
         )
 
+    @api.delete("templates_delete", TEMPLATE)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a template of the workspace. Its author, and admins, may. Jobs that were made from it go on."""
 

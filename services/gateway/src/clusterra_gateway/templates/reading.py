@@ -9,14 +9,18 @@ from pydantic import RootModel
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Parameter, body, path_id, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.idempotency.key import REPLAYED
+from clusterra_gateway.http.route import Named
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
 from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.private_route import Needs, caller_routes
+from clusterra_gateway.templates.authoring import TEMPLATE, TEMPLATES
 from clusterra_gateway.templates.launches import Launches, wanted_of
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.models import (
     DryRender,
     LaunchableList,
     LaunchablesQuery,
+    Launched,
     LaunchRequest,
     RenderedScript,
     RenderQuery,
@@ -30,6 +34,11 @@ TEMPLATE_ID = Parameter("template_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
 LAUNCHABLE_ID = Parameter("launchable_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """Values may hold a table of rows."""
+
+
+LAUNCHABLES = "/v1/launchables"
+LAUNCHABLE = f"{LAUNCHABLES}/{{launchable_id}}"
+api = caller_routes(TEMPLATE_ID, LAUNCHABLE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
 class DefinitionSchema(RootModel[dict[str, Any]]):
@@ -46,20 +55,30 @@ class Reading:
         self._library = library
         self._launches = launches
 
+    @api.get("templates_list", TEMPLATES, result=TemplateList, names=(Named(TEMPLATE, "/templates/0/id"),))
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the templates of the installation and of the caller's workspace, drafts included."""
         found = await self._library.all(caller.member.tenant)
         return json_response(TemplateList(templates=tuple(map(TemplateView.of, found)), total=len(found)))
 
+    @api.get("templates_get", TEMPLATE, result=TemplateDetail)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a template with its parameters and its whole definition."""
         found = await self._library.one(caller.member.tenant, path_id(request, TEMPLATE_ID))
         return json_response(TemplateDetail.of(found))
 
+    @api.get("templates_schema", f"{TEMPLATES}/schema", result=DefinitionSchema)
     async def schema(self, _request: web.Request, _caller: Caller) -> web.StreamResponse:
         """Returns the JSON Schema (2020-12) of definitions: those of version 2, and those of `format: clusterra/1`."""
         return json_response(SCHEMA)
 
+    @api.get(
+        "launchables_list",
+        LAUNCHABLES,
+        query=LaunchablesQuery,
+        result=LaunchableList,
+        names=(Named(LAUNCHABLE, "/launchables/0/id"),),
+    )
     async def launchables(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists what can be submitted: templates, presets and workflows as one list."""
         wanted = query(request, LaunchablesQuery)
@@ -71,6 +90,7 @@ class Reading:
         ]
         return json_response(LaunchableList(launchables=tuple(shown), total=len(shown)))
 
+    @api.post("launchables_render", f"{LAUNCHABLE}/render", query=RenderQuery, body=LaunchRequest, result=DryRender)
     async def render(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Renders a template and submits nothing: the answer has the script as a submit would make it.
 
@@ -99,6 +119,14 @@ class Reading:
             DryRender(id=template_id, version=prepared.found.version, script=steps[0].script, steps=steps)
         )
 
+    @api.post(
+        "launchables_submit",
+        f"{LAUNCHABLE}/submit",
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=LaunchRequest,
+        result=Launched,
+    )
     async def submit(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Submits a template as the caller: a job, or a run for a workflow.
 

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from clusterra_runtime.nats.lease import Leases
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Room
-from clusterra_gateway.templates import routes, schedule_routes
+from clusterra_gateway.templates.authoring import Authoring
 from clusterra_gateway.templates.launches import Launches, Preparations
 from clusterra_gateway.templates.library import Library
+from clusterra_gateway.templates.reading import Reading
 from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
+from clusterra_gateway.templates.schedule_handlers import Schedules
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 
@@ -31,9 +34,11 @@ def room(connections: Connections, access: Access, parts: TemplateParts, ticking
     """What this room offers. One replica at a time submits the schedules that are due."""
     lease = Leases(connections.bus.client, "gateway", 1, ticking.lead, instance=connections.settings.instance)
     return Room(
-        routes=(
-            *routes.routes(access, parts.records, parts.library, parts.launches, once),
-            *schedule_routes.routes(access, parts.schedules, parts.launches, once),
+        routes=routes_of(
+            Reading(parts.library, parts.launches),
+            Authoring(parts.records, parts.library, once),
+            Schedules(parts.schedules, parts.launches, once),
+            access=access,
         ),
         background={
             "schedules": lease.run,

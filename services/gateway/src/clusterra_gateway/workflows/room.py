@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.room import Room
-from clusterra_gateway.workflows import routes
 from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.handlers import Runs
 from clusterra_gateway.workflows.models import TemplateSteps
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.start import RunStarts
@@ -24,6 +25,6 @@ class WorkflowParts:
 def room(access: Access, parts: WorkflowParts, templates: TemplateSteps) -> Room:
     """What this room offers."""
     return Room(
-        routes=routes.routes(access, parts.records, parts.work, parts.starts, templates),
+        routes=routes_of(Runs(parts.records, parts.work, parts.starts, templates), access=access),
         background={"runs": RunSweep(parts.records, parts.work).run},
     )

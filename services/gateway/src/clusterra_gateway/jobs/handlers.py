@@ -15,12 +15,11 @@ from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
 from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.http.sse import EVENT_POSITION
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.staging.job_stagings import JobStagings
@@ -37,6 +36,10 @@ State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
 
 Ascending = Literal["submitted", "started", "ended", "name", "user", "state"]
 Descending = Literal["-submitted", "-started", "-ended", "-name", "-user", "-state"]
+
+
+api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
+of_selection = cluster_routes(JOBS, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
 class JobsQuery(Query):
@@ -96,6 +99,17 @@ class Jobs:
         self._estimates = estimates
         self._ledger = ledger
 
+    @api.post(
+        "jobs_submit",
+        f"{ALL_JOBS}/submit",
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        query=SubmitQuery,
+        body=AnySubmission,
+        result=SubmittedJob,
+        names=(Named(JOB, "/job_id"),),
+        dry_result=JobEstimate,
+    )
     async def submit(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Submits a job as the caller. Sent again with the same Idempotency-Key and body, it makes no second job.
 
@@ -135,6 +149,7 @@ class Jobs:
             headers={REPLAYED: "true"} if submitted.repeated else {},
         )
 
+    @api.get("jobs_list", ALL_JOBS, query=JobsQuery, result=JobPage, names=(Named(JOB, "/jobs/0/job_id"),))
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's jobs, by default the newest first. An admin sees everybody's jobs.
 
@@ -165,6 +180,7 @@ class Jobs:
             headers={} if position is None else {EVENT_POSITION: str(position)},
         )
 
+    @api.get("jobs_get", JOB, result=JobWithCost)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns one job, with what it cost so far, and how far the staging of its files is."""
         job = await self._slurm.job(ref, caller.viewer, job_id(request))
@@ -176,6 +192,7 @@ class Jobs:
             staging = staging.without_errors()
         return json_response(viewed.model_copy(update={"staging": staging}))
 
+    @of_selection.delete("jobs_cancel", JOB)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels a job, an array task, some tasks or a whole array."""
         jobs = selected_jobs(request)
@@ -184,52 +201,3 @@ class Jobs:
         else:
             await self._slurm.cancel(ref, caller.viewer, jobs)
         return no_content()
-
-
-def routes(access: Access, jobs: Jobs) -> tuple[Route, ...]:
-    """The routes of these handlers."""
-    of_cluster, of_job = (CLUSTER_ID,), (CLUSTER_ID, JOB_ID)
-    return (
-        ClusterRoute(
-            "jobs_submit",
-            "POST",
-            f"{ALL_JOBS}/submit",
-            jobs.submit,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=201,
-            parameters=(*of_cluster, IDEMPOTENCY_KEY),
-            query=SubmitQuery,
-            body=AnySubmission,
-            result=SubmittedJob,
-            names=(Named(JOB, "/job_id"),),
-            dry_result=JobEstimate,
-        ),
-        ClusterRoute(
-            "jobs_list",
-            "GET",
-            ALL_JOBS,
-            jobs.list,
-            access=access,
-            scope="jobs:read",
-            parameters=of_cluster,
-            query=JobsQuery,
-            result=JobPage,
-            names=(Named(JOB, "/jobs/0/job_id"),),
-        ),
-        ClusterRoute(
-            "jobs_get", "GET", JOB, jobs.get, access=access, scope="jobs:read", parameters=of_job, result=JobWithCost
-        ),
-        ClusterRoute(
-            "jobs_cancel",
-            "DELETE",
-            JOB,
-            jobs.cancel,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            parameters=(CLUSTER_ID, JOBS),
-            status=204,
-        ),
-    )

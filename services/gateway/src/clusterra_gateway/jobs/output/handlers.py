@@ -17,11 +17,10 @@ from clusterra_gateway.http.byte_range import RANGE, byte_range
 from clusterra_gateway.http.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
-from clusterra_gateway.http.route import Route
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
 from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.output.follow import Output, OutputFollower
 from clusterra_gateway.jobs.output.shared_reads import SharedReads
 from clusterra_gateway.jobs.output.start import MAX_TAIL_LINES, start_of_tail
@@ -29,6 +28,9 @@ from clusterra_gateway.jobs.output.start import MAX_TAIL_LINES, start_of_tail
 log = structlog.get_logger()
 
 OUTPUT = f"{CLUSTER}/jobs/{{job_id}}/output"
+
+
+api = cluster_routes(JOB_ID, reads=Needs("jobs:read"))
 
 
 class OutputQuery(Query):
@@ -51,6 +53,7 @@ class Outputs:
         self._edge = edge
         self._follower = OutputFollower(slurm, SharedReads(edge), feed)
 
+    @api.get("jobs_output", OUTPUT, ranges=True, parameters=(RANGE,), query=OutputQuery, result="text/plain")
     async def whole(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns what the job has written so far, byte for byte.
 
@@ -107,6 +110,14 @@ class Outputs:
             log.warning("output_cut_off", job=output.job.job_id, reason=failed.error.detail)
             break_off(request)
 
+    @api.get(
+        "jobs_output_stream",
+        f"{OUTPUT}/stream",
+        stream=True,
+        parameters=(LAST_EVENT_ID,),
+        query=OutputQuery,
+        result=EVENT_STREAM,
+    )
     async def followed(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Streams the job's output as it is written. The `id` of each event is the byte offset behind it.
 
@@ -129,34 +140,3 @@ class Outputs:
         """The byte offset at which the wanted output begins."""
         tail = 0 if wanted.tail is None else await start_of_tail(self._edge, output, wanted.tail)
         return max(tail, wanted.after or 0)
-
-
-def routes(access: Access, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> tuple[Route, ...]:
-    """All routes of this room."""
-    outputs = Outputs(access, slurm, edge, feed)
-    return (
-        ClusterRoute(
-            "jobs_output",
-            "GET",
-            OUTPUT,
-            outputs.whole,
-            access=access,
-            scope="jobs:read",
-            ranges=True,
-            parameters=(CLUSTER_ID, JOB_ID, RANGE),
-            query=OutputQuery,
-            result="text/plain",
-        ),
-        ClusterRoute(
-            "jobs_output_stream",
-            "GET",
-            f"{OUTPUT}/stream",
-            outputs.followed,
-            access=access,
-            scope="jobs:read",
-            stream=True,
-            parameters=(CLUSTER_ID, JOB_ID, LAST_EVENT_ID),
-            query=OutputQuery,
-            result=EVENT_STREAM,
-        ),
-    )

@@ -14,12 +14,11 @@ from clusterra_gateway.accounts.roles import manages
 from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.reading import BOUNDS
 from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, check_cron
@@ -34,6 +33,9 @@ MAX_BYTES = 64 * 1024
 ATTEMPTS = 5
 
 Values = Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
+
+
+api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
 class NewSchedule(Body):
@@ -94,6 +96,15 @@ class Schedules:
         self._launches = launches
         self._once = once
 
+    @api.post(
+        "schedules_create",
+        SCHEDULES,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewSchedule,
+        result=ScheduleView,
+        names=(Named(SCHEDULE, "/id"),),
+    )
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Submits a template again and again, at the times of a cron expression, each time exactly once.
 
@@ -131,17 +142,20 @@ class Schedules:
 
         return await self._once.answer(request, caller.owner_key, wanted, create)
 
+    @api.get("schedules_list", SCHEDULES, result=ScheduleList, names=(Named(SCHEDULE, "/schedules/0/id"),))
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the caller's schedules, with their next time and what became of the last one. Admins see all."""
         found = [each for each in await self._records.of_tenant(caller.member.tenant) if _sees(caller, each)]
         shown = tuple(ScheduleView.of(each, caller) for each in found)
         return json_response(ScheduleList(schedules=shown, total=len(shown)))
 
+    @api.get("schedules_get", SCHEDULE, result=ScheduleView)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a schedule."""
         schedule, _ = await self._visible(request, caller)
         return json_response(ScheduleView.of(schedule, caller))
 
+    @api.delete("schedules_delete", SCHEDULE)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a schedule. What it has submitted goes on."""
         for _ in range(ATTEMPTS):
@@ -161,55 +175,3 @@ class Schedules:
 
 def _sees(caller: Caller, schedule: Schedule) -> bool:
     return schedule.member == caller.member.id or manages(caller.member.role)
-
-
-def routes(access: Access, records: ScheduleRecords, launches: Launches, once: AnswerOnce) -> tuple[Route, ...]:
-    """The routes of schedules."""
-    schedules = Schedules(records, launches, once)
-    return (
-        CallerRoute(
-            "schedules_create",
-            "POST",
-            SCHEDULES,
-            schedules.create,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=201,
-            parameters=(IDEMPOTENCY_KEY,),
-            body=NewSchedule,
-            result=ScheduleView,
-            names=(Named(SCHEDULE, "/id"),),
-        ),
-        CallerRoute(
-            "schedules_list",
-            "GET",
-            SCHEDULES,
-            schedules.list,
-            access=access,
-            scope="jobs:read",
-            result=ScheduleList,
-            names=(Named(SCHEDULE, "/schedules/0/id"),),
-        ),
-        CallerRoute(
-            "schedules_get",
-            "GET",
-            SCHEDULE,
-            schedules.get,
-            access=access,
-            scope="jobs:read",
-            parameters=(SCHEDULE_ID,),
-            result=ScheduleView,
-        ),
-        CallerRoute(
-            "schedules_delete",
-            "DELETE",
-            SCHEDULE,
-            schedules.delete,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=204,
-            parameters=(SCHEDULE_ID,),
-        ),
-    )

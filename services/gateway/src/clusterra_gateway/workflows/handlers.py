@@ -10,11 +10,10 @@ from pydantic import Field
 from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Named, Route
+from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
-from clusterra_gateway.identity.access import Access
 from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, CLUSTER_ID, ClusterRoute
+from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.reading import HINTS
 from clusterra_gateway.workflows import transitions
 from clusterra_gateway.workflows.advance import RunWork
@@ -26,6 +25,9 @@ from clusterra_gateway.workflows.start import RunStarts, run_id_of
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
 RUN = f"{RUNS}/{{run_id}}"
+
+
+api = cluster_routes(RUN_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
 class RunsQuery(Query):
@@ -44,6 +46,15 @@ class Runs:
         self._templates = templates
         self._starts = starts
 
+    @api.post(
+        "runs_start",
+        RUNS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=RunRequest,
+        result=RunView,
+        names=(Named(RUN, "/run_id"),),
+    )
     async def start(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Starts a run: jobs that start after each other, each once the steps it depends on have completed.
 
@@ -65,6 +76,7 @@ class Runs:
             headers={REPLAYED: "true"} if repeated else {},
         )
 
+    @api.get("runs_list", RUNS, query=RunsQuery, result=RunList, names=(Named(RUN, "/runs/0/run_id"),))
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's runs, the newest first. Who sees everybody's jobs sees everybody's runs.
 
@@ -78,11 +90,13 @@ class Runs:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
         return json_response(RunList(runs=tuple(RunView.of(run) for run in runs), cursor=cursor))
 
+    @api.get("runs_get", RUN, result=RunView)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a run with the present states of its steps."""
         run = await self._visible(request, caller, ref)
         return json_response(RunView.of(await self._work.refreshed(ref, run)))
 
+    @api.delete("runs_cancel", RUN, status=202, result=RunView)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Cancels a run: no further step is submitted, and the jobs of the others are cancelled.
 
@@ -94,6 +108,7 @@ class Runs:
         await self._work.refreshed(ref, run)
         return json_response(RunView.of(await self._changed(ref, run, transitions.cancelled)), status=202)
 
+    @api.post("runs_resume", f"{RUN}/resume", status=202, result=RunView)
     async def resume(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Tries the steps of one's own run again that did not complete. Steps that have completed are not repeated."""
         run = await self._visible(request, caller, ref)
@@ -117,66 +132,3 @@ class Runs:
     async def _changed(self, ref: ClusterRef, run: Run, change: transitions.Change) -> Run:
         stored = await self._records.change(ref, run.id, change)
         return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
-
-
-def routes(
-    access: Access, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps
-) -> tuple[Route, ...]:
-    """All routes of this room."""
-    runs = Runs(records, work, starts, templates)
-    of_cluster, of_run = (CLUSTER_ID,), (CLUSTER_ID, RUN_ID)
-    return (
-        ClusterRoute(
-            "runs_start",
-            "POST",
-            RUNS,
-            runs.start,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=201,
-            parameters=(*of_cluster, IDEMPOTENCY_KEY),
-            body=RunRequest,
-            result=RunView,
-            names=(Named(RUN, "/run_id"),),
-        ),
-        ClusterRoute(
-            "runs_list",
-            "GET",
-            RUNS,
-            runs.list,
-            access=access,
-            scope="jobs:read",
-            parameters=of_cluster,
-            query=RunsQuery,
-            result=RunList,
-            names=(Named(RUN, "/runs/0/run_id"),),
-        ),
-        ClusterRoute(
-            "runs_get", "GET", RUN, runs.get, access=access, scope="jobs:read", parameters=of_run, result=RunView
-        ),
-        ClusterRoute(
-            "runs_cancel",
-            "DELETE",
-            RUN,
-            runs.cancel,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=202,
-            parameters=of_run,
-            result=RunView,
-        ),
-        ClusterRoute(
-            "runs_resume",
-            "POST",
-            f"{RUN}/resume",
-            runs.resume,
-            access=access,
-            scope="jobs:write",
-            role="member",
-            status=202,
-            parameters=of_run,
-            result=RunView,
-        ),
-    )
