@@ -16,7 +16,7 @@ from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.room import SessionParts
 from clusterra_gateway.settings import Settings
@@ -113,7 +113,7 @@ async def idle_cull(lab: Stack, *, minute_seconds: float) -> AsyncIterator[IdleC
             Secrets() as secrets,
         ):
             gateway_bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
-            keys = SessionKeys.load(lab.parts.directory / "session-key")
+            keys = SigningKeys.load(lab.parts.directory / "session-key")
             connections = Connections(settings, Directory(store, outbox), gateway_bus, secrets)
             parts, users = SessionParts.of(connections, keys), MappedUsers(MapRecords(store))
             culled = parts.idle_cull(connections, users)

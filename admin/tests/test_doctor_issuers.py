@@ -3,7 +3,7 @@
 import aiohttp
 from aiohttp import web
 from clusterra_admin.doctor.issuer import check_issuer, further_issuers
-from clusterra_gateway.identity.login import ServedIssuer, ServedIssuerList
+from clusterra_gateway.identity.sign_in.login import ServedIssuer, ServedIssuerList
 from clusterra_lab.machine.ports import free_port
 from issuer_stand_in import issuer_stand_in
 

@@ -11,7 +11,7 @@ from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.directory import Directory
 from clusterra_admin.secrets.nkey import Key
 from clusterra_contracts.agent_http import is_key, new_key
-from clusterra_gateway.identity.operators import Operators
+from clusterra_gateway.identity.access.operators import Operators
 
 CLUSTER = ("--tenant", "acme", "--cluster", "main")
 PLACE = "clusters/acme/main"

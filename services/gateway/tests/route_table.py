@@ -8,9 +8,9 @@ from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.route import Route
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import given_issuers
-from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
@@ -66,6 +66,6 @@ def route_table() -> tuple[Route, ...]:
     issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
     bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
     connections = Connections(settings, Directory(store, Outbox(store, publish)), bus, secrets)
-    sign_in = SignIn(SessionKeys(KeySet([OctKey.generate_key(256)])), issuers)
+    sign_in = SignIn(SigningKeys(KeySet([OctKey.generate_key(256)])), issuers)
     parts = build_parts(connections, sign_in, Buckets(registry, secrets), {})
     return tuple(route for room in rooms(parts) for route in room.routes)

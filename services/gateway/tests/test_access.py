@@ -12,9 +12,9 @@ from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.identity.credentials import CACHE_SECONDS
-from clusterra_gateway.identity.origin import reject_cross_site
-from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.identity.access.credentials import CACHE_SECONDS
+from clusterra_gateway.identity.access.origin import reject_cross_site
+from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_runtime.nats import bus
 from gateway_world import World
 from route_table import example_path, route_table
@@ -111,7 +111,7 @@ async def test_a_token_revoked_on_another_replica_stops_working_within_15_second
     assert await status_with(world, made["token"]) == 200
 
     later = asyncio.get_running_loop().time() + CACHE_SECONDS + 1
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.time.monotonic", lambda: later)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.time.monotonic", lambda: later)
     assert await status_with(world, made["token"]) == 401
 
 

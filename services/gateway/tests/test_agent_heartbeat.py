@@ -200,7 +200,7 @@ async def rotated(boss: aiohttp.ClientSession, overlap: int) -> str:
 async def test_a_new_agent_key_overlaps_with_the_one_before(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.CACHE_SECONDS", 0.0)
     boss = await agent.world.login("boss@acme.example")
 
     second = await rotated(boss, 3600)
@@ -226,7 +226,7 @@ async def test_a_rotation_whose_answer_is_lost_locks_no_agent_out(agent: Agent, 
 async def test_a_bounded_number_of_agent_keys_works(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.CACHE_SECONDS", 0.0)
     boss = await agent.world.login("boss@acme.example")
     keys = [agent.key, *[await rotated(boss, seconds) for seconds in (1800, 3600, 7200)]]
     first_end = datetime.now(UTC) + timedelta(seconds=1800)
@@ -246,7 +246,7 @@ async def test_a_bounded_number_of_agent_keys_works(
 async def test_a_revoked_agent_key_stops_before_its_verification_ends(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.CACHE_SECONDS", 3600.0)
     boss = await agent.world.login("boss@acme.example")
     assert await agent.status(agent.key) == 200
 
@@ -261,7 +261,7 @@ async def test_a_revoked_agent_key_stops_before_its_verification_ends(
 async def test_an_agent_key_stops_at_its_end(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.CACHE_SECONDS", 3600.0)
     boss = await agent.world.login("boss@acme.example")
     await rotated(boss, 4)
     assert await agent.status(agent.key) == 200
@@ -275,7 +275,7 @@ async def test_an_agent_key_stops_at_its_end(
 async def test_the_key_of_a_deleted_cluster_stops_before_its_verification_ends(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, no_rate_limit: None
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.identity.credentials.CACHE_SECONDS", 3600.0)
+    monkeypatch.setattr("clusterra_gateway.identity.access.credentials.CACHE_SECONDS", 3600.0)
     assert await agent.status(agent.key) == 200
 
     await delete_binding(agent.world.client, REF)

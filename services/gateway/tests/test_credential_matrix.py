@@ -8,11 +8,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION
-from clusterra_gateway.identity.cookies import LOGIN
-from clusterra_gateway.identity.operator_route import OperatorRoute
-from clusterra_gateway.identity.private_route import PrivateRoute
-from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, SESSION
+from clusterra_gateway.identity.access.cookies import LOGIN
+from clusterra_gateway.identity.access.operator_route import OperatorRoute
+from clusterra_gateway.identity.access.private_route import PrivateRoute
+from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.program_sign_in.oauth_routes import PageRoute
 from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
@@ -48,8 +48,8 @@ async def token(browser: aiohttp.ClientSession) -> dict[str, Any]:
         return made
 
 
-def signed_with(world: World) -> SessionKeys:
-    return SessionKeys.load(world.settings.session_key_file)
+def signed_with(world: World) -> SigningKeys:
+    return SigningKeys.load(world.settings.session_key_file)
 
 
 async def claims(world: World, seconds: int = 3600) -> Claims:
@@ -73,7 +73,7 @@ async def expired(world: World) -> str:
 
 
 async def signed_by_a_stranger(world: World) -> str:
-    return SessionKeys(KeySet([OctKey.generate_key(256)])).sign(SESSION, await claims(world), seconds=3600)
+    return SigningKeys(KeySet([OctKey.generate_key(256)])).sign(SESSION, await claims(world), seconds=3600)
 
 
 async def unsigned(world: World) -> str:

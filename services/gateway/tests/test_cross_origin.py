@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn

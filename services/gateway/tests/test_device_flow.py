@@ -12,8 +12,8 @@ import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key
 from clusterra_gateway.http.client_address import FORWARDED_FOR
 from clusterra_gateway.http.form_body import FORM
-from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.token_records import MAX_TOKENS
+from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from clusterra_gateway.program_sign_in.device_program_side import BEGUN_PER_ADDRESS
 from clusterra_gateway.program_sign_in.user_codes import LETTERS, MAX_ATTEMPTS
 from clusterra_gateway.settings import Settings

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, invitation_key, sent_invitation_key
 from clusterra_gateway.accounts.records import Invitation
-from clusterra_gateway.identity.authentication import COOKIE
+from clusterra_gateway.identity.access.authentication import COOKIE
 from clusterra_gateway.people import invitations
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.store import Put, Update

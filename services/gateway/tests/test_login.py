@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key
 from clusterra_gateway.accounts.records import Domain, Invitation
-from clusterra_gateway.identity.authentication import COOKIE, SESSION
-from clusterra_gateway.identity.cookies import LOGIN, LOGIN_COOKIE
-from clusterra_gateway.identity.sessions import Claims, LoginState, SessionKeyMissing, SessionKeys
+from clusterra_gateway.identity.access.authentication import COOKIE, SESSION
+from clusterra_gateway.identity.access.cookies import LOGIN, LOGIN_COOKIE
+from clusterra_gateway.identity.access.signed_tokens import Claims, LoginState, SigningKeyMissing, SigningKeys
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
@@ -273,7 +273,7 @@ async def test_a_login_ends_at_the_issuer_where_it_began(world: World, issuer_of
     """The release before named no issuer."""
     browser = await world.browser()
     back = await authorized(browser)
-    keys = SessionKeys.load(world.settings.session_key_file)
+    keys = SigningKeys.load(world.settings.session_key_file)
     cookie = next(cookie.value for cookie in browser.cookie_jar if cookie.key == LOGIN_COOKIE)
     state = keys.verify(LOGIN, cookie, LoginState)
     assert state.issuer == world.issuer.address
@@ -465,36 +465,36 @@ async def test_a_session_that_ends_is_known_on_every_replica(world: World, ends:
         await until(gone, seconds=TAKEN_SECONDS, what="the other replica to know")
 
 
-def expired_a_minute_ago(session: str, keys: SessionKeys) -> str:
+def expired_a_minute_ago(session: str, keys: SigningKeys) -> str:
     claims = keys.verify(SESSION, session, Claims)
     return keys.sign(SESSION, claims.model_copy(update={"exp": int(time.time()) - 60}), seconds=1)
 
 
-def signed_with_another_key(session: str, keys: SessionKeys) -> str:
+def signed_with_another_key(session: str, keys: SigningKeys) -> str:
     claims = keys.verify(SESSION, session, Claims)
-    return SessionKeys(KeySet([OctKey.import_key(secrets.token_bytes(32))])).sign(SESSION, claims, seconds=60)
+    return SigningKeys(KeySet([OctKey.import_key(secrets.token_bytes(32))])).sign(SESSION, claims, seconds=60)
 
 
-def for_another_audience(session: str, keys: SessionKeys) -> str:
+def for_another_audience(session: str, keys: SigningKeys) -> str:
     return keys.sign("clusterra-login", keys.verify(SESSION, session, Claims), seconds=60)
 
 
-def without_signature(session: str, _keys: SessionKeys) -> str:
+def without_signature(session: str, _keys: SigningKeys) -> str:
     header = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').rstrip(b"=").decode()
     return f"{header}.{session.split('.')[1]}."
 
 
-def truncated(session: str, _keys: SessionKeys) -> str:
+def truncated(session: str, _keys: SigningKeys) -> str:
     return session[:-2]
 
 
 @pytest.mark.parametrize(
     "forge", [expired_a_minute_ago, signed_with_another_key, for_another_audience, without_signature, truncated]
 )
-async def test_forged_and_expired_sessions_are_rejected(world: World, forge: Callable[[str, SessionKeys], str]) -> None:
+async def test_forged_and_expired_sessions_are_rejected(world: World, forge: Callable[[str, SigningKeys], str]) -> None:
     browser = await world.login("ada@acme.example")
     session = next(cookie.value for cookie in browser.cookie_jar if cookie.key == COOKIE)
-    forged = forge(session, SessionKeys.load(world.settings.session_key_file))
+    forged = forge(session, SigningKeys.load(world.settings.session_key_file))
     other = await world.browser()
 
     async with other.get("/v1/users/me", cookies={COOKIE: forged}) as answer:
@@ -507,14 +507,14 @@ async def test_forged_and_expired_sessions_are_rejected(world: World, forge: Cal
 
 
 def test_a_missing_or_invalid_session_key_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SessionKeyMissing, match="CLUSTERRA_SESSION_KEY_FILE"):
-        SessionKeys.load(None)
-    with pytest.raises(SessionKeyMissing, match="cannot be read"):
-        SessionKeys.load(tmp_path / "none")
+    with pytest.raises(SigningKeyMissing, match="CLUSTERRA_SESSION_KEY_FILE"):
+        SigningKeys.load(None)
+    with pytest.raises(SigningKeyMissing, match="cannot be read"):
+        SigningKeys.load(tmp_path / "none")
     for content in (b"short", b"{}", b'{"keys": []}', b'{"kty": "oct", "k": "c2hvcnQ"}', b"{broken"):
         (tmp_path / "key").write_bytes(content)
-        with pytest.raises(SessionKeyMissing) as rejected:
-            SessionKeys.load(tmp_path / "key")
+        with pytest.raises(SigningKeyMissing) as rejected:
+            SigningKeys.load(tmp_path / "key")
         assert "c2hvcnQ" not in str(rejected.value)
 
 
@@ -523,9 +523,9 @@ def test_a_session_key_can_be_rotated(tmp_path: Path) -> None:
     old, new = OctKey.generate_key(256), OKPKey.generate_key("Ed25519")
     claims = Claims(sub="a-member", jti="1", iat=int(time.time()), exp=int(time.time()) + 60)
 
-    def loaded(*keys: OctKey | OKPKey) -> SessionKeys:
+    def loaded(*keys: OctKey | OKPKey) -> SigningKeys:
         file.write_text(key_set_json(*keys))
-        return SessionKeys.load(file)
+        return SigningKeys.load(file)
 
     before = loaded(old).sign(SESSION, claims, seconds=60)
     after = loaded(new, old)

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, authorization_code_key
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES
-from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_runtime.store.store import Update
 from gateway_world import World
 from program_sign_in import CLIENT, text_of

@@ -14,7 +14,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation
 from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant, member_id
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.app import gateway_on
-from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.specification import Given

@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.identity.private_route import PrivateRoute
+from clusterra_gateway.identity.access.private_route import PrivateRoute
 from files_world import FilesWorld
 from route_table import route_table
 from template_definition import OWN

@@ -17,11 +17,17 @@ from clusterra_gateway.directory.scim.changes import Changes
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
-from clusterra_gateway.identity.enrolment import Enrolment
-from clusterra_gateway.identity.invitation_token import presented
 from clusterra_gateway.identity.issuers.oidc import Identity
-from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, Rotation, TokenRecords
+from clusterra_gateway.identity.sign_in.enrolment import Enrolment
+from clusterra_gateway.identity.sign_in.invitation_token import presented
+from clusterra_gateway.identity.tokens.revocations import Revocations
+from clusterra_gateway.identity.tokens.token_records import (
+    MAX_TOKENS,
+    AlreadyRedeemed,
+    FreshToken,
+    Rotation,
+    TokenRecords,
+)
 from clusterra_gateway.people.invitations import Invitations, Inviter
 from clusterra_gateway.people.membership import MemberChange, Membership
 from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts

@@ -12,8 +12,8 @@ from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.openapi import document
 from clusterra_gateway.http.route import Route
-from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.operator_route import OperatorRoute
+from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.identity.access.operator_route import OperatorRoute
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World

@@ -7,8 +7,8 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.accounts.records import service_account_id
-from clusterra_gateway.identity.authentication import SESSION
-from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.identity.access.authentication import SESSION
+from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.people import service_accounts
 from clusterra_lab.machine.process import until
 from gateway_world import World
@@ -158,7 +158,7 @@ async def test_a_service_account_has_no_session(world: World) -> None:
     await created(await world.login("boss@acme.example"))
     claims = Claims(sub=service_account_id("acme", "ci"), jti="1" * 32, iat=0, exp=2**31)
 
-    session = SessionKeys.load(world.settings.session_key_file).sign(SESSION, claims, seconds=3600)
+    session = SigningKeys.load(world.settings.session_key_file).sign(SESSION, claims, seconds=3600)
 
     assert await status_of(world.url, {"token": session}) == 401
 

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
-from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, SESSION
-from clusterra_gateway.identity.cookies import LOGIN_COOKIE
-from clusterra_gateway.identity.sessions import Claims, SessionKeys
+from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, SESSION
+from clusterra_gateway.identity.access.cookies import LOGIN_COOKIE
+from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
@@ -63,11 +63,11 @@ async def session_of(world: World, *, left: float, age: float = 0, member: str =
             member = (await answer.json())["id"]
     at = int(time.time())
     claims = Claims(sub=member, jti="1" * 32, iat=at, exp=at + int(left), auth_time=at - int(age))
-    return SessionKeys.load(world.settings.session_key_file).sign(SESSION, claims, seconds=left)
+    return SigningKeys.load(world.settings.session_key_file).sign(SESSION, claims, seconds=left)
 
 
 def claims_of(world: World, session: str) -> Claims:
-    return SessionKeys.load(world.settings.session_key_file).verify(SESSION, session, Claims)
+    return SigningKeys.load(world.settings.session_key_file).verify(SESSION, session, Claims)
 
 
 async def test_over_https_the_session_is_bound_to_our_own_host(over_https: World) -> None:
@@ -136,7 +136,7 @@ async def test_a_session_ends_some_days_after_the_sign_in_however_often_it_is_us
 
 async def test_a_session_of_the_release_before_is_renewed(world: World) -> None:
     old = claims_of(world, await session_of(world, left=3600)).model_copy(update={"auth_time": None})
-    session = SessionKeys.load(world.settings.session_key_file).sign(SESSION, old, seconds=3600)
+    session = SigningKeys.load(world.settings.session_key_file).sign(SESSION, old, seconds=3600)
 
     _, cookies = await answered(world, {COOKIE: session})
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.identity import now
 from clusterra_gateway.http.errors import Unauthenticated
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of, own_cookie
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
@@ -20,8 +20,8 @@ from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.table_use import tables_of
 from joserfc.jwk import KeySet, OctKey
 
-KEYS = SessionKeys(KeySet([OctKey.generate_key(256)]))
-OTHER_KEYS = SessionKeys(KeySet([OctKey.generate_key(256)]))
+KEYS = SigningKeys(KeySet([OctKey.generate_key(256)]))
+OTHER_KEYS = SigningKeys(KeySet([OctKey.generate_key(256)]))
 
 
 def ticket(**changes: Any) -> Ticket:
@@ -148,8 +148,8 @@ async def test_a_ticket_that_has_expired_is_none() -> None:
 
 def test_a_sessions_token_follows_from_the_key_that_made_it() -> None:
     first = OctKey.generate_key(256)
-    token, kid = SessionKeys(KeySet([first])).derive("session", "acme.main#r1")
-    rotated = SessionKeys(KeySet([OctKey.generate_key(256), first]))
+    token, kid = SigningKeys(KeySet([first])).derive("session", "acme.main#r1")
+    rotated = SigningKeys(KeySet([OctKey.generate_key(256), first]))
 
     assert rotated.derive("session", "acme.main#r1", kid) == (token, kid)
     assert rotated.derive("session", "acme.main#r1")[0] != token

@@ -15,7 +15,7 @@ from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import reach as reach_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance
 from clusterra_gateway.sessions.page_cookie import PageClaims
@@ -28,7 +28,7 @@ from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
 
 REF = ClusterRef(tenant="acme", cluster="main")
-KEYS = SessionKeys(KeySet([OctKey.generate_key(256)]))
+KEYS = SigningKeys(KeySet([OctKey.generate_key(256)]))
 
 
 MEMBER = "member"

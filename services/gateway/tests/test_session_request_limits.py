@@ -12,7 +12,7 @@ from aiohttp import web
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge_streams import SessionReady
 from clusterra_gateway.accounts.session_records import SessionRecord
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import request_limits
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
@@ -23,7 +23,7 @@ from clusterra_gateway.sessions.tickets import Ticket
 from clusterra_lab.machine.process import until
 from joserfc.jwk import KeySet, OctKey
 
-COOKIES = PageCookies(SessionKeys(KeySet([OctKey.generate_key(256)])), secure=False)
+COOKIES = PageCookies(SigningKeys(KeySet([OctKey.generate_key(256)])), secure=False)
 SESSIONS = 25
 
 

@@ -8,9 +8,9 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OPERATOR_SCOPES
 from clusterra_gateway.http.errors import Unauthenticated
-from clusterra_gateway.identity import operators
-from clusterra_gateway.identity.operator_route import OperatorRoute
-from clusterra_gateway.identity.operators import Operators, OperatorsInvalid
+from clusterra_gateway.identity.access import operators
+from clusterra_gateway.identity.access.operator_route import OperatorRoute
+from clusterra_gateway.identity.access.operators import Operators, OperatorsInvalid
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, World

@@ -3,7 +3,7 @@
 import asyncio
 
 import aiohttp
-from clusterra_gateway.identity.token_records import MAX_TOKENS
+from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from gateway_world import World
 
 

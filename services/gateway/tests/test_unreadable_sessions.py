@@ -15,7 +15,7 @@ from clusterra_gateway.accounts.session_records import SessionRecord, SessionRec
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.session_jobs import SessionJobs
@@ -29,7 +29,7 @@ from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
 
 REF = ClusterRef(tenant="acme", cluster="main")
-KEYS = SessionKeys(KeySet([OctKey.generate_key(256)]))
+KEYS = SigningKeys(KeySet([OctKey.generate_key(256)]))
 
 
 def session(**changes: Any) -> SessionRecord:

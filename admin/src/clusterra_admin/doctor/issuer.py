@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 from clusterra_gateway.identity.issuers.kinds import may_publish
-from clusterra_gateway.identity.login import ServedIssuer, ServedIssuerList
+from clusterra_gateway.identity.sign_in.login import ServedIssuer, ServedIssuerList
 from clusterra_gateway.settings import IssuerKind
 from pydantic import BaseModel, ConfigDict, ValidationError
 

@@ -148,7 +148,7 @@ def operator_token(
 
     The entry has the token's hash alone. Hand the token over by a way that nobody else reads: it is kept nowhere.
     """
-    from clusterra_gateway.identity.operators import entry_of, new_token
+    from clusterra_gateway.identity.access.operators import entry_of, new_token
     from pydantic import ValidationError
 
     token = new_token()

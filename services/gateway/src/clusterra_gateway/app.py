@@ -23,9 +23,9 @@ from clusterra_gateway.bus.connection import GatewayBus, connected, followed_reg
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server import serving
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import given_issuers
-from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.room import Room
 from clusterra_gateway.rooms import rooms
@@ -49,7 +49,7 @@ async def app(service: Service) -> AsyncIterator[None]:
 @asynccontextmanager
 async def gateway_on(store: Store, service: Service, settings: Settings) -> AsyncIterator[int]:
     """The gateway with its record in `store`, until the block ends. Yields the port it listens on."""
-    session_keys, given = SessionKeys.load(settings.session_key_file), given_issuers(settings)
+    session_keys, given = SigningKeys.load(settings.session_key_file), given_issuers(settings)
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
     service.ready_when(tables.MISSING, lambda: tables.exist)

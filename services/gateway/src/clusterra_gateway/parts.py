@@ -10,9 +10,9 @@ from clusterra_gateway.directory.room import DirectoryParts
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.room import FileParts
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.identity.sessions import SessionKeys
 from clusterra_gateway.jobs.room import JobParts
 from clusterra_gateway.money.quotas.admission import Admission
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
@@ -41,7 +41,7 @@ from clusterra_gateway.workflows.start import RunStarts
 class SignIn:
     """With what people sign in."""
 
-    session_keys: SessionKeys
+    session_keys: SigningKeys
     issuers: ServedIssuers
 
 

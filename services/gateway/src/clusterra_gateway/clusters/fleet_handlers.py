@@ -20,8 +20,8 @@ from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.clusters.fleet import KINDS, Fleet, fleet_over_time
 from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 

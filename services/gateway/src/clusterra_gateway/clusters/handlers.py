@@ -17,8 +17,8 @@ from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummar
 from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Named
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import (
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import (
     CLUSTER,
     Needs,
     caller_routes,

@@ -13,7 +13,7 @@ from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Observed, Room
 
 

@@ -13,9 +13,9 @@ from clusterra_gateway.events.audit_entries import KINDS, WRITERS, Format, entry
 from clusterra_gateway.http.bounded_write import break_off, write
 from clusterra_gateway.http.parameters import Query, Time, query
 from clusterra_gateway.http.responses import NO_STORE
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 

@@ -25,9 +25,9 @@ from clusterra_gateway.http.sse import (
     last_event_id,
     stream,
 )
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 EVENTS = f"{CLUSTER}/events"
 NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'

@@ -27,8 +27,8 @@ from clusterra_gateway.http.byte_range import RANGE, byte_range
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.http.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
 

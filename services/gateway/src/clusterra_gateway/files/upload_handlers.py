@@ -32,8 +32,8 @@ from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, cluster_routes
 
 UPLOADS = f"{FILES}/uploads"
 UPLOAD = f"{UPLOADS}/{{upload_id}}"

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Authentication
-from clusterra_gateway.identity.cookies import Cookies
-from clusterra_gateway.identity.enrolment import Enrolment
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Authentication
+from clusterra_gateway.identity.access.cookies import Cookies
+from clusterra_gateway.identity.access.operators import Operators
+from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
+from clusterra_gateway.identity.access.unix_users import Deactivations, UnixUsers
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.login import Login
-from clusterra_gateway.identity.operators import Operators
-from clusterra_gateway.identity.profile import Profiles
-from clusterra_gateway.identity.rate_limits import RateLimits, Rates
-from clusterra_gateway.identity.revocations import KINDS, Revocations
-from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity.token_records import TokenRecords
-from clusterra_gateway.identity.tokens import ApiTokens
-from clusterra_gateway.identity.unix_users import Deactivations, UnixUsers
+from clusterra_gateway.identity.sign_in.enrolment import Enrolment
+from clusterra_gateway.identity.sign_in.login import Login
+from clusterra_gateway.identity.sign_in.profile import Profiles
+from clusterra_gateway.identity.tokens.revocations import KINDS, Revocations
+from clusterra_gateway.identity.tokens.token_records import TokenRecords
+from clusterra_gateway.identity.tokens.tokens import ApiTokens
 from clusterra_gateway.room import Observed, Room
 
 
@@ -26,7 +26,7 @@ from clusterra_gateway.room import Observed, Room
 class IdentityParts:
     """What other rooms use of this one."""
 
-    session_keys: SessionKeys
+    session_keys: SigningKeys
     authentication: Authentication
     cookies: Cookies
     access: Access
@@ -35,7 +35,7 @@ class IdentityParts:
     unix_users: UnixUsers
 
     @classmethod
-    def of(cls, connections: Connections, session_keys: SessionKeys, unix_users: UnixUsers) -> "IdentityParts":
+    def of(cls, connections: Connections, session_keys: SigningKeys, unix_users: UnixUsers) -> "IdentityParts":
         """Builds each of them once. Raises OperatorsInvalid."""
         settings, bus, directory = connections.settings, connections.bus, connections.directory
         authentication = Authentication(

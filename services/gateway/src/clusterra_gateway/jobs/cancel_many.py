@@ -18,8 +18,8 @@ from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 MAX_JOBS = 1000
 """The most jobs of one person among which a filter looks."""

@@ -25,8 +25,8 @@ from clusterra_gateway.http.parameters import JOBS, Body, Hints, body, selected_
 from clusterra_gateway.http.responses import no_content
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, ScopedKey, idempotency_key
 from clusterra_gateway.idempotency.once import ChangeOnce
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import (
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import (
     Needs,
     cluster_routes,
 )

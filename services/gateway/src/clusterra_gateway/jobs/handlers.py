@@ -18,8 +18,8 @@ from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.http.sse import EVENT_POSITION
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.job_cost import JobWithCost, with_cost
 from clusterra_gateway.staging.job_stagings import JobStagings

@@ -6,7 +6,7 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.once import ChangeOnce
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.jobs.cancel_many import CancelMany
 from clusterra_gateway.jobs.changes import JobChangeHandlers
 from clusterra_gateway.jobs.estimates import Estimates

@@ -15,9 +15,9 @@ from clusterra_gateway.http.responses import ResponseBody, json_response, no_con
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.tokens import DAY
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.tokens.tokens import DAY
 from clusterra_gateway.people.invitations import Invitations, Inviter
 
 INVITATIONS = "/v1/invitations"

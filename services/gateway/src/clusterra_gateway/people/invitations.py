@@ -27,8 +27,8 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import Member, SentInvitation, expiry
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.errors import Conflict, NotFound
-from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.invitation_token import InvitationId, join_invitation
+from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, join_invitation
 
 log = structlog.get_logger()
 

@@ -11,9 +11,9 @@ from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Named
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.people.member_tokens import MEMBER, MEMBER_ID, MEMBERS
 from clusterra_gateway.people.membership import MemberChange, Membership
 

@@ -15,11 +15,11 @@ from clusterra_gateway.http.errors import NotFound
 from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.http.route import Named
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.token_records import TokenRecords
-from clusterra_gateway.identity.tokens import TOKEN_ID, Token, Tokens
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.tokens.revocations import Revocations
+from clusterra_gateway.identity.tokens.token_records import TokenRecords
+from clusterra_gateway.identity.tokens.tokens import TOKEN_ID, Token, Tokens
 from clusterra_gateway.people.membership import READS_AT_ONCE, Membership
 
 log = structlog.get_logger()

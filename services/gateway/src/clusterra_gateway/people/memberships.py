@@ -10,11 +10,11 @@ from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
 from clusterra_gateway.http.route import Named
-from clusterra_gateway.identity.authentication import Authentication, Caller
-from clusterra_gateway.identity.cookies import Cookies
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.profile import Workspace
-from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.access.authentication import Authentication, Caller
+from clusterra_gateway.identity.access.cookies import Cookies
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.sign_in.profile import Workspace
+from clusterra_gateway.identity.tokens.revocations import Revocations
 
 MEMBERSHIPS = "/v1/users/me/memberships"
 MEMBERSHIP = f"{MEMBERSHIPS}/{{tenant_id}}"

@@ -11,11 +11,11 @@ from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.token_records import FreshToken, Rotation, TokenRecords
-from clusterra_gateway.identity.tokens import MadeToken, Token
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.tokens.revocations import Revocations
+from clusterra_gateway.identity.tokens.token_records import FreshToken, Rotation, TokenRecords
+from clusterra_gateway.identity.tokens.tokens import MadeToken, Token
 from clusterra_gateway.people.service_account_models import (
     CreateServiceAccount,
     Keys,

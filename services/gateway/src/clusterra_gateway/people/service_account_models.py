@@ -9,7 +9,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import SCOPES, Role, Scope
 from clusterra_gateway.http.parameters import Body, NotBoolean
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.identity.tokens import DAY, NewToken, Token
+from clusterra_gateway.identity.tokens.tokens import DAY, NewToken, Token
 
 DEFAULT_KEY_DAYS = 90
 MAX_KEY_DAYS = 365

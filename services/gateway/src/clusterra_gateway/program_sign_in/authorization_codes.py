@@ -14,8 +14,8 @@ from clusterra_runtime.store.store import Put, Store, Update
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, authorization_code_key
 from clusterra_gateway.accounts.records import Member, expiry
-from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest
 from clusterra_gateway.program_sign_in.grants import Grant
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import Query, query
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.device_flows import DeviceFlows, KnownFlow
 from clusterra_gateway.program_sign_in.grants import ProgramTokens

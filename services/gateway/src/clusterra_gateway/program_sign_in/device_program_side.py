@@ -6,8 +6,8 @@ from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.errors import TooManyRequests
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.identity.rate_limits import RateLimits, Rates
-from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.device_flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, oauth_routes

@@ -11,7 +11,7 @@ from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.form_body import form
 from clusterra_gateway.http.parameters import query
 from clusterra_gateway.http.responses import redirect
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
 from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest, Back
 from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime

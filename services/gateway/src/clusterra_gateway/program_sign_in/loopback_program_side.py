@@ -2,7 +2,7 @@
 
 from clusterra_contracts.identity import now
 
-from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure

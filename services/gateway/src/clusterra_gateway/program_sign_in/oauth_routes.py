@@ -19,9 +19,9 @@ from clusterra_gateway.http.problems import STATUS
 from clusterra_gateway.http.responses import ResponseBody, json_response, redirect
 from clusterra_gateway.http.route import PublicHandler, Route, SecurityScheme
 from clusterra_gateway.http.route_group import RouteGroup
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import SESSION_COOKIES
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import SESSION_COOKIES
 
 AUTHORIZE = "/v1/auth/authorize"
 DEVICE = "/v1/auth/device"

@@ -6,8 +6,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.identity.token_records import FreshToken
-from clusterra_gateway.identity.tokens import DAY
+from clusterra_gateway.identity.tokens.token_records import FreshToken
+from clusterra_gateway.identity.tokens.tokens import DAY
 
 DEFAULT_SCOPES: tuple[Scope, ...] = ("profile", "clusters:read", "jobs:read", "jobs:write", "events:read")
 """Of a program that asks for none: all but the management of members."""

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 from clusterra_gateway.http.client_address import ClientAddresses
 from clusterra_gateway.http.form_body import Form, read_form
 from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.identity.rate_limits import RateLimits, Rates
-from clusterra_gateway.identity.token_records import FreshToken
+from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, OAuthFailure, oauth_routes
 from clusterra_gateway.program_sign_in.program import ClientId, TokenAnswer
 

@@ -8,8 +8,8 @@ from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.errors import Conflict, NotFound
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.models import EntryTicket
 from clusterra_gateway.sessions.page_paths import ENTRY, page_path
 from clusterra_gateway.sessions.session_jobs import SessionView
@@ -30,7 +30,7 @@ class ServerToken(NamedTuple):
 class Entrance:
     """What sessions need from the installation: an origin, tokens, tickets."""
 
-    def __init__(self, sessions_url: str | None, keys: SessionKeys, registry: Registry, tickets: Tickets) -> None:
+    def __init__(self, sessions_url: str | None, keys: SigningKeys, registry: Registry, tickets: Tickets) -> None:
         self._url = None if sessions_url is None else sessions_url.rstrip("/")
         self._keys = keys
         self._registry = registry

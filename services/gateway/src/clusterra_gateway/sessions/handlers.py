@@ -12,8 +12,8 @@ from clusterra_gateway.http.parameters import JOB_ID, body, job_id
 from clusterra_gateway.http.responses import json_response, no_content
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.models import EntryTicket, NewSession, SessionDetail, SessionList, StartedSession
 from clusterra_gateway.sessions.session_jobs import SessionJobs

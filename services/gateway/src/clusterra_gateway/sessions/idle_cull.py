@@ -24,7 +24,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import SERVICE
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.errors import RequestError
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idleness import decide, warning_seconds
 from clusterra_gateway.sessions.kernels import SessionSilent, last_activity

@@ -7,9 +7,9 @@ from aiohttp import web
 from clusterra_gateway.http.middleware import EXTRA_HEADERS
 from clusterra_gateway.http.page import page
 from clusterra_gateway.http.parameters import JOB_ID, job_id
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER_ID
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER_ID
 from clusterra_gateway.program_sign_in.oauth_routes import page_routes
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import SESSION, SESSIONS

@@ -7,9 +7,9 @@ from clusterra_contracts.identity import Id, JobId
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.http.errors import Unauthenticated
-from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE
-from clusterra_gateway.identity.cookies import LOGIN_COOKIE
-from clusterra_gateway.identity.sessions import SessionKeys
+from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE
+from clusterra_gateway.identity.access.cookies import LOGIN_COOKIE
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.tickets import Ticket
 
 AUDIENCE = "clusterra-session-page"
@@ -37,7 +37,7 @@ class PageClaims(BaseModel):
 class PageCookies:
     """Sets and reads the cookies of pages."""
 
-    def __init__(self, keys: SessionKeys, *, secure: bool) -> None:
+    def __init__(self, keys: SigningKeys, *, secure: bool) -> None:
         self._keys = keys
         self._secure = secure
 

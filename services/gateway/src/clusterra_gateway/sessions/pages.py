@@ -17,8 +17,8 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.http.errors import Forbidden, RequestError
 from clusterra_gateway.http.form_body import read_form
 from clusterra_gateway.http.responses import NO_STORE
-from clusterra_gateway.identity.open_streams import OpenStreams
-from clusterra_gateway.identity.origin import reject_cross_site
+from clusterra_gateway.identity.access.open_streams import OpenStreams
+from clusterra_gateway.identity.access.origin import reject_cross_site
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.forwarding import forward, target_of
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies

@@ -9,10 +9,10 @@ import structlog
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
-from clusterra_gateway.identity.revocations import KINDS
+from clusterra_gateway.identity.access.signed_tokens import SigningKeys
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.identity.sessions import SessionKeys
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.tokens.revocations import KINDS
 from clusterra_gateway.room import Observed, Room
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import Sessions
@@ -40,7 +40,7 @@ class SessionParts:
     entrance: Entrance
 
     @classmethod
-    def of(cls, connections: Connections, keys: SessionKeys) -> "SessionParts":
+    def of(cls, connections: Connections, keys: SigningKeys) -> "SessionParts":
         """Builds each of them once."""
         store, bus = connections.directory.store, connections.bus
         records, tickets = SessionRecords(store), Tickets(store)

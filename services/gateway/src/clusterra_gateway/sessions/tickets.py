@@ -9,7 +9,7 @@ from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, session_ticket_key
 from clusterra_gateway.accounts.records import Record, expiry
-from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.access.credentials import secret_hash
 
 VALID_SECONDS = 60
 

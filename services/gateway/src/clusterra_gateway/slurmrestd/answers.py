@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from clusterra_gateway.http.errors import RequestError
 from clusterra_gateway.http.problems import RETRY_AFTER_SECONDS, STATUS, type_name
 from clusterra_gateway.http.responses import NO_STORE, json_bytes
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 
 SOURCE = "clusterra"
 """Who made the errors and warnings that Slurm did not make."""

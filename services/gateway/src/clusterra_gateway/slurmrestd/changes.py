@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, RootModel, StringConstraints, TypeAdapte
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import Body, Query, body, checked, query, selected_jobs
 from clusterra_gateway.idempotency.key import idempotency_key
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer

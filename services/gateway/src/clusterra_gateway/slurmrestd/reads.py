@@ -15,7 +15,7 @@ from clusterra_gateway.http.bounded_write import break_off, write
 from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.http.responses import NO_STORE, json_bytes
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 
 log = structlog.get_logger()
 

@@ -8,7 +8,7 @@ from clusterra_contracts.identity import ClusterRef
 
 from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.parameters import Parameter
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.slurmrestd.route import RestRoute
 
 OPERATION = Parameter("operation", "path", "^.{1,200}$", "Any other operation of slurmrestd.")

@@ -14,8 +14,8 @@ from clusterra_gateway.http.errors import NotFound, RequestError, Unauthenticate
 from clusterra_gateway.http.parameters import Parameter
 from clusterra_gateway.http.problems import request_error_of
 from clusterra_gateway.http.route import SecurityScheme
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, ClusterRoute, PrivateRoute
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, ClusterRoute, PrivateRoute
 from clusterra_gateway.slurmrestd.answers import RestAnswer, error_answer
 
 TOKEN_HEADER = "X-SLURM-USER-TOKEN"  # noqa: S105

@@ -9,8 +9,8 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.parameters import JOB_ID, JOBS, Parameter, Query
 from clusterra_gateway.http.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.private_route import CLUSTER_ID, ClusterHandler
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.private_route import CLUSTER_ID, ClusterHandler
 from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges

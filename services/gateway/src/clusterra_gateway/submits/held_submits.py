@@ -17,7 +17,7 @@ from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, TooLarge, Unavailable
-from clusterra_gateway.identity.person import Person
+from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
 from clusterra_gateway.submission.messages import asks_for_hold

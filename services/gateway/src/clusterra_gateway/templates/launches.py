@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateSubmission
 from clusterra_gateway.submission.reading import check_size
 from clusterra_gateway.submission.staged_files import StageIn, StageOut

@@ -11,8 +11,8 @@ from clusterra_gateway.http.parameters import Parameter, body, path_id, query
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.authoring import TEMPLATE, TEMPLATES
 from clusterra_gateway.templates.launches import Launches, wanted_of
 from clusterra_gateway.templates.library import Library

@@ -17,8 +17,8 @@ from clusterra_gateway.http.responses import ResponseBody, json_response, no_con
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.reading import BOUNDS
 from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, check_cron

@@ -37,8 +37,8 @@ from clusterra_gateway.http.errors import (
     TooLarge,
     Unavailable,
 )
-from clusterra_gateway.identity.person import AbsentOwner
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.person import AbsentOwner
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
 from clusterra_gateway.templates.schedule import Schedule

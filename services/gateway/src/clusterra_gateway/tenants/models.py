@@ -10,7 +10,7 @@ from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.parameters import Body, NotBoolean, Query
 from clusterra_gateway.http.responses import ResponseBody
 from clusterra_gateway.idempotency.answer_once import ShownOnce
-from clusterra_gateway.identity.tokens import DAY
+from clusterra_gateway.identity.tokens.tokens import DAY
 from clusterra_gateway.people.invitation_handlers import InvitedAddress
 from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, DomainName, IssuerUrl
 

@@ -6,7 +6,7 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
-from clusterra_gateway.identity.access import Access
+from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.room import Room
 from clusterra_gateway.tenants.cluster_handlers import TenantClusterHandlers

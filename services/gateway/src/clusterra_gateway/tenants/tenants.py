@@ -17,7 +17,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS, TENANTS, dom
 from clusterra_gateway.accounts.records import Mark, Tenant
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key, put_slurm_key
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
-from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.shares import share_out, shares

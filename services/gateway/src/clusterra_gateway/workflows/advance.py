@@ -18,8 +18,8 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
-from clusterra_gateway.identity.person import AbsentOwner
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.person import AbsentOwner
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.submission.models import JobToSubmit, StepSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions

@@ -12,8 +12,8 @@ from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, q
 from clusterra_gateway.http.responses import json_response
 from clusterra_gateway.http.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.reading import HINTS
 from clusterra_gateway.workflows import transitions
 from clusterra_gateway.workflows.advance import RunWork

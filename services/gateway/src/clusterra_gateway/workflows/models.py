@@ -12,7 +12,7 @@ from clusterra_gateway.http.errors import InvalidRequest, TooLarge
 from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.parameters import Body
 from clusterra_gateway.http.responses import ResponseBody
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts
 from clusterra_gateway.workflows.graph import InvalidSteps, dependencies

@@ -28,9 +28,9 @@ from clusterra_gateway.http.errors import Conflict
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.credentials import secret_hash
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 DAY = 86_400
 MAX_KEYS = 4

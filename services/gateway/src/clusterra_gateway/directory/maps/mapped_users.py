@@ -10,7 +10,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.identity.unix_users import UnixUser
+from clusterra_gateway.identity.access.unix_users import UnixUser
 
 CACHE_SECONDS = 15.0
 """How long an answer is used again. A user who became inactive can submit for that long."""

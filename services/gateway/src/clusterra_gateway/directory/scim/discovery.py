@@ -22,7 +22,7 @@ from scim2_models import (
 from clusterra_gateway.directory.provisioned.resources import Group, PosixGroup, PosixUser, User
 from clusterra_gateway.directory.scim.protocol import dumped, scim_response
 from clusterra_gateway.directory.scim.requests import MAX_COUNT
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 
 RESOURCE_TYPES = {each.id: each for each in (ResourceType.from_resource(User), ResourceType.from_resource(Group))}
 SCHEMAS = {

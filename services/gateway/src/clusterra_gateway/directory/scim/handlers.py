@@ -25,7 +25,7 @@ from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.directory.scim.views import Reader, View, listed
 from clusterra_gateway.http.parameters import path_id
 from clusterra_gateway.http.responses import no_content
-from clusterra_gateway.identity.authentication import Caller
+from clusterra_gateway.identity.access.authentication import Caller
 
 CREATED = 201
 

@@ -16,8 +16,8 @@ from clusterra_gateway.directory.scim.protocol import MEDIA_TYPE, error_response
 from clusterra_gateway.http.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
 from clusterra_gateway.http.parameters import Parameter, path_id
 from clusterra_gateway.http.route import SecurityScheme
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CallerRoute
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CallerRoute
 
 log = structlog.get_logger()
 

@@ -18,9 +18,9 @@ from clusterra_gateway.directory.scim.route import SCIM, TENANT_ID, ScimRoute
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.parameters import Parameter, Query
 from clusterra_gateway.http.route import Method, Named, Route
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.private_route import CallerHandler
-from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.private_route import CallerHandler
+from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.people.membership import Membership
 
 TYPE_NAME = Parameter("type_name", "path", "^(User|Group)$")

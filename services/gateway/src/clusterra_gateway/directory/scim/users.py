@@ -25,7 +25,7 @@ from clusterra_gateway.directory.provisioned.resources import User
 from clusterra_gateway.directory.scim.changes import ATTEMPTS, Changes, Told, changed_by_others, counted, reindexed
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.requests import require_match
-from clusterra_gateway.identity.revocations import Revocations
+from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.people.membership import MemberChange, Membership
 
 KEPT_OUT = timedelta(days=365)

@@ -18,9 +18,9 @@ from clusterra_gateway.http.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.parameters import JOB_ID, Query, job_id, query
 from clusterra_gateway.http.responses import NO_STORE
 from clusterra_gateway.http.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.output.follow import Output, OutputFollower
 from clusterra_gateway.jobs.output.shared_reads import SharedReads
 from clusterra_gateway.jobs.output.start import MAX_TAIL_LINES, start_of_tail

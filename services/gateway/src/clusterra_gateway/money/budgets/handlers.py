@@ -19,9 +19,9 @@ from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.http.money import Money, decimal, money
 from clusterra_gateway.http.parameters import Body, body
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.budgets.measures import Measured, measured
 from clusterra_gateway.money.budgets.records import (
     MAX_BUDGETS,

@@ -15,8 +15,8 @@ from clusterra_gateway.http.errors import InvalidRequest
 from clusterra_gateway.http.money import Money, decimal
 from clusterra_gateway.http.parameters import query
 from clusterra_gateway.http.responses import NO_STORE, json_response
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.models import CostReport, CostsQuery, Format, entry_of
 from clusterra_gateway.money.costs.tables import FOCUS_BY, csv_header, csv_rows, focus_header, focus_rows
 

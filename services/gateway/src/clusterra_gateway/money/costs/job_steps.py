@@ -13,8 +13,8 @@ from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.parameters import JOB_ID, job_id
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.step_shares import StepUse, share_of, split
 
 api = cluster_routes(JOB_ID, reads=Needs("jobs:read"))

@@ -14,9 +14,9 @@ from clusterra_gateway.http.errors import Forbidden, NotFound
 from clusterra_gateway.http.money import Money, money
 from clusterra_gateway.http.parameters import Query, query
 from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import (
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import (
     CLUSTER,
     Needs,
     caller_routes,

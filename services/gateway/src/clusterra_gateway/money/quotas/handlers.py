@@ -16,9 +16,9 @@ from clusterra_gateway.http.errors import Conflict, NotFound
 from clusterra_gateway.http.money import Money, decimal
 from clusterra_gateway.http.parameters import Body, NotBoolean, body
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.limit_changes import LimitChanges
 from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations, month_of

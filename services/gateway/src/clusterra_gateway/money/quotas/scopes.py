@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.parameters import Parameter, path_id
-from clusterra_gateway.identity.authentication import Caller
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.records import MAX_MICRO_USD, QuotaScope, ScopeKind
 
 SCOPE = Parameter("scope", "path", "^(user|account|tenant)$", "Whose jobs it is for.")

@@ -13,8 +13,8 @@ from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.accounts.kept_events import are_told_at_once
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
-from clusterra_gateway.identity.authentication import Authentication
-from clusterra_gateway.identity.open_streams import OpenStreams
+from clusterra_gateway.identity.access.authentication import Authentication
+from clusterra_gateway.identity.access.open_streams import OpenStreams
 
 KINDS = frozenset({"token.revoked", "token.rotated", "member.changed", "member.deleted"})
 """The kinds of events after which a credential allows less than before."""

@@ -14,17 +14,17 @@ from clusterra_gateway.http.errors import Forbidden, InvalidRequest, Unauthentic
 from clusterra_gateway.http.parameters import Body, Parameter, Query, body, query
 from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
 from clusterra_gateway.http.route_group import public_routes
-from clusterra_gateway.identity import invitation_token
-from clusterra_gateway.identity.authentication import Authentication, Caller
-from clusterra_gateway.identity.cookies import Cookies
-from clusterra_gateway.identity.enrolment import Enrolment
-from clusterra_gateway.identity.invitation_token import InvitationId
+from clusterra_gateway.identity.access.authentication import Authentication, Caller
+from clusterra_gateway.identity.access.cookies import Cookies
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.identity.access.signed_tokens import LoginState
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
-from clusterra_gateway.identity.private_route import Needs, caller_routes
-from clusterra_gateway.identity.revocations import Revocations
-from clusterra_gateway.identity.sessions import LoginState
+from clusterra_gateway.identity.sign_in import invitation_token
+from clusterra_gateway.identity.sign_in.enrolment import Enrolment
+from clusterra_gateway.identity.sign_in.invitation_token import InvitationId
+from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.settings import IssuerKind, origin_of
 
 log = structlog.get_logger()

@@ -11,8 +11,8 @@ from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope
 from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
 from clusterra_gateway.http.route_group import RouteGroup
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.operators import Operator
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.operators import Operator
 
 type OperatorHandler = Callable[[web.Request, Operator], Awaitable[web.StreamResponse]]
 

@@ -7,8 +7,8 @@ from aiohttp import web
 
 from clusterra_gateway.http.errors import Unauthenticated
 from clusterra_gateway.http.middleware import RENEWED_SESSION
-from clusterra_gateway.identity.authentication import COOKIE, SESSION, Caller, session_cookie
-from clusterra_gateway.identity.sessions import Claims, LoginState, SessionKeys
+from clusterra_gateway.identity.access.authentication import COOKIE, SESSION, Caller, session_cookie
+from clusterra_gateway.identity.access.signed_tokens import Claims, LoginState, SigningKeys
 from clusterra_gateway.settings import Settings
 
 LOGIN = "clusterra-login"
@@ -23,7 +23,7 @@ LEAST_GAIN_SECONDS = 60.0
 class Cookies:
     """Sets, reads and deletes the cookies. With `secure`, browsers send them over HTTPS only."""
 
-    def __init__(self, keys: SessionKeys, settings: Settings) -> None:
+    def __init__(self, keys: SigningKeys, settings: Settings) -> None:
         self._keys = keys
         self._secure = settings.secure
         self._session_seconds = min(settings.session_seconds, settings.session_max_seconds)

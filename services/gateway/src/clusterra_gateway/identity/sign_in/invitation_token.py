@@ -6,7 +6,7 @@ from typing import Self
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.access.credentials import secret_hash
 
 PREFIX = "clusterra-invitation"
 PATTERN = rf"^{PREFIX}_[a-z0-9-]{{1,39}}_[0-9a-f]{{16}}_[A-Za-z0-9_-]{{20,64}}$"

@@ -9,12 +9,12 @@ from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import ValidationError
 
 from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
-from clusterra_gateway.identity.authentication import Authentication, Caller
-from clusterra_gateway.identity.cookies import Cookies
-from clusterra_gateway.identity.open_streams import OpenStreams, StreamPermission
-from clusterra_gateway.identity.operators import Operator
-from clusterra_gateway.identity.rate_limits import RateLimits
-from clusterra_gateway.identity.unix_users import UnixUsers
+from clusterra_gateway.identity.access.authentication import Authentication, Caller
+from clusterra_gateway.identity.access.cookies import Cookies
+from clusterra_gateway.identity.access.open_streams import OpenStreams, StreamPermission
+from clusterra_gateway.identity.access.operators import Operator
+from clusterra_gateway.identity.access.rate_limits import RateLimits
+from clusterra_gateway.identity.access.unix_users import UnixUsers
 
 
 class Access:

@@ -25,10 +25,10 @@ from clusterra_gateway.accounts.records import Invitation, Member, UserNameReser
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
 from clusterra_gateway.http.errors import Conflict, Forbidden
-from clusterra_gateway.identity.invitation_token import InvitationId, no_longer_open, presented
+from clusterra_gateway.identity.access.unix_users import Deactivations
 from clusterra_gateway.identity.issuers.oidc import Identity
-from clusterra_gateway.identity.slurm_names import names_for
-from clusterra_gateway.identity.unix_users import Deactivations
+from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, no_longer_open, presented
+from clusterra_gateway.identity.sign_in.slurm_names import names_for
 
 log = structlog.get_logger()
 

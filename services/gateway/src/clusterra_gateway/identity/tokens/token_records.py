@@ -22,7 +22,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.errors import Conflict, NotFound
-from clusterra_gateway.identity.credentials import join_token, secret_hash
+from clusterra_gateway.identity.access.credentials import join_token, secret_hash
 
 MAX_TOKENS = 50
 """How many tokens a member may have that are valid now."""

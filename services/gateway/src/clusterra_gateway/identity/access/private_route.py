@@ -15,8 +15,8 @@ from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.http.parameters import Parameter, Query, query
 from clusterra_gateway.http.route import Route, SecurityScheme
 from clusterra_gateway.http.route_group import RouteGroup
-from clusterra_gateway.identity.access import Access
-from clusterra_gateway.identity.authentication import COOKIE, HOST_COOKIE, Caller
+from clusterra_gateway.identity.access.access import Access
+from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, Caller
 
 CLUSTER = "/v1/clusters/{cluster_id}"
 """The path that every route of a cluster begins with."""

@@ -20,7 +20,7 @@ ALGORITHMS = {"oct": "HS256", "OKP": "Ed25519"}
 MIN_SECRET_BYTES = 32
 
 
-class SessionKeyMissing(RuntimeError):
+class SigningKeyMissing(RuntimeError):
     """There is no usable key to sign sessions with. The gateway does not start without one."""
 
 
@@ -66,7 +66,7 @@ class LoginState(BaseModel):
     """The issuer that the browser was sent to; empty in logins of the release before: the platform's default issuer."""
 
 
-class SessionKeys:
+class SigningKeys:
     """The keys of session tokens. The first key signs, all verify.
 
     To rotate, put a new key first, and remove the old one when its sessions have ended.
@@ -74,14 +74,14 @@ class SessionKeys:
 
     def __init__(self, keys: KeySet) -> None:
         if not keys.keys:
-            raise SessionKeyMissing("the session key file holds an empty key set")
+            raise SigningKeyMissing("the session key file holds an empty key set")
         for key in keys.keys:
             if key.key_type not in ALGORITHMS:
-                raise SessionKeyMissing(
+                raise SigningKeyMissing(
                     f"a session key has the type {key.key_type}: only oct and OKP (Ed25519) are supported"
                 )
             if isinstance(key, OctKey) and len(key.raw_value) < MIN_SECRET_BYTES:
-                raise SessionKeyMissing(f"a session secret is shorter than {MIN_SECRET_BYTES} bytes")
+                raise SigningKeyMissing(f"a session secret is shorter than {MIN_SECRET_BYTES} bytes")
             key.ensure_kid()
         self._keys = keys
         self._signer: Key = keys.keys[0]
@@ -89,15 +89,15 @@ class SessionKeys:
 
     @classmethod
     def load(cls, path: Path | None) -> Self:
-        """Reads a JWK set, a JWK, or a raw secret of at least 32 bytes. Raises SessionKeyMissing."""
+        """Reads a JWK set, a JWK, or a raw secret of at least 32 bytes. Raises SigningKeyMissing."""
         if path is None:
-            raise SessionKeyMissing(
+            raise SigningKeyMissing(
                 "no session key: set CLUSTERRA_SESSION_KEY_FILE to a file with 32 or more random bytes or a JWK set"
             )
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise SessionKeyMissing(f"the session key file cannot be read: {error}") from error
+            raise SigningKeyMissing(f"the session key file cannot be read: {error}") from error
         try:
             with warnings.catch_warnings():
                 # joserfc warns of short secrets; they are rejected in any case.
@@ -105,7 +105,7 @@ class SessionKeys:
                 return cls(_key_set(content))
         except (JoseError, ValueError) as error:
             # The cause is left out: it may contain the key itself.
-            raise SessionKeyMissing(f"{path} is neither a JWK nor a JWK set ({type(error).__name__})") from None
+            raise SigningKeyMissing(f"{path} is neither a JWK nor a JWK set ({type(error).__name__})") from None
 
     def sign(self, audience: str, claims: BaseModel, *, seconds: float) -> str:
         """A token with these claims that is valid for this long. `audience` names its purpose."""

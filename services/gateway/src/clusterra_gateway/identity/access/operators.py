@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from clusterra_gateway.accounts.roles import OPERATOR_SCOPES, OperatorScope
 from clusterra_gateway.http.errors import Forbidden, Unauthenticated
-from clusterra_gateway.identity.credentials import secret_hash
+from clusterra_gateway.identity.access.credentials import secret_hash
 
 log = structlog.get_logger()
 

@@ -17,11 +17,11 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
 from clusterra_gateway.http.errors import Forbidden, Unauthenticated
-from clusterra_gateway.identity.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
-from clusterra_gateway.identity.operators import Operator, Operators, is_operator_token
-from clusterra_gateway.identity.origin import reject_cross_site
-from clusterra_gateway.identity.sessions import Claims, SessionKeys
-from clusterra_gateway.identity.unix_users import UnixUser
+from clusterra_gateway.identity.access.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
+from clusterra_gateway.identity.access.operators import Operator, Operators, is_operator_token
+from clusterra_gateway.identity.access.origin import reject_cross_site
+from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
+from clusterra_gateway.identity.access.unix_users import UnixUser
 from clusterra_gateway.settings import MAX_SESSION_SECONDS
 
 log = structlog.get_logger()
@@ -119,7 +119,7 @@ class Authentication:
     def __init__(
         self,
         directory: Directory,
-        keys: SessionKeys,
+        keys: SigningKeys,
         origins: frozenset[str],
         operators: Operators,
         *,

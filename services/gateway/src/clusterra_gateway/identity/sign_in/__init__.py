@@ -1,0 +1,1 @@
+"""Sign-in by the browser, the enrolment of new members, and the profile."""

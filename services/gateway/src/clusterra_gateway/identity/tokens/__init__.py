@@ -1,0 +1,1 @@
+"""API tokens: their records, their handlers, and the revocation of credentials."""
