@@ -21,7 +21,7 @@ from clusterra_contracts.rpc.budgets import CLOCK_SKEW_SECONDS, SLURM_MESSAGE_SE
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_gateway.http.errors import InFlight, OutcomeUnknown, RequestError
+from clusterra_gateway.http.requests.errors import InFlight, OutcomeUnknown, RequestError
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
 from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.submits.submit_once import SubmitOnce

@@ -3,7 +3,7 @@
 import random
 
 from claims_simulation import Troubles, simulate
-from clusterra_gateway.http.errors import InFlight
+from clusterra_gateway.http.requests.errors import InFlight
 from hypothesis import given
 from hypothesis import strategies as st
 

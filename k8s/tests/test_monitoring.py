@@ -15,7 +15,7 @@ import pytest
 import yaml
 from alert_cases import CASES
 from central_manifests import CENTRAL, build, kubectl_path
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.jobs.handlers import Jobs
 from clusterra_lab.kube.programs.binaries import can_have_monitoring_binaries, ensure_monitoring_binaries
 from clusterra_lab.machine.process import run

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clusterra_gateway.http.openapi import document
+from clusterra_gateway.http.routes.openapi import document
 from record_contracts import without_prose
 from route_table import route_table
 

@@ -7,7 +7,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import given_issuers

@@ -4,7 +4,7 @@ import gzip
 import re
 
 import pytest
-from clusterra_gateway.http.openapi import document
+from clusterra_gateway.http.routes.openapi import document
 from gateway_world import World
 from route_table import route_table
 

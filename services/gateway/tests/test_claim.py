@@ -8,7 +8,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS, ScopedKey
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations

@@ -3,7 +3,7 @@
 from ipaddress import IPv4Address, ip_network
 
 import pytest
-from clusterra_gateway.http.client_address import MAX_HOPS, ClientAddresses
+from clusterra_gateway.http.requests.client_address import MAX_HOPS, ClientAddresses
 from hypothesis import given
 from hypothesis import strategies as st
 

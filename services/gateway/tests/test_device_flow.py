@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key
-from clusterra_gateway.http.client_address import FORWARDED_FOR
-from clusterra_gateway.http.form_body import FORM
+from clusterra_gateway.http.requests.client_address import FORWARDED_FOR
+from clusterra_gateway.http.requests.form_body import FORM
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from clusterra_gateway.program_sign_in.device_program_side import BEGUN_PER_ADDRESS

@@ -172,7 +172,7 @@ async def test_one_person_cannot_open_streams_without_end(world: World) -> None:
 
 
 async def test_a_client_that_reads_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.bounded_write.WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("clusterra_gateway.http.answers.bounded_write.WRITE_SECONDS", 0.5)
     browser = await world.login("boss@acme.example")
     subscribers = REGISTRY.get_sample_value("clusterra_feed_subscribers") or 0
     answer = await browser.get(STREAM)
@@ -353,7 +353,7 @@ async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypa
 
 
 async def test_a_quiet_stream_has_pings(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.05)
+    monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.05)
     browser = await world.login("boss@acme.example")
 
     async with browser.get(STREAM) as answer:

@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.rpc.reply import ErrorKind
 from clusterra_gateway.files.folders import checked_path
-from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.requests.errors import InvalidRequest
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_gateway.http.errors import TooLarge
+from clusterra_gateway.http.requests.errors import TooLarge
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
 from clusterra_gateway.submission.staged_files import MAX_INPUTS, Input, Output, StagingPlan

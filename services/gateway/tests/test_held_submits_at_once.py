@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_gateway.http.errors import KeyReused, OutcomeUnknown, QuotaExceeded
+from clusterra_gateway.http.requests.errors import KeyReused, OutcomeUnknown, QuotaExceeded
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_runtime.nats.rpc import RpcFailed
 from test_held_submits import JOB, PLAN, REF, Submit, empty_records, stored

@@ -7,7 +7,7 @@ from typing import Any
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
-from clusterra_gateway.http.errors import OutcomeUnknown, QuotaExceeded
+from clusterra_gateway.http.requests.errors import OutcomeUnknown, QuotaExceeded
 from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_runtime.nats.rpc import RpcFailed

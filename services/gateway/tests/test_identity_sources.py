@@ -12,7 +12,7 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.directory.maps import mapped_users, refresh
-from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.specification import Given
 from clusterra_lab.machine.process import until

@@ -4,7 +4,7 @@ import asyncio
 
 import aiohttp
 import pytest
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.identity.issuers import cached_document, issuer_documents
 from clusterra_gateway.identity.issuers.issuer_documents import IssuerDocuments, Metadata
 from gateway_world import World

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown
+from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
 from clusterra_gateway.idempotency.once import CHANGE_SECONDS, ChangeOnce
 from clusterra_runtime.nats.rpc import RpcFailed

@@ -12,7 +12,7 @@ from clusterra_contracts.events import JOB_ENDS, JobFact, event_of
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import ErrorKind
 from clusterra_gateway.bus import requests
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
 from clusterra_gateway.submission.reading import MAX_SCRIPT_BYTES, MAX_SUBMISSION_BYTES
 from clusterra_lab.machine.process import until
 from clusterra_runtime.backoff import Backoff

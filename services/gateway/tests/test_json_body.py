@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from clusterra_gateway.http.errors import InvalidRequest, RequestError, TooLarge
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, SMALL, BodyBounds, has_more_values
-from clusterra_gateway.http.parameters import body
-from clusterra_gateway.http.problems import STATUS
+from clusterra_gateway.http.answers.problems import STATUS
+from clusterra_gateway.http.requests.errors import InvalidRequest, RequestError, TooLarge
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, SMALL, BodyBounds, has_more_values
+from clusterra_gateway.http.requests.parameters import body
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.reading import BOUNDS
 from hypothesis import given

@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 import jsonschema
-from clusterra_gateway.http.openapi import document
-from clusterra_gateway.http.server import application
+from clusterra_gateway.http.routes.openapi import document
+from clusterra_gateway.http.server.server import application
 from files_world import FilesWorld
 from gateway_world import World
 from route_table import route_table

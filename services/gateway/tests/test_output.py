@@ -254,7 +254,7 @@ async def test_the_stream_waits_for_an_edge_that_does_not_answer(world: World) -
 
 
 async def test_the_stream_ends_when_the_session_is_signed_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.sse.PING_SECONDS", 0.1)
+    monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.1)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     world.acme.write_output("7", b"one\n")

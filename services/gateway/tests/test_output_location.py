@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm import Job
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.jobs.output.location import relative_path
 
 

@@ -16,7 +16,7 @@ from clusterra_gateway.directory.provisioned.resources import User
 from clusterra_gateway.directory.scim.changes import Changes
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.users import Users
-from clusterra_gateway.http.errors import Conflict, Forbidden, TooManyRequests
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.sign_in.enrolment import Enrolment
 from clusterra_gateway.identity.sign_in.invitation_token import presented

@@ -3,8 +3,8 @@
 import gzip
 
 import aiohttp
-from clusterra_gateway.http.errors import RequestError
-from clusterra_gateway.http.problems import TYPES
+from clusterra_gateway.http.answers.problems import TYPES
+from clusterra_gateway.http.requests.errors import RequestError
 from gateway_world import World
 
 SUBMIT = "/v1/clusters/main/jobs/submit"

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows import run_records, start, sweep
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.run_records import RUNS as RUN_ITEMS

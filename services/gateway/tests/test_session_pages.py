@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.identity import now
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of, own_cookie

@@ -14,7 +14,7 @@ from clusterra_gateway.accounts.session_records import SessionRecord, SessionRec
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import reach as reach_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance

@@ -8,7 +8,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.budgets import SETTLED_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
-from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
 from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.submits.submit_once import SubmitOnce

@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OPERATOR_SCOPES
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access import operators
 from clusterra_gateway.identity.access.operator_route import OperatorRoute
 from clusterra_gateway.identity.access.operators import Operators, OperatorsInvalid

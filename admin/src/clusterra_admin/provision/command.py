@@ -121,7 +121,7 @@ def schema() -> None:
 
 
 def _run[T](work: "Callable[[Record], Awaitable[T]]", timeout: float) -> T:
-    from clusterra_gateway.http.errors import RequestError
+    from clusterra_gateway.http.requests.errors import RequestError
     from clusterra_runtime.catalogue import CatalogueInvalid
     from clusterra_runtime.nats.bus import BusUnavailable
     from clusterra_runtime.store.store import StoreError

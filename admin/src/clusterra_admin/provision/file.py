@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from clusterra_gateway.http.errors import InvalidRequest
+from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.tenants.specification import Given
 from pydantic import ValidationError
 

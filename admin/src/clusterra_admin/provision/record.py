@@ -18,7 +18,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import connected, followed_registry
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning

@@ -22,7 +22,7 @@ from clusterra_gateway.accounts.keyspace import FORMS
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.http.server import serving
+from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import given_issuers

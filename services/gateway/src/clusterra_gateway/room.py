@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from clusterra_gateway.bus.event_feed import EventObserver
 from clusterra_gateway.bus.revocation_messages import RevocationObserver
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.routes.route import Route
 
 type BackgroundTask = Callable[[], Awaitable[None]]
 

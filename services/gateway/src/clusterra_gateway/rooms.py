@@ -8,7 +8,7 @@ from clusterra_gateway.clusters import room as clusters
 from clusterra_gateway.directory import room as directory
 from clusterra_gateway.events import room as events
 from clusterra_gateway.files import room as files
-from clusterra_gateway.http import api_description, api_page, problem_types
+from clusterra_gateway.http.routes import api_description, api_page, problem_types
 from clusterra_gateway.identity import room as identity
 from clusterra_gateway.jobs import room as jobs
 from clusterra_gateway.money import room as money

@@ -9,7 +9,7 @@ from clusterra_runtime.store.store import ConditionFailed
 
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 
 ClusterState = Literal["active", "paused"]
 

@@ -13,7 +13,7 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Moment, ShapeName, WorkerName
 from clusterra_contracts.scale import DesiredState
 
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 
 KINDS = ("scale.decided", "worker.*")
 """The kinds of events that change a fleet."""

@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.clusters.fleet import KINDS, Fleet, fleet_over_time
-from clusterra_gateway.http.parameters import Query, Time, query
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 

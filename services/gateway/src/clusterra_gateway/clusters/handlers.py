@@ -14,9 +14,9 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_gateway.bus.conditions import Conditions
 from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnections
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
-from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import (
     CLUSTER,

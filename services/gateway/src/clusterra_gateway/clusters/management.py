@@ -8,8 +8,8 @@ from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.http.parameters import Body, body
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.parameters import Body, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 

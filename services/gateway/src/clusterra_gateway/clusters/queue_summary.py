@@ -18,7 +18,7 @@ from clusterra_runtime.nats.direct import Stored, last_stored
 from clusterra_runtime.nats.queue import DECODED_ON_THREAD_FROM_BYTES
 from clusterra_runtime.nats.registry import Registry
 
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 
 log = structlog.get_logger()
 

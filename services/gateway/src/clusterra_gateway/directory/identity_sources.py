@@ -8,7 +8,7 @@ from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import (
     CLUSTER,

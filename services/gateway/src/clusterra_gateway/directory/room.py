@@ -11,7 +11,7 @@ from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
 from clusterra_gateway.directory.scim import routes as scim
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.room import Room

@@ -10,9 +10,9 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.events.audit_entries import KINDS, WRITERS, Format, entry_of
-from clusterra_gateway.http.bounded_write import break_off, write
-from clusterra_gateway.http.parameters import Query, Time, query
-from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.http.answers.bounded_write import break_off, write
+from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

@@ -17,7 +17,7 @@ from clusterra_contracts.events import (
 )
 from clusterra_contracts.identity import Moment
 
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 
 KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
 """The kinds of events that somebody caused. All others tell what Slurm or the machines did."""

@@ -15,9 +15,8 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.events.resumption import Resumptions
-from clusterra_gateway.http.parameters import CommaSeparated, Query, Time, query
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.sse import (
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.sse import (
     EVENT_POSITION,
     EVENT_STREAM,
     LAST_EVENT_ID,
@@ -25,6 +24,7 @@ from clusterra_gateway.http.sse import (
     last_event_id,
     stream,
 )
+from clusterra_gateway.http.requests.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

@@ -3,7 +3,7 @@
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.events.audit import Audit
 from clusterra_gateway.events.handlers import Events
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
 

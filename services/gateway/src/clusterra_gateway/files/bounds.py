@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusterra_gateway.http.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from clusterra_gateway.files.paths import (
     file_path,
     folder_path,
 )
-from clusterra_gateway.http.errors import Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.person import Person
 
 _AREAS = ", ".join(f"{area}/" for area in AREAS)

@@ -21,7 +21,7 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.files.s3_client import CONNECTIONS, S3, Credentials, assume, connect, new_session
 from clusterra_gateway.files.s3_errors import misconfigured, translated, unavailable
-from clusterra_gateway.http.errors import BadUpstream, NotFound, Unavailable
+from clusterra_gateway.http.requests.errors import BadUpstream, NotFound, Unavailable
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from s3transfer.futures import TransferFuture
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.objects import Head
 from clusterra_gateway.files.s3_client import S3
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 
 COPY_SECONDS = 50.0
 """How long a copy may take: the client of the request waits little longer (`HTTP_SECONDS`)."""

@@ -38,10 +38,10 @@ from clusterra_gateway.files.objects import (
 )
 from clusterra_gateway.files.paths import AREAS, SHARED
 from clusterra_gateway.files.presigned import Content, signed_get, signed_put
-from clusterra_gateway.http.errors import Conflict, InvalidRequest
-from clusterra_gateway.http.json_body import BodyBounds
-from clusterra_gateway.http.parameters import body, query
-from clusterra_gateway.http.responses import json_response, no_content
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.requests.json_body import BodyBounds
+from clusterra_gateway.http.requests.parameters import body, query
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

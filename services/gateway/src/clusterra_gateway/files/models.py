@@ -7,8 +7,8 @@ from pydantic import Field, StrictBool, StringConstraints
 
 from clusterra_gateway.files.presigned import MAX_PUT_BYTES, Sha256
 from clusterra_gateway.files.uploads import MAX_PARTS
-from clusterra_gateway.http.parameters import Body, NotBoolean, Parameter, Query
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Parameter, Query
 from clusterra_gateway.settings import MAX_URL_SECONDS
 
 MAX_DELETED = 1000

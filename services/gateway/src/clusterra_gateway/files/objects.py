@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.s3_client import S3
 from clusterra_gateway.files.s3_errors import misconfigured
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 
 MAX_LISTED = 1000
 """The most entries of a page, which S3 bounds, too."""

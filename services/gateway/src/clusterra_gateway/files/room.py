@@ -9,7 +9,7 @@ from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.files.folders import Folders
 from clusterra_gateway.files.handlers import FileHandlers
 from clusterra_gateway.files.upload_handlers import UploadHandlers
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room

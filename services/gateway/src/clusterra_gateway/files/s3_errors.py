@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from clusterra_gateway.http.errors import (
+from clusterra_gateway.http.requests.errors import (
     BadUpstream,
     Conflict,
     InvalidRequest,

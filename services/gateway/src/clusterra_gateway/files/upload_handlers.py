@@ -26,10 +26,10 @@ from clusterra_gateway.files.models import (
 )
 from clusterra_gateway.files.presigned import Content, Part, signed_parts
 from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes, unfinished
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import body, path_id, query
-from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import body, path_id, query
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import MAX_PUT_BYTES
 from clusterra_gateway.files.s3_client import PATIENT_SECONDS, S3
-from clusterra_gateway.http.errors import Conflict, OutcomeUnknown, Unavailable
+from clusterra_gateway.http.requests.errors import Conflict, OutcomeUnknown, Unavailable
 
 MIN_PART_BYTES = 5 * 1024**2
 """S3's bound on each part but the last one."""

@@ -14,8 +14,8 @@ from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import Store
 from pydantic import BaseModel
 
-from clusterra_gateway.http.errors import Conflict
-from clusterra_gateway.http.responses import ResponseBody, json_bytes, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
+from clusterra_gateway.http.requests.errors import Conflict
 from clusterra_gateway.idempotency.key import REPLAYED, idempotency_key
 from clusterra_gateway.idempotency.once import Once
 

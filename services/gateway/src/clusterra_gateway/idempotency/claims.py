@@ -18,7 +18,7 @@ from clusterra_runtime.store.condition import Absent, Missing, VersionIs, compar
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
 
-from clusterra_gateway.http.errors import InFlight
+from clusterra_gateway.http.requests.errors import InFlight
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
 
 REQUEST = "request"

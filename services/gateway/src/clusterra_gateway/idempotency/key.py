@@ -10,8 +10,8 @@ from clusterra_runtime.store.store import Table
 from clusterra_runtime.store.table_use import TableUse
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import Parameter
 
 IDEMPOTENCY = Table("idempotency")
 USE = TableUse(

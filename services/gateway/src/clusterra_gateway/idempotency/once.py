@@ -11,7 +11,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import Store, StoreError
 
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
+from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
 from clusterra_gateway.idempotency.claims import OWNER, REQUEST, Claims
 from clusterra_gateway.idempotency.key import ScopedKey
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Authentication

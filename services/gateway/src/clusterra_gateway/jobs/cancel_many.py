@@ -13,9 +13,9 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import Field, StrictBool, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import Rejected
-from clusterra_gateway.http.parameters import Body, NotBoolean, body
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.errors import Rejected
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, Prepare
 from clusterra_contracts.rpc.why import Cause
 
 from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.messages import prepare_message

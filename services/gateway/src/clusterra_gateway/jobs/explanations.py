@@ -18,8 +18,8 @@ from clusterra_contracts.rpc.why import Cause, JobPlace, Purchase
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests, ScalerRequests, SlurmRequests
-from clusterra_gateway.http.parameters import JOB_ID, job_id
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.staging.job_stagings import JobStagings

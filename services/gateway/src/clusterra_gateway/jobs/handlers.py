@@ -12,11 +12,20 @@ from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import JOB_ID, JOBS, CommaSeparated, Query, Time, job_id, query, selected_jobs
-from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named
-from clusterra_gateway.http.sse import EVENT_POSITION
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.answers.sse import EVENT_POSITION
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import (
+    JOB_ID,
+    JOBS,
+    CommaSeparated,
+    Query,
+    Time,
+    job_id,
+    query,
+    selected_jobs,
+)
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

@@ -1,7 +1,7 @@
 """The room of money: what jobs cost, quotas, and budgets."""
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.money.budgets.handlers import BudgetHandlers
 from clusterra_gateway.money.budgets.sweep import BudgetSweep

@@ -26,7 +26,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import Member, SentInvitation, expiry
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, join_invitation
 

@@ -8,9 +8,9 @@ from pydantic import Field, StrictBool
 
 from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.http.parameters import Body, Query, body, path_id, query
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.parameters import Body, Query, body, path_id, query
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens.revocations import Revocations

@@ -11,10 +11,10 @@ from clusterra_contracts.identity import UserName
 from pydantic import Field
 
 from clusterra_gateway.accounts.records import Member, MemberKind
-from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.http.parameters import Parameter, Query, path_id, query
-from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, Query, path_id, query
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens.revocations import Revocations

@@ -26,7 +26,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
 from clusterra_gateway.accounts.roles import Role, manages
-from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.unix_users import Deactivations
 
 log = structlog.get_logger()

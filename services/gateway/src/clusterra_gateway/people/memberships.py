@@ -6,10 +6,10 @@ from clusterra_contracts.identity import Moment, TenantRef
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.http.errors import Forbidden, NotFound
-from clusterra_gateway.http.parameters import Parameter, path_id
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.errors import Forbidden, NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Authentication, Caller
 from clusterra_gateway.identity.access.cookies import Cookies
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes

@@ -1,7 +1,7 @@
 """The room of people: members and their memberships, invitations, and service accounts."""
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.invitation_handlers import InvitationHandlers

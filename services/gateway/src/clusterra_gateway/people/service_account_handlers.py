@@ -5,10 +5,10 @@ from aiohttp import web
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Scope
-from clusterra_gateway.http.errors import Forbidden, InvalidRequest
-from clusterra_gateway.http.parameters import Parameter, body, path_id
-from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

@@ -7,8 +7,8 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import SCOPES, Role, Scope
-from clusterra_gateway.http.parameters import Body, NotBoolean
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean
 from clusterra_gateway.identity.tokens.tokens import DAY, NewToken, Token
 
 DEFAULT_KEY_DAYS = 90

@@ -36,7 +36,7 @@ from clusterra_gateway.accounts.records import (
 from clusterra_gateway.accounts.reserved_names import RESERVED
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.accounts.uids import next_uid
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 
 log = structlog.get_logger()
 

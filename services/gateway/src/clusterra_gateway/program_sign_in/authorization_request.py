@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from pydantic import AfterValidator, ConfigDict, StringConstraints
 
-from clusterra_gateway.http.parameters import Query
+from clusterra_gateway.http.requests.parameters import Query
 from clusterra_gateway.program_sign_in.program import ClientId, ProgramRequest
 
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\]):([1-9][0-9]{0,4})(/[A-Za-z0-9._~/-]*)?")

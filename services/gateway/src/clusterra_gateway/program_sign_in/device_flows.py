@@ -12,7 +12,7 @@ from clusterra_runtime.store.store import ConditionFailed, Put, Store, Transacti
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_key
 from clusterra_gateway.accounts.records import Member, expiry
-from clusterra_gateway.http.errors import Conflict, Unavailable
+from clusterra_gateway.http.requests.errors import Conflict, Unavailable
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.grants import Grant

@@ -7,9 +7,9 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from clusterra_gateway.http.form_body import form
-from clusterra_gateway.http.page import page
-from clusterra_gateway.http.parameters import Query, query
+from clusterra_gateway.http.answers.page import page
+from clusterra_gateway.http.requests.form_body import form
+from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.device_flows import DeviceFlows, KnownFlow

@@ -10,7 +10,7 @@ from clusterra_runtime.store.store import Update
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.accounts.roles import Scope
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, TokenRecords
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure

@@ -7,10 +7,10 @@ import structlog
 from aiohttp import web
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.form_body import form
-from clusterra_gateway.http.parameters import query
-from clusterra_gateway.http.responses import redirect
+from clusterra_gateway.http.answers.responses import redirect
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.form_body import form
+from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
 from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest, Back

@@ -11,14 +11,20 @@ from aiohttp import web
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel
 
-from clusterra_gateway.http.errors import Forbidden, RequestError, TooManyRequests, Unauthenticated, Unavailable
-from clusterra_gateway.http.form_body import FORM, read_form
-from clusterra_gateway.http.page import page
-from clusterra_gateway.http.parameters import Parameter
-from clusterra_gateway.http.problems import STATUS
-from clusterra_gateway.http.responses import ResponseBody, json_response, redirect
-from clusterra_gateway.http.route import PublicHandler, Route, SecurityScheme
-from clusterra_gateway.http.route_group import RouteGroup
+from clusterra_gateway.http.answers.page import page
+from clusterra_gateway.http.answers.problems import STATUS
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, redirect
+from clusterra_gateway.http.requests.errors import (
+    Forbidden,
+    RequestError,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+)
+from clusterra_gateway.http.requests.form_body import FORM, read_form
+from clusterra_gateway.http.requests.parameters import Parameter
+from clusterra_gateway.http.routes.route import PublicHandler, Route, SecurityScheme
+from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import SESSION_COOKIES

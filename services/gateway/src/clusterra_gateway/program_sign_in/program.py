@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.identity.tokens.tokens import DAY
 

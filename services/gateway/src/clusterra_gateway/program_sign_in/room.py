@@ -1,8 +1,8 @@
 """The room of sign-in for programs: by a code on another device, and by the browser of the same machine."""
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.client_address import ClientAddresses
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.requests.client_address import ClientAddresses
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
 from clusterra_gateway.program_sign_in.device_flows import DeviceFlows

@@ -3,9 +3,9 @@
 from aiohttp import web
 
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
-from clusterra_gateway.http.api_page import PAGE
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route_group import public_routes
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.routes.api_page import PAGE
+from clusterra_gateway.http.routes.route_group import public_routes
 from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, DEVICE
 from clusterra_gateway.program_sign_in.token_endpoint import AUTHORIZATION_CODE, DEVICE_CODE, TOKEN
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
-from clusterra_gateway.http.client_address import ClientAddresses
-from clusterra_gateway.http.form_body import Form, read_form
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.client_address import ClientAddresses
+from clusterra_gateway.http.requests.form_body import Form, read_form
 from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, OAuthFailure, oauth_routes

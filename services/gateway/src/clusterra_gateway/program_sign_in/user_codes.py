@@ -9,7 +9,7 @@ from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, user_code_attempts_key
-from clusterra_gateway.http.errors import NotFound, TooManyRequests
+from clusterra_gateway.http.requests.errors import NotFound, TooManyRequests
 
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that a code is no word (RFC 8628, section 6.1)."""

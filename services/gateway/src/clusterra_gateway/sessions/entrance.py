@@ -7,7 +7,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.accounts.session_records import SessionRecord
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.models import EntryTicket

@@ -7,10 +7,10 @@ from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import JOB_ID, body, job_id
-from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import JOB_ID, body, job_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

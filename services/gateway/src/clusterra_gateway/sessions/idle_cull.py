@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import SERVICE
 from clusterra_gateway.accounts.session_records import SessionRecord
-from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idleness import decide, warning_seconds

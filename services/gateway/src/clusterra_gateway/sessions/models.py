@@ -7,8 +7,8 @@ from clusterra_contracts.identity import JobId, Moment
 from clusterra_templates.parts import TemplateId
 from pydantic import Field
 
-from clusterra_gateway.http.parameters import Body
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.money.quotas.admission import QuotaLeft
 
 SessionState = Literal["pending", "starting", "ready", "ended"]

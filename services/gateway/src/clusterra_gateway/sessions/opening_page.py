@@ -4,9 +4,9 @@ from html import escape
 
 from aiohttp import web
 
-from clusterra_gateway.http.middleware import EXTRA_HEADERS
-from clusterra_gateway.http.page import page
-from clusterra_gateway.http.parameters import JOB_ID, job_id
+from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.answers.page import page
+from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER_ID

@@ -6,7 +6,7 @@ from aiohttp import web
 from clusterra_contracts.identity import Id, JobId
 from pydantic import BaseModel, ConfigDict
 
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE
 from clusterra_gateway.identity.access.cookies import LOGIN_COOKIE
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys

@@ -14,9 +14,9 @@ from aiohttp import web
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
-from clusterra_gateway.http.errors import Forbidden, RequestError
-from clusterra_gateway.http.form_body import read_form
-from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.requests.errors import Forbidden, RequestError
+from clusterra_gateway.http.requests.form_body import read_form
 from clusterra_gateway.identity.access.open_streams import OpenStreams
 from clusterra_gateway.identity.access.origin import reject_cross_site
 from clusterra_gateway.sessions.connector import StreamConnector

@@ -19,7 +19,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
 from clusterra_gateway.accounts.roles import includes
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance, ServerToken
 from clusterra_gateway.sessions.page_cookie import PageClaims

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clusterra_gateway.http.errors import TooManyRequests
+from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS
 from clusterra_gateway.sessions.page_cookie import PageClaims
 

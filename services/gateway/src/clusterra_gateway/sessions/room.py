@@ -8,7 +8,7 @@ import structlog
 
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.identity.room import IdentityParts

@@ -12,7 +12,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.sessions.models import SessionDetail, SessionState
 
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"})

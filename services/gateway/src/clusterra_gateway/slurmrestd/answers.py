@@ -9,9 +9,9 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from pydantic import BaseModel, ConfigDict, Field
 
-from clusterra_gateway.http.errors import RequestError
-from clusterra_gateway.http.problems import RETRY_AFTER_SECONDS, STATUS, type_name
-from clusterra_gateway.http.responses import NO_STORE, json_bytes
+from clusterra_gateway.http.answers.problems import RETRY_AFTER_SECONDS, STATUS, type_name
+from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.authentication import Caller
 
 SOURCE = "clusterra"

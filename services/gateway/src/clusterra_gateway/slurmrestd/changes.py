@@ -20,7 +20,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import ConfigDict, Field, RootModel, StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.parameters import Body, Query, body, checked, query, selected_jobs
+from clusterra_gateway.http.requests.parameters import Body, Query, body, checked, query, selected_jobs
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges

@@ -6,8 +6,8 @@ from typing import override
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 
-from clusterra_gateway.http.errors import Forbidden, NotFound
-from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.requests.errors import Forbidden, NotFound
+from clusterra_gateway.http.requests.parameters import Parameter
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.slurmrestd.route import RestRoute
 

@@ -10,10 +10,10 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel
 
-from clusterra_gateway.http.errors import NotFound, RequestError, Unauthenticated, Unavailable
-from clusterra_gateway.http.parameters import Parameter
-from clusterra_gateway.http.problems import request_error_of
-from clusterra_gateway.http.route import SecurityScheme
+from clusterra_gateway.http.answers.problems import request_error_of
+from clusterra_gateway.http.requests.errors import NotFound, RequestError, Unauthenticated, Unavailable
+from clusterra_gateway.http.requests.parameters import Parameter
+from clusterra_gateway.http.routes.route import SecurityScheme
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, ClusterRoute, PrivateRoute
 from clusterra_gateway.slurmrestd.answers import RestAnswer, error_answer

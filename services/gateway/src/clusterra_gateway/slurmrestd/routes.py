@@ -6,8 +6,8 @@ from typing import Any
 
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.parameters import JOB_ID, JOBS, Parameter, Query
-from clusterra_gateway.http.route import Method, Named, Route
+from clusterra_gateway.http.requests.parameters import JOB_ID, JOBS, Parameter, Query
+from clusterra_gateway.http.routes.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.private_route import CLUSTER_ID, ClusterHandler

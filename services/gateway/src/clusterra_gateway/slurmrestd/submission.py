@@ -7,9 +7,9 @@ from aiohttp import web
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS
 from pydantic import ConfigDict, Field, RootModel
 
-from clusterra_gateway.http.errors import FieldError, InvalidRequest
-from clusterra_gateway.http.json_body import BodyBounds
-from clusterra_gateway.http.parameters import MAX_FIELD_ERRORS, Body, body, checked
+from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
+from clusterra_gateway.http.requests.json_body import BodyBounds
+from clusterra_gateway.http.requests.parameters import MAX_FIELD_ERRORS, Body, body, checked
 from clusterra_gateway.slurmrestd import unset
 from clusterra_gateway.submission.job_fields import ACCEPTED, LEFT_OUT, REFUSED
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission

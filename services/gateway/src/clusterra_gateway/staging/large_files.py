@@ -17,7 +17,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.presigned import Content, Part, signed_parts
 from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.staging.staging import OpenUpload
 from clusterra_gateway.staging.turn import FilePaused, Turn
 

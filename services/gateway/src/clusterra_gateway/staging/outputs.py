@@ -26,7 +26,7 @@ from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.paths import FilePath, KeySpace, PathRefused, file_path
 from clusterra_gateway.files.presigned import Content, signed_put
 from clusterra_gateway.files.uploads import PART_BYTES
-from clusterra_gateway.http.errors import TooLarge
+from clusterra_gateway.http.requests.errors import TooLarge
 from clusterra_gateway.staging.large_files import send_in_parts
 from clusterra_gateway.staging.turn import FilePaused, Paused, Turn
 

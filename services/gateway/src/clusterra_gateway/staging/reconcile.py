@@ -13,7 +13,7 @@ from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Bucket, Buckets
 from clusterra_gateway.files.paths import SHARED
-from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.staging.inputs import copy_inputs
 from clusterra_gateway.staging.outputs import OutputCopies
 from clusterra_gateway.staging.staging import Phase, Staging

@@ -9,7 +9,7 @@ from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, JobDescription
 from clusterra_templates.parts import TemplateId
 from pydantic import ConfigDict, Field, RootModel
 
-from clusterra_gateway.http.parameters import Body
+from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts, StagingPlan
 
 _DESCRIBED = set(JobDescription.model_fields)

@@ -14,7 +14,14 @@ from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.objects import find
-from clusterra_gateway.http.errors import Conflict, FieldError, InvalidRequest, NotFound, RequestError, TooLarge
+from clusterra_gateway.http.requests.errors import (
+    Conflict,
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    RequestError,
+    TooLarge,
+)
 from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.staged_files import Input, Output, StagingPlan

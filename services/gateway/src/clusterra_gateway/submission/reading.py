@@ -6,9 +6,9 @@ from aiohttp import web
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS
 from pydantic_core import from_json
 
-from clusterra_gateway.http.errors import TooLarge
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds, read_json
-from clusterra_gateway.http.parameters import Hints, checked, parsed
+from clusterra_gateway.http.requests.errors import TooLarge
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds, read_json
+from clusterra_gateway.http.requests.parameters import Hints, checked, parsed
 from clusterra_gateway.submission.job_fields import LEFT_OUT, REFUSED
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, Submission, TemplateSubmission
 

@@ -6,7 +6,7 @@ from clusterra_contracts.rpc.edge_staging import MAX_PATTERNS, PathPattern, Rela
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 
 MAX_INPUTS = 100
 """The most files that are staged in for a job."""

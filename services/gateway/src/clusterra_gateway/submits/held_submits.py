@@ -16,7 +16,14 @@ from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError, TooLarge, Unavailable
+from clusterra_gateway.http.requests.errors import (
+    InFlight,
+    KeyReused,
+    OutcomeUnknown,
+    RequestError,
+    TooLarge,
+    Unavailable,
+)
 from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored

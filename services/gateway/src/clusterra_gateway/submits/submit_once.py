@@ -15,7 +15,7 @@ from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
-from clusterra_gateway.http.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
+from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
 from clusterra_gateway.idempotency.key import ScopedKey
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.submits.claim import Claim

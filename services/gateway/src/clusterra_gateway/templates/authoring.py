@@ -11,17 +11,17 @@ from clusterra_templates.loading import load
 from clusterra_templates.problems import TemplateInvalid
 
 from clusterra_gateway.accounts.roles import manages
-from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.http.json_body import BodyBounds
-from clusterra_gateway.http.parameters import Parameter, body, path_id
-from clusterra_gateway.http.responses import json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.json_body import BodyBounds
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
-from clusterra_gateway.templates.models import NewTemplate, Review, VersionDetail, VersionList
+from clusterra_gateway.templates.models import TEMPLATE, TEMPLATES, NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
 from clusterra_gateway.templates.records import StoredVersion, TemplateRecord, TemplateRecords, VersionMark
 from clusterra_gateway.templates.threads import in_thread
@@ -34,8 +34,6 @@ BOUNDS = BodyBounds(512 * 1024, 100)
 ATTEMPTS = 5
 
 
-TEMPLATES = "/v1/templates"
-TEMPLATE = f"{TEMPLATES}/{{template_id}}"
 VERSIONS = f"{TEMPLATE}/versions"
 ONE_VERSION = f"{VERSIONS}/{{number}}"
 api = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))

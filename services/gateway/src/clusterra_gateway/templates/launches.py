@@ -12,7 +12,7 @@ from clusterra_templates.paths import StagedPaths
 from clusterra_templates.rendering import JobContext, Wanted
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller

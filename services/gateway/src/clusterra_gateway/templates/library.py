@@ -12,7 +12,7 @@ from clusterra_templates.definitions import DEFINITION, AnyPreset, Definition, R
 from clusterra_templates.parts import Nextflow
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.templates.records import TemplateRecord, TemplateRecords
 
 log = structlog.get_logger()

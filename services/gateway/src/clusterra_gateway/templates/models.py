@@ -8,11 +8,13 @@ from clusterra_templates.parts import Expected, Nextflow, Parameter
 from clusterra_templates.paths import StagedPaths
 from pydantic import ConfigDict, Field, StringConstraints
 
-from clusterra_gateway.http.parameters import Body, Query
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import Body, Query
 from clusterra_gateway.templates.library import Found
 from clusterra_gateway.templates.records import TemplateRecord, VersionState
 
+TEMPLATES = "/v1/templates"
+TEMPLATE = f"{TEMPLATES}/{{template_id}}"
 Kind = Literal["batch", "interactive", "preset", "workflow"]
 Values = Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
 

@@ -6,17 +6,18 @@ from aiohttp import web
 from clusterra_templates.definitions import definition_schema
 from pydantic import RootModel
 
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
-from clusterra_gateway.http.parameters import Parameter, body, path_id, query
-from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id, query
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.templates.authoring import TEMPLATE, TEMPLATES
 from clusterra_gateway.templates.launches import Launches, wanted_of
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.models import (
+    TEMPLATE,
+    TEMPLATES,
     DryRender,
     LaunchableList,
     LaunchablesQuery,

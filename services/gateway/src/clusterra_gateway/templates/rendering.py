@@ -10,7 +10,7 @@ from clusterra_templates.parts import WorkflowStep
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, render_text
 
-from clusterra_gateway.http.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.threads import in_thread
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from clusterra_runtime.nats.lease import Leases
 
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room

@@ -24,7 +24,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import (
+from clusterra_gateway.http.requests.errors import (
     Conflict,
     Forbidden,
     InFlight,

@@ -13,10 +13,10 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.clusters.agents.key_rotation import MadeAgentKey, NewAgentKey, rotated
 from clusterra_gateway.clusters.management import ChangeCluster, ChangedCluster
-from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.http.json_body import BodyBounds
-from clusterra_gateway.http.parameters import body, path_id, query
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.errors import Forbidden
+from clusterra_gateway.http.requests.json_body import BodyBounds
+from clusterra_gateway.http.requests.parameters import body, path_id, query
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

@@ -20,7 +20,7 @@ from clusterra_gateway.accounts.admin_events import cluster_event, tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_deletion_key, tenant_deletion_key, tenant_key
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, TenantDeletion
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.tenants.tenant_state import existing
 
 log = structlog.get_logger()

@@ -4,8 +4,8 @@ from functools import partial
 
 from aiohttp import web
 
-from clusterra_gateway.http.parameters import Parameter, body, path_id, query
-from clusterra_gateway.http.responses import json_response
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id, query
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.operator_route import operator_routes

@@ -7,8 +7,8 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, Visibili
 from pydantic import ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.http.parameters import Body, NotBoolean, Query
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Query
 from clusterra_gateway.idempotency.answer_once import ShownOnce
 from clusterra_gateway.identity.tokens.tokens import DAY
 from clusterra_gateway.people.invitation_handlers import InvitedAddress

@@ -37,7 +37,7 @@ from clusterra_gateway.directory.maps.applying import apply_source
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.sources import ALLOCATED
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.specification import ClusterFields, Given, GivenCluster, GivenTenant

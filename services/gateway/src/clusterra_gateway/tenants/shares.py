@@ -8,7 +8,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.budget import cluster_caps
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.http.requests.errors import Conflict
 from clusterra_gateway.tenants.tenant_state import existing
 
 

@@ -12,7 +12,7 @@ from clusterra_runtime.store.store import Store, StoreError
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTER_DELETIONS, DELETIONS
-from clusterra_gateway.http.errors import RequestError
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 

@@ -4,7 +4,7 @@ from clusterra_contracts.identity import TenantRef
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 
 
 async def existing(directory: Directory, tenant_id: str) -> Tenant:

@@ -16,7 +16,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS, TENANTS, domain_key, listed_tenant_key
 from clusterra_gateway.accounts.records import Mark, Tenant
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key, put_slurm_key
-from clusterra_gateway.http.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
 from clusterra_gateway.tenants.provisioning import Provisioning

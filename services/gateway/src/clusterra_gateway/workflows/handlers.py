@@ -7,10 +7,10 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.page import InvalidCursor
 from pydantic import Field
 
-from clusterra_gateway.http.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.http.parameters import Parameter, Query, body, path_id, query
-from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, Query, body, path_id, query
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

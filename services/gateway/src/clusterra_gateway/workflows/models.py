@@ -8,10 +8,10 @@ from clusterra_contracts.identity import ClusterRef, JobId, Moment
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
-from clusterra_gateway.http.errors import InvalidRequest, TooLarge
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
-from clusterra_gateway.http.parameters import Body
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds
+from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusterra_gateway.http.route_group import routes_of
+from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
 from clusterra_gateway.workflows.advance import RunWork

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.accounts.cluster_marks import marked_places
 from clusterra_gateway.accounts.records import expiry
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows.run import Run, StepWork
 from clusterra_gateway.workflows.transitions import Change, has_work
 

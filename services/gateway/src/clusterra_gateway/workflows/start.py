@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
 
-from clusterra_gateway.http.errors import Conflict, InvalidRequest, KeyReused, Unavailable
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, KeyReused, Unavailable
 from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.store import StoreError
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows.advance import RunWork
 from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.transitions import has_work

@@ -25,7 +25,7 @@ from clusterra_gateway.clusters.agents.central_state import CentralState, versio
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner
 from clusterra_gateway.clusters.agents.queues import Queues
 from clusterra_gateway.clusters.agents.translation import bus_heartbeat, http_reply
-from clusterra_gateway.http.errors import TooLarge, TooManyRequests, Unavailable
+from clusterra_gateway.http.requests.errors import TooLarge, TooManyRequests, Unavailable
 
 log = structlog.get_logger()
 

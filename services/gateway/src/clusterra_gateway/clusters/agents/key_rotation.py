@@ -24,8 +24,8 @@ from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, current_agent_key_hash_key
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, CurrentKey
-from clusterra_gateway.http.errors import Conflict
-from clusterra_gateway.http.parameters import Body, NotBoolean, body
+from clusterra_gateway.http.requests.errors import Conflict
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

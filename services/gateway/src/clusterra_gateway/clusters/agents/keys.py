@@ -14,7 +14,7 @@ from clusterra_runtime.store.store import Delete, Put, Write
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, current_agent_key_hash_key
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.http.errors import Conflict, Unauthenticated
+from clusterra_gateway.http.requests.errors import Conflict, Unauthenticated
 from clusterra_gateway.identity.access.credentials import CredentialCache, secret_hash
 
 

@@ -10,11 +10,11 @@ from clusterra_contracts.agent_http import KEY_HEADER, PATH, AgentHeartbeat, Age
 
 from clusterra_gateway.clusters.agents.exchange import AgentExchange
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
-from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES, BodyBounds
-from clusterra_gateway.http.parameters import body
-from clusterra_gateway.http.responses import json_response
-from clusterra_gateway.http.route import Route, SecurityScheme
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.errors import Forbidden
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds
+from clusterra_gateway.http.requests.parameters import body
+from clusterra_gateway.http.routes.route import Route, SecurityScheme
 
 type AgentHandler = Callable[[web.Request, AgentKeyOwner], Awaitable[web.StreamResponse]]
 

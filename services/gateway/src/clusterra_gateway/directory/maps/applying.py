@@ -5,7 +5,7 @@ from clusterra_runtime.store.store import Store
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.sources import FileSource, IdentitySource
-from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.http.requests.errors import Conflict
 
 
 async def apply_source(store: Store, ref: MapRef, source: IdentitySource) -> list[str]:

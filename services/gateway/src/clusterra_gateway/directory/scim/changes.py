@@ -18,7 +18,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, ScimIndex, ScimKind, scim_index_key, scim_state_key
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.provisioned.records import IndexMark
-from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.http.requests.errors import Conflict
 
 ATTEMPTS = 8
 """Attempts to write while others change the same resource."""

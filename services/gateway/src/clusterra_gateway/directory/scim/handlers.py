@@ -23,8 +23,8 @@ from clusterra_gateway.directory.scim.requests import (
 )
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.directory.scim.views import Reader, View, listed
-from clusterra_gateway.http.parameters import path_id
-from clusterra_gateway.http.responses import no_content
+from clusterra_gateway.http.answers.responses import no_content
+from clusterra_gateway.http.requests.parameters import path_id
 from clusterra_gateway.identity.access.authentication import Caller
 
 CREATED = 201

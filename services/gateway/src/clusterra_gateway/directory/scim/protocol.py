@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from scim2_models import BaseModel as ScimModel
 from scim2_models import Context, Error, ResponseParameters, SCIMException
 
-from clusterra_gateway.http.errors import RequestError
-from clusterra_gateway.http.problems import RETRY_AFTER_SECONDS, STATUS
-from clusterra_gateway.http.responses import COMPRESSED_ON_THREAD_FROM_BYTES, NO_STORE
+from clusterra_gateway.http.answers.problems import RETRY_AFTER_SECONDS, STATUS
+from clusterra_gateway.http.answers.responses import COMPRESSED_ON_THREAD_FROM_BYTES, NO_STORE
+from clusterra_gateway.http.requests.errors import RequestError
 
 MEDIA_TYPE = "application/scim+json"
 MAX_DETAIL = 500

@@ -21,8 +21,8 @@ from scim2_models import (
 )
 
 from clusterra_gateway.directory.scim.protocol import MEDIA_TYPE
-from clusterra_gateway.http.json_body import BodyBounds, read_json
-from clusterra_gateway.http.parameters import Parameter, Query, query
+from clusterra_gateway.http.requests.json_body import BodyBounds, read_json
+from clusterra_gateway.http.requests.parameters import Parameter, Query, query
 
 POLICY = ScimPolicy(
     unknown=ScimPolicy.Unknown.ignore,

@@ -13,9 +13,9 @@ from scim2_models import Error, SCIMException
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.directory.provisioned.records import Unreadable
 from clusterra_gateway.directory.scim.protocol import MEDIA_TYPE, error_response, invalid_response, scim_error_response
-from clusterra_gateway.http.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
-from clusterra_gateway.http.parameters import Parameter, path_id
-from clusterra_gateway.http.route import SecurityScheme
+from clusterra_gateway.http.requests.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
+from clusterra_gateway.http.routes.route import SecurityScheme
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CallerRoute
 

@@ -16,8 +16,8 @@ from clusterra_gateway.directory.scim.handlers import CREATED, GroupHandlers, Us
 from clusterra_gateway.directory.scim.requests import IF_MATCH, RESOURCE_ID, AttributesQuery, ListQuery
 from clusterra_gateway.directory.scim.route import SCIM, TENANT_ID, ScimRoute
 from clusterra_gateway.directory.scim.users import Users
-from clusterra_gateway.http.parameters import Parameter, Query
-from clusterra_gateway.http.route import Method, Named, Route
+from clusterra_gateway.http.requests.parameters import Parameter, Query
+from clusterra_gateway.http.routes.route import Method, Named, Route
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.private_route import CallerHandler
 from clusterra_gateway.identity.tokens.revocations import Revocations

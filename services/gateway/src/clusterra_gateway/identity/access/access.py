@@ -8,7 +8,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import ValidationError
 
-from clusterra_gateway.http.errors import Forbidden, NotFound, Unauthenticated
+from clusterra_gateway.http.requests.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.access.authentication import Authentication, Caller
 from clusterra_gateway.identity.access.cookies import Cookies
 from clusterra_gateway.identity.access.open_streams import OpenStreams, StreamPermission

@@ -16,7 +16,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
-from clusterra_gateway.http.errors import Forbidden, Unauthenticated
+from clusterra_gateway.http.requests.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.access.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
 from clusterra_gateway.identity.access.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.access.origin import reject_cross_site

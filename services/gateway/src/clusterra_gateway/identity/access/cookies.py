@@ -5,8 +5,8 @@ import time
 
 from aiohttp import web
 
-from clusterra_gateway.http.errors import Unauthenticated
-from clusterra_gateway.http.middleware import RENEWED_SESSION
+from clusterra_gateway.http.answers.middleware import RENEWED_SESSION
+from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access.authentication import COOKIE, SESSION, Caller, session_cookie
 from clusterra_gateway.identity.access.signed_tokens import Claims, LoginState, SigningKeys
 from clusterra_gateway.settings import Settings

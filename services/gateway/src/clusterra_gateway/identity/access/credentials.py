@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.http.requests.errors import Unauthenticated
 
 TOKEN_PREFIX = "clusterra_"  # noqa: S105
 

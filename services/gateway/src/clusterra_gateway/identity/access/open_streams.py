@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
-from clusterra_gateway.http.errors import TooManyRequests
+from clusterra_gateway.http.requests.errors import TooManyRequests
 
 MAX_STREAMS = 50
 """A browser opens one for all its tabs' events; a program may follow the outputs of many jobs."""

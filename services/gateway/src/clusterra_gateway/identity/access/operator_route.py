@@ -8,9 +8,9 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope
-from clusterra_gateway.http.parameters import Parameter, Query, query
-from clusterra_gateway.http.route import Route, SecurityScheme
-from clusterra_gateway.http.route_group import RouteGroup
+from clusterra_gateway.http.requests.parameters import Parameter, Query, query
+from clusterra_gateway.http.routes.route import Route, SecurityScheme
+from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.operators import Operator
 

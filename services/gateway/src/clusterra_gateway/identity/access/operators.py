@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from clusterra_gateway.accounts.roles import OPERATOR_SCOPES, OperatorScope
-from clusterra_gateway.http.errors import Forbidden, Unauthenticated
+from clusterra_gateway.http.requests.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.access.credentials import secret_hash
 
 log = structlog.get_logger()

@@ -3,7 +3,7 @@ request."""
 
 from collections.abc import Collection, Mapping
 
-from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.requests.errors import Forbidden
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

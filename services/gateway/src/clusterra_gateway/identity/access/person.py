@@ -7,7 +7,7 @@ from clusterra_contracts.identity import SlurmUser
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Role, Scope, includes
-from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.requests.errors import Forbidden
 
 
 class Person(Protocol):

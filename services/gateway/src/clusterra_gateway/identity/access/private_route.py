@@ -12,9 +12,9 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
 from clusterra_gateway.accounts.roles import Role, Scope
-from clusterra_gateway.http.parameters import Parameter, Query, query
-from clusterra_gateway.http.route import Route, SecurityScheme
-from clusterra_gateway.http.route_group import RouteGroup
+from clusterra_gateway.http.requests.parameters import Parameter, Query, query
+from clusterra_gateway.http.routes.route import Route, SecurityScheme
+from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, Caller
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from aiohttp import web
 from clusterra_runtime.rate_limit import RateLimit
 
-from clusterra_gateway.http.errors import TooManyRequests
-from clusterra_gateway.http.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.requests.errors import TooManyRequests
 
 _KINDS = {"GET": "reads", "HEAD": "reads", "DELETE": "deletions"}
 _WINDOW_SECONDS = 60

@@ -13,7 +13,7 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import Key, KeySet, OctKey
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from clusterra_gateway.http.errors import Unauthenticated
+from clusterra_gateway.http.requests.errors import Unauthenticated
 
 ALGORITHMS = {"oct": "HS256", "OKP": "Ed25519"}
 """The signature algorithm for each type of key."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 
 log = structlog.get_logger()
 

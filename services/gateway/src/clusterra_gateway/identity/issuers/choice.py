@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from clusterra_gateway.http.errors import NotFound, Unauthenticated
+from clusterra_gateway.http.requests.errors import NotFound, Unauthenticated
 from clusterra_gateway.identity.issuers.configuration import DEFAULT, GivenIssuer, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer
 

@@ -8,7 +8,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from clusterra_gateway.http.errors import Unavailable
+from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.identity.issuers.cached_document import CachedDocument
 from clusterra_gateway.identity.issuers.kinds import may_publish
 from clusterra_gateway.settings import IssuerKind, is_loopback

@@ -14,7 +14,7 @@ from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
-from clusterra_gateway.http.errors import Unauthenticated, Unavailable
+from clusterra_gateway.http.requests.errors import Unauthenticated, Unavailable
 from clusterra_gateway.identity.issuers.configuration import GivenIssuer
 from clusterra_gateway.identity.issuers.issuer_documents import (
     TIMEOUT,

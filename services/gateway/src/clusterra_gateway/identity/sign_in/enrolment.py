@@ -24,7 +24,7 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, further_issuer, member_id
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.uids import next_uid
-from clusterra_gateway.http.errors import Conflict, Forbidden
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden
 from clusterra_gateway.identity.access.unix_users import Deactivations
 from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, no_longer_open, presented

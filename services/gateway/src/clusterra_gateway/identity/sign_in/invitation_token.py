@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.http.errors import Forbidden
+from clusterra_gateway.http.requests.errors import Forbidden
 from clusterra_gateway.identity.access.credentials import secret_hash
 
 PREFIX = "clusterra-invitation"

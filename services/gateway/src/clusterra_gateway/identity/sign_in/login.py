@@ -10,10 +10,10 @@ from clusterra_contracts.identity import Moment
 from pydantic import ConfigDict, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.http.errors import Forbidden, InvalidRequest, Unauthenticated
-from clusterra_gateway.http.parameters import Body, Parameter, Query, body, query
-from clusterra_gateway.http.responses import ResponseBody, json_response, no_content, redirect
-from clusterra_gateway.http.route_group import public_routes
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content, redirect
+from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest, Unauthenticated
+from clusterra_gateway.http.requests.parameters import Body, Parameter, Query, body, query
+from clusterra_gateway.http.routes.route_group import public_routes
 from clusterra_gateway.identity.access.authentication import Authentication, Caller
 from clusterra_gateway.identity.access.cookies import Cookies
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes

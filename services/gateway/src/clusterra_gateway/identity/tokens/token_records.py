@@ -21,7 +21,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_id, api_token_key, member_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Scope
-from clusterra_gateway.http.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.credentials import join_token, secret_hash
 
 MAX_TOKENS = 50

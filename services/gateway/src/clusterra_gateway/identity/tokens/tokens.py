@@ -11,10 +11,10 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.records import ApiToken, Member
 from clusterra_gateway.accounts.roles import SCOPES, Scope
-from clusterra_gateway.http.errors import Forbidden
-from clusterra_gateway.http.parameters import Body, Parameter, body, path_id
-from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.route import Named
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.requests.errors import Forbidden
+from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller

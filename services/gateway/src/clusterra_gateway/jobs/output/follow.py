@@ -15,8 +15,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import OutputStream, SlurmRequests
 from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
-from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.http.sse import ServerSentEvent
+from clusterra_gateway.http.answers.sse import ServerSentEvent
+from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.jobs.output.location import relative_path
 from clusterra_gateway.jobs.output.shared_reads import SharedReads
 from clusterra_gateway.jobs.output.text import OutputDecoder

@@ -5,7 +5,7 @@ from posixpath import normpath
 from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_gateway.bus.requests import OutputStream
-from clusterra_gateway.http.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound
 
 
 def relative_path(job: Job, stream: OutputStream, shared_path: str) -> str | None:

@@ -15,10 +15,10 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_key
 from clusterra_gateway.accounts.roles import manages
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.errors import Conflict, NotFound
-from clusterra_gateway.http.money import Money, decimal, money
-from clusterra_gateway.http.parameters import Body, body
-from clusterra_gateway.http.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.answers.money import Money, decimal, money
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.parameters import Body, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers

@@ -10,11 +10,11 @@ from clusterra_contracts.rpc.costs import MAX_COST_DAYS, CostPage, ReadCosts
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.bounded_write import break_off, write
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.money import Money, decimal
-from clusterra_gateway.http.parameters import query
-from clusterra_gateway.http.responses import NO_STORE, json_response
+from clusterra_gateway.http.answers.bounded_write import break_off, write
+from clusterra_gateway.http.answers.money import Money, decimal
+from clusterra_gateway.http.answers.responses import NO_STORE, json_response
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.models import CostReport, CostsQuery, Format, entry_of

@@ -10,9 +10,9 @@ from clusterra_contracts.rpc.slurm import Job
 from clusterra_contracts.rpc.slurm_steps import JobStep, JobSteps, RunSteps
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.money import Money, money
-from clusterra_gateway.http.parameters import JOB_ID, job_id
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.money import Money, money
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.money.costs.step_shares import StepUse, share_of, split

@@ -8,9 +8,9 @@ from clusterra_contracts.identity import Moment
 from clusterra_contracts.rpc.costs import CostDimension, CostPurpose, CostRow
 from pydantic import BeforeValidator, Field
 
-from clusterra_gateway.http.money import Money, money
-from clusterra_gateway.http.parameters import CommaSeparated, Query
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.money import Money, money
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.requests.parameters import CommaSeparated, Query
 
 Format = Literal["json", "csv", "focus"]
 

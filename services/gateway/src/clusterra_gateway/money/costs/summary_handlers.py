@@ -10,10 +10,10 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.errors import Forbidden, NotFound
-from clusterra_gateway.http.money import Money, money
-from clusterra_gateway.http.parameters import Query, query
-from clusterra_gateway.http.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.money import Money, money
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.errors import Forbidden, NotFound
+from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import (

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.costs import CostDimension, CostPage, CostRow
 
-from clusterra_gateway.http.money import CURRENCY, decimal
+from clusterra_gateway.http.answers.money import CURRENCY, decimal
 from clusterra_gateway.money.costs.models import CostEntry
 
 COLUMNS = (*(name for name in CostEntry.model_fields if name != "cost"), "cost", "currency")

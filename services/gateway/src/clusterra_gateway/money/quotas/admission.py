@@ -9,8 +9,8 @@ from clusterra_runtime.nats.registry import Registry
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.money import Money, decimal
+from clusterra_gateway.http.answers.money import Money, decimal
+from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.money.quotas.projection import projected_together
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of

@@ -18,7 +18,7 @@ from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, limit_event_key
 from clusterra_gateway.accounts.records import Member, expiry
-from clusterra_gateway.http.errors import Conflict
+from clusterra_gateway.http.requests.errors import Conflict
 from clusterra_gateway.money.quotas.records import QuotaScope, subject_of
 
 _KEPT = timedelta(days=2)

@@ -33,8 +33,8 @@ from clusterra_gateway.accounts.keyspace import (
     reservation_key,
     reservations_partition,
 )
-from clusterra_gateway.http.errors import QuotaExceeded, Unavailable
-from clusterra_gateway.http.money import decimal
+from clusterra_gateway.http.answers.money import decimal
+from clusterra_gateway.http.requests.errors import QuotaExceeded, Unavailable
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
 
 log = structlog.get_logger()

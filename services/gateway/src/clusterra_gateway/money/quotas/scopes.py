@@ -8,8 +8,8 @@ from clusterra_runtime.nats.registry import Registry
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.http.errors import InvalidRequest, NotFound
-from clusterra_gateway.http.parameters import Parameter, path_id
+from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.records import MAX_MICRO_USD, QuotaScope, ScopeKind

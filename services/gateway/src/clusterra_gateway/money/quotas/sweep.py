@@ -19,7 +19,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.errors import QuotaExceeded
+from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.money.quotas.job_list import listed_jobs
 from clusterra_gateway.money.quotas.matching import (
     UNANSWERED_SECONDS,

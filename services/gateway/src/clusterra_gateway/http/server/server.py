@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from clusterra_gateway.http.api_description import describe
-from clusterra_gateway.http.connection import Connection
-from clusterra_gateway.http.cross_origin import ORIGINS, preflight
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES
-from clusterra_gateway.http.middleware import ENCRYPTED, LEAVING, STREAMS, add_headers, problems
-from clusterra_gateway.http.representation import representation
-from clusterra_gateway.http.route import Route
-from clusterra_gateway.http.sse import STOPPING
+from clusterra_gateway.http.answers.cross_origin import ORIGINS, preflight
+from clusterra_gateway.http.answers.middleware import ENCRYPTED, LEAVING, STREAMS, add_headers, problems
+from clusterra_gateway.http.answers.sse import STOPPING
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
+from clusterra_gateway.http.routes.api_description import describe
+from clusterra_gateway.http.routes.route import Route
+from clusterra_gateway.http.server.connection import Connection
+from clusterra_gateway.http.server.representation import representation
 
 SHUTDOWN_SECONDS = 10.0
 """Time for open requests to finish when the process stops."""

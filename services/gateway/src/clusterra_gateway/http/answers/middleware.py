@@ -17,10 +17,16 @@ from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
 from prometheus_client import Counter, Histogram
 
-from clusterra_gateway.http.cross_origin import add_cross_origin_headers
-from clusterra_gateway.http.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
-from clusterra_gateway.http.json_body import MAX_BODY_BYTES
-from clusterra_gateway.http.problems import REQUEST_ID, bare_problem, internal_problem, problem_of, request_error_of
+from clusterra_gateway.http.answers.cross_origin import add_cross_origin_headers
+from clusterra_gateway.http.answers.problems import (
+    REQUEST_ID,
+    bare_problem,
+    internal_problem,
+    problem_of,
+    request_error_of,
+)
+from clusterra_gateway.http.requests.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
 
 REQUESTS = Counter(
     "clusterra_http_requests_total", "Requests by route and status; a stream counts at its end", ("route", "code")

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 from pydantic_core import from_json
 
-from clusterra_gateway.http.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge, UnsupportedMedia
 
 _CHUNK_BYTES = 64 * 1024
 

@@ -5,11 +5,11 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.http.parameters import Parameter, path_id
-from clusterra_gateway.http.problems import INTERNAL, STATUS, TYPES, type_name
-from clusterra_gateway.http.responses import ResponseBody, json_response
-from clusterra_gateway.http.route import Named, PublicRoute, Route
+from clusterra_gateway.http.answers.problems import INTERNAL, STATUS, TYPES, type_name
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
+from clusterra_gateway.http.routes.route import Named, PublicRoute, Route
 
 TYPE = f"{TYPES}/{{name}}"
 NAME = Parameter("name", "path", "^[a-z-]{1,40}$")

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from clusterra_gateway.http.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import ResponseBody
 
 CURRENCY: Literal["USD"] = "USD"
 """Prices are in US dollars."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from clusterra_gateway.http.errors import InvalidRequest, RangeNotSatisfiable
-from clusterra_gateway.http.parameters import Parameter
+from clusterra_gateway.http.requests.errors import InvalidRequest, RangeNotSatisfiable
+from clusterra_gateway.http.requests.parameters import Parameter
 
 RANGE = Parameter(
     "Range",

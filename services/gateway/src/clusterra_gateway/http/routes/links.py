@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.routes.route import Route
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 

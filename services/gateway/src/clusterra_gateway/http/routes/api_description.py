@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import orjson
 from aiohttp import web
 
-from clusterra_gateway.http.openapi import document
-from clusterra_gateway.http.responses import ResponseBody, json_bytes, json_response
-from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
+from clusterra_gateway.http.routes.openapi import document
+from clusterra_gateway.http.routes.route import PublicRoute, Route
 
 
 class ApiRoute(ResponseBody):

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from clusterra_gateway.http.links import links, path_parameters
-from clusterra_gateway.http.parameters import Parameter
-from clusterra_gateway.http.problems import MEDIA_TYPE, REQUEST_ID, Problem
-from clusterra_gateway.http.route import Route
+from clusterra_gateway.http.answers.problems import MEDIA_TYPE, REQUEST_ID, Problem
+from clusterra_gateway.http.requests.parameters import Parameter
+from clusterra_gateway.http.routes.links import links, path_parameters
+from clusterra_gateway.http.routes.route import Route
 
 TITLE = "Clusterra"
 VERSION = "1"

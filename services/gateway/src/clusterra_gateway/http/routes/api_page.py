@@ -12,10 +12,10 @@ from importlib.resources import files
 
 from aiohttp import web
 
-from clusterra_gateway.http.errors import NotFound
-from clusterra_gateway.http.middleware import EXTRA_HEADERS
-from clusterra_gateway.http.parameters import Parameter, path_id
-from clusterra_gateway.http.route import PublicRoute, Route
+from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
+from clusterra_gateway.http.routes.route import PublicRoute, Route
 
 PAGE = "/v1/docs"
 

@@ -9,10 +9,10 @@ from typing import Protocol
 import structlog
 from aiohttp import web
 
-from clusterra_gateway.http.bounded_write import write
-from clusterra_gateway.http.errors import InvalidRequest
-from clusterra_gateway.http.parameters import Parameter
-from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.http.answers.bounded_write import write
+from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import Parameter
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import ETag, web
 
-from clusterra_gateway.http.sse import EVENT_POSITION
+from clusterra_gateway.http.answers.sse import EVENT_POSITION
 
 KEPT = ("ETag", "Cache-Control", EVENT_POSITION)
 """The headers of an answer that is not changed."""

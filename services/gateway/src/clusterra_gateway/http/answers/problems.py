@@ -7,7 +7,7 @@ from aiohttp import web
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from pydantic import BaseModel, ConfigDict
 
-from clusterra_gateway.http.errors import (
+from clusterra_gateway.http.requests.errors import (
     BadUpstream,
     Conflict,
     FieldError,

@@ -12,7 +12,7 @@ import structlog
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from clusterra_gateway.http.problems import REQUEST_ID, bare_problem
+from clusterra_gateway.http.answers.problems import REQUEST_ID, bare_problem
 
 log = structlog.get_logger()
 

@@ -11,8 +11,8 @@ from clusterra_contracts.identity import JobId, Moment
 from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.errors import FieldError, InvalidRequest, NotFound
-from clusterra_gateway.http.json_body import SMALL, BodyBounds, read_json
+from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json
 
 MAX_FIELD_ERRORS = 20
 """The most wrong fields that a problem names."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, override
 from aiohttp import web
 from pydantic import BaseModel
 
-from clusterra_gateway.http.parameters import Parameter, Query
+from clusterra_gateway.http.requests.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -7,8 +7,8 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from clusterra_gateway.http.middleware import EXTRA_HEADERS
-from clusterra_gateway.http.responses import NO_STORE
+from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.answers.responses import NO_STORE
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 36em; margin: 3em auto; padding: 0 1em; color: #1b1f24 }

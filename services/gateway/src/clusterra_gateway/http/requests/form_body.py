@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from pydantic import BaseModel
 
-from clusterra_gateway.http.errors import InvalidRequest, UnsupportedMedia
-from clusterra_gateway.http.json_body import read_within
-from clusterra_gateway.http.parameters import checked
+from clusterra_gateway.http.requests.errors import InvalidRequest, UnsupportedMedia
+from clusterra_gateway.http.requests.json_body import read_within
+from clusterra_gateway.http.requests.parameters import checked
 
 FORM = "application/x-www-form-urlencoded"
 MAX_BYTES = 16 * 1024

@@ -1,0 +1,1 @@
+"""Writes answers: JSON, problems, pages, streams, and the headers of each."""

@@ -1,0 +1,1 @@
+"""Reads requests: parameters, bodies, and the errors that they lead to."""

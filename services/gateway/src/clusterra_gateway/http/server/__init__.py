@@ -1,0 +1,1 @@
+"""Serves a table of routes with aiohttp."""
