@@ -12,8 +12,8 @@ from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.requests.errors import Forbidden
+from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.credentials import CACHE_SECONDS
-from clusterra_gateway.identity.access.origin import reject_cross_site
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_runtime.nats import bus
 from gateway_world import World

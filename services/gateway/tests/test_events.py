@@ -210,7 +210,7 @@ async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: Wor
 async def test_a_client_that_is_too_far_behind_is_sent_to_the_history(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.events.resumption.MAX_EVENTS", 5)
+    monkeypatch.setattr("clusterra_gateway.events.handlers.MAX_EVENTS", 5)
     browser = await world.login("boss@acme.example")
     async with sse_reader(browser, STREAM) as reader:
         await publish_node_down(world, "n0")

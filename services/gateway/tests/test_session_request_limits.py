@@ -15,9 +15,9 @@ from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import request_limits
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS
+from clusterra_gateway.sessions.lookup import FoundSession
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
 from clusterra_gateway.sessions.pages import Pages, serving_pages
-from clusterra_gateway.sessions.reach import Reached
 from clusterra_gateway.sessions.session_jobs import SessionView
 from clusterra_gateway.sessions.tickets import Ticket
 from clusterra_lab.machine.process import until
@@ -46,16 +46,16 @@ class Answering:
 
 
 class Edges:
-    """In place of `Reach`: each session is ready. The edge of the tenant `acme` opens no stream, and says nothing."""
+    """In place of `SessionLookup`: each session is ready. The edge of `acme` opens no stream and is silent."""
 
     def __init__(self) -> None:
         self.waiting = 0
 
-    async def find(self, claims: PageClaims) -> Reached:
+    async def find(self, claims: PageClaims) -> FoundSession:
         names = {"template_id": "jupyter", "name": "Jupyter", "run_id": "r1", "kid": "k1"}
         record = SessionRecord(job_id=claims.job_id, member=claims.member, created_at=now(), **names)
         view = SessionView(record, "ready", ready=SessionReady(strip_prefix=False, streams=0, idle_seconds=0.0))
-        return Reached(view, "0" * 64, f"j{claims.job_id}.main.{claims.tenant}.session", time.monotonic() + 60)
+        return FoundSession(view, "0" * 64, f"j{claims.job_id}.main.{claims.tenant}.session", time.monotonic() + 60)
 
     async def open(self, host: str) -> Any:
         if ".acme." in host:

@@ -7,8 +7,7 @@ from clusterra_gateway.clusters.agents.exchange import AgentExchange
 from clusterra_gateway.clusters.agents.key_rotation import AgentKeyRotation
 from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeys
 from clusterra_gateway.clusters.fleet_handlers import FleetHandlers
-from clusterra_gateway.clusters.handlers import ClusterHandlers
-from clusterra_gateway.clusters.management import ClusterManagement
+from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of

@@ -1,7 +1,9 @@
 """The routes of a cluster's events: pages of the archive, and the live stream."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from clusterra_contracts.events import Event
@@ -14,7 +16,6 @@ from pydantic import Field
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
-from clusterra_gateway.events.resumption import Resumptions
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.answers.sse import (
     EVENT_POSITION,
@@ -28,6 +29,35 @@ from clusterra_gateway.http.requests.parameters import CommaSeparated, Query, Ti
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+
+MAX_EVENTS = 20_000
+"""Of one resumption, those that the client may not see included. A client that is further behind reads the history."""
+EVENTS_PER_REST = 250
+REST_SECONDS = 0.05
+"""Three times what it takes to read as many events."""
+
+
+class Resumptions:
+    """Reads the events after a position, for each member one stream after the other."""
+
+    def __init__(self, feed: EventFeed) -> None:
+        self._feed = feed
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
+
+    async def events(self, member_id: str, ref: ClusterRef, *, after: int) -> AsyncGenerator[StreamedEvent | None]:
+        """Yield a cluster's events after a position; None at the end if there are more. Raises BusUnavailable."""
+        lock = self._locks.setdefault(member_id, asyncio.Lock())
+        async with lock:
+            count = 0
+            async for event in self._feed.replay(ref, after=after):
+                if count == MAX_EVENTS:
+                    yield None
+                    return
+                yield event
+                count += 1
+                if count % EVENTS_PER_REST == 0:
+                    await asyncio.sleep(REST_SECONDS)
+
 
 EVENTS = f"{CLUSTER}/events"
 NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'

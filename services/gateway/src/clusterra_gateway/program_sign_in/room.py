@@ -4,13 +4,12 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
-from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
+from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes, LoopbackProgramSide
 from clusterra_gateway.program_sign_in.device_flows import DeviceFlows
 from clusterra_gateway.program_sign_in.device_person_side import DevicePersonSide
 from clusterra_gateway.program_sign_in.device_program_side import DeviceProgramSide
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.loopback_person_side import LoopbackPersonSide
-from clusterra_gateway.program_sign_in.loopback_program_side import LoopbackProgramSide
 from clusterra_gateway.program_sign_in.server_metadata import ServerDescription
 from clusterra_gateway.program_sign_in.token_endpoint import TokenEndpoint
 from clusterra_gateway.room import Room

@@ -8,8 +8,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from clusterra_gateway.sessions.entrance import ServerToken
+from clusterra_gateway.sessions.lookup import FoundSession
 from clusterra_gateway.sessions.page_cookie import is_ours
-from clusterra_gateway.sessions.reach import Reached
 
 _HOP_BY_HOP = frozenset(
     {
@@ -26,7 +26,7 @@ _FINAL = range(200, 600)
 """The statuses of answers. 101 would make proxies before us take the connection for another protocol's."""
 
 
-def target_of(request: web.Request, reached: Reached, prefix: str) -> URL:
+def target_of(request: web.Request, reached: FoundSession, prefix: str) -> URL:
     """The URL in aiohttp's client: the path as the browser sent it, without the prefix where the server wants none."""
     raw = request.rel_url.raw_path_qs
     assert reached.view.ready is not None  # noqa: S101 - only ready sessions are passed on to

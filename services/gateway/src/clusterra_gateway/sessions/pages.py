@@ -17,13 +17,13 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.requests.errors import Forbidden, RequestError
 from clusterra_gateway.http.requests.form_body import read_form
+from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.open_streams import OpenStreams
-from clusterra_gateway.identity.access.origin import reject_cross_site
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.forwarding import forward, target_of
+from clusterra_gateway.sessions.lookup import READY_SECONDS, FoundSession, SessionLookup
 from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
 from clusterra_gateway.sessions.page_paths import ENTRY, ROOT, page_path
-from clusterra_gateway.sessions.reach import READY_SECONDS, Reach, Reached
 from clusterra_gateway.sessions.request_limits import RequestLimits
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
@@ -48,10 +48,10 @@ class Pages:
     """The handler of all paths of the sessions' origin."""
 
     def __init__(
-        self, reach: Reach, tickets: Tickets, cookies: PageCookies, origin: str, entered_from: frozenset[str]
+        self, lookup: SessionLookup, tickets: Tickets, cookies: PageCookies, origin: str, entered_from: frozenset[str]
     ) -> None:
         """`origin` is that of the pages. A ticket may come from pages of the origins `entered_from` only."""
-        self._reach = reach
+        self._lookup = lookup
         self._entered_from = entered_from
         self._tickets = tickets
         self._cookies = cookies
@@ -63,7 +63,7 @@ class Pages:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Serve sessions until the block ends."""
-        connector = StreamConnector(self._reach.open)
+        connector = StreamConnector(self._lookup.open)
         self._http = aiohttp.ClientSession(
             connector=connector, timeout=_TIMEOUT, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
         )
@@ -75,7 +75,7 @@ class Pages:
 
     def recheck(self, tenant: str) -> None:
         """Look again at the sessions of a tenant, also at those with an open WebSocket: somebody may see less now."""
-        self._reach.forget(tenant)
+        self._lookup.forget(tenant)
         self._streams.recheck(tenant)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -86,7 +86,7 @@ class Pages:
             return _nothing()
         try:
             reject_cross_site(request.method, request.headers, {self._origin})
-            reached = await self._reach.find(claims)
+            reached = await self._lookup.find(claims)
         except Forbidden as error:
             return _page(HTTPStatus.FORBIDDEN, "Refused", error.detail)
         except RequestError:
@@ -121,7 +121,7 @@ class Pages:
         self._cookies.set(response, ticket)
         return response
 
-    async def _passed_on(self, request: web.Request, claims: PageClaims, reached: Reached) -> web.StreamResponse:
+    async def _passed_on(self, request: web.Request, claims: PageClaims, reached: FoundSession) -> web.StreamResponse:
         assert self._http is not None  # noqa: S101 - `connected` has made it
         url = target_of(request, reached, page_path(claims.cluster, claims.job_id))
         try:
@@ -161,7 +161,7 @@ class Pages:
 
     async def _allowed(self, claims: PageClaims) -> bool:
         try:
-            await self._reach.find(claims)
+            await self._lookup.find(claims)
         except (RpcFailed, StoreError):
             return True  # It was allowed at the last look, and the next one is due soon.
         except RequestError:

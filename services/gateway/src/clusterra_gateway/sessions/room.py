@@ -17,10 +17,10 @@ from clusterra_gateway.room import Observed, Room
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.handlers import Sessions
 from clusterra_gateway.sessions.idle_cull import IdleCull
+from clusterra_gateway.sessions.lookup import SessionLookup
 from clusterra_gateway.sessions.opening_page import OpeningPage
 from clusterra_gateway.sessions.page_cookie import PageCookies
 from clusterra_gateway.sessions.pages import Pages, serving_pages
-from clusterra_gateway.sessions.reach import Reach
 from clusterra_gateway.sessions.session_jobs import SessionJobs
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings, origin_of
@@ -71,9 +71,11 @@ def room(connections: Connections, identity: IdentityParts, launches: Launches, 
 
 def _pages(connections: Connections, identity: IdentityParts, parts: SessionParts, sessions_url: str) -> Pages:
     bus, origin = connections.bus, origin_of(sessions_url)
-    reach = Reach(bus.client, connections.directory, bus.registry, identity.unix_users, parts.jobs, parts.entrance)
+    lookup = SessionLookup(
+        bus.client, connections.directory, bus.registry, identity.unix_users, parts.jobs, parts.entrance
+    )
     cookies = PageCookies(identity.session_keys, secure=origin.startswith("https:"))
-    return Pages(reach, parts.tickets, cookies, origin, connections.settings.origins)
+    return Pages(lookup, parts.tickets, cookies, origin, connections.settings.origins)
 
 
 @asynccontextmanager

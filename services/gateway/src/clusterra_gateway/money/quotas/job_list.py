@@ -1,12 +1,16 @@
 """The jobs that Slurm has, and what each asks for."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
+from clusterra_contracts.rpc.slurm_jobs import Update
+from clusterra_contracts.shapes import Catalogue
 
 from clusterra_gateway.bus.requests import SlurmRequests
+from clusterra_gateway.money.quotas.projection import projected_together, task_count
 
 MAX_JOBS = 5000
 PAGE_JOBS = 1000
@@ -49,3 +53,26 @@ def request_of(job: Job) -> PendingJobs:
         first_submitted_at=job.submitted_at,
         time_limit_seconds=job.time_limit_seconds,
     )
+
+
+def projected_of(jobs: Iterable[Job], catalogue: Catalogue) -> int | None:
+    """Return the cost of a job's components, or of an array and its tasks with records of their own.
+
+    None where one of them has none. A task counts once: the array may still list one whose own record is there already.
+    """
+    known = tuple(jobs)
+    apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
+    return projected_together(((request_of(job), task_count(job.array_tasks, apart)) for job in known), catalogue)
+
+
+def changed_by(job: Job, update: Update) -> Job:
+    """Return the job after a change, as far as its cost depends on it. More tasks have no fewer CPUs each."""
+    changes, further = update.changes, update.further
+    updates: dict[str, object] = {}
+    if changes.time_limit is not None:
+        updates["time_limit_seconds"] = changes.time_limit * 60.0
+    if further.memory_per_node is not None or further.memory_per_cpu is not None:
+        updates |= {"memory_per_node_mib": further.memory_per_node, "memory_per_cpu_mib": further.memory_per_cpu}
+    if further.tasks is not None:
+        updates["cpus"] = -(-job.cpus * further.tasks // max(job.tasks, 1))
+    return job.model_copy(update=updates)

@@ -8,8 +8,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import Unavailable
+from clusterra_gateway.money.quotas.job_list import changed_by, projected_of
 from clusterra_gateway.money.quotas.records import Reservation
-from clusterra_gateway.money.quotas.requested import changed_by, projected_of
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 

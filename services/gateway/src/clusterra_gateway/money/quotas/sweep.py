@@ -20,7 +20,7 @@ from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
-from clusterra_gateway.money.quotas.job_list import listed_jobs
+from clusterra_gateway.money.quotas.job_list import listed_jobs, projected_of
 from clusterra_gateway.money.quotas.matching import (
     UNANSWERED_SECONDS,
     counts,
@@ -30,7 +30,6 @@ from clusterra_gateway.money.quotas.matching import (
     reservation_for,
 )
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
-from clusterra_gateway.money.quotas.requested import projected_of
 from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations, month_of
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 

@@ -16,10 +16,10 @@ from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
-from clusterra_gateway.sessions import reach as reach_module
+from clusterra_gateway.sessions import lookup as lookup_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance
+from clusterra_gateway.sessions.lookup import SessionLookup
 from clusterra_gateway.sessions.page_cookie import PageClaims
-from clusterra_gateway.sessions.reach import Reach
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_runtime.nats import bus
@@ -35,12 +35,15 @@ MEMBER = "member"
 
 
 @asynccontextmanager
-async def reach_of(world: World) -> AsyncIterator[tuple[Reach, SessionJobs]]:
+async def lookup_of(world: World) -> AsyncIterator[tuple[SessionLookup, SessionJobs]]:
     store, client, registry = world.store, world.client, world.registry
     jobs = SessionJobs(SessionRecords(store), SlurmRequests(client), EdgeRequests(client, 5))
     entrance = Entrance(None, KEYS, registry, Tickets(store))
     async with Outbox(store, partial(bus.store, client)) as outbox:
-        yield Reach(client, Directory(store, outbox), registry, MappedUsers(MapRecords(store)), jobs, entrance), jobs
+        yield (
+            SessionLookup(client, Directory(store, outbox), registry, MappedUsers(MapRecords(store)), jobs, entrance),
+            jobs,
+        )
 
 
 def session(member: str = MEMBER) -> SessionRecord:
@@ -82,10 +85,10 @@ async def test_a_session_that_was_just_looked_at_is_gone_when_the_cookie_has_exp
     claims = await waiting_session(world)
     over = claims.model_copy(update={"exp": int(time.time()) - 1})
 
-    async with reach_of(world) as (reach, _):
-        found = await reach.find(claims)
+    async with lookup_of(world) as (lookup, _):
+        found = await lookup.find(claims)
         with pytest.raises(NotFound):
-            await reach.find(over)
+            await lookup.find(over)
 
     assert found.view.state == "pending"
 
@@ -93,9 +96,9 @@ async def test_a_session_that_was_just_looked_at_is_gone_when_the_cookie_has_exp
 async def test_many_who_ask_at_once_are_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = await waiting_session(world)
 
-    async with reach_of(world) as (reach, jobs):
+    async with lookup_of(world) as (lookup, jobs):
         looked = counted(monkeypatch, jobs, partial(asyncio.sleep, 0))
-        found = await asyncio.gather(*(reach.find(claims) for _ in range(200)))
+        found = await asyncio.gather(*(lookup.find(claims) for _ in range(200)))
 
     assert {each.view.state for each in found} == {"pending"}
     assert looked == ["42"]
@@ -104,15 +107,15 @@ async def test_many_who_ask_at_once_are_one_look(world: World, monkeypatch: pyte
 async def test_a_session_that_is_gone_is_not_looked_for_again_and_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach_module, "WAITING_SECONDS", 3600.0)
+    monkeypatch.setattr(lookup_module, "WAITING_SECONDS", 3600.0)
     claims = await waiting_session(world)
     world.acme.set_state("42", "COMPLETED")
 
-    async with reach_of(world) as (reach, jobs):
+    async with lookup_of(world) as (lookup, jobs):
         looked = counted(monkeypatch, jobs, partial(asyncio.sleep, 0))
         for _ in range(5):
             with pytest.raises(NotFound):
-                await reach.find(claims)
+                await lookup.find(claims)
 
     assert looked == ["42"]
 
@@ -127,14 +130,14 @@ async def test_a_look_that_began_before_a_right_was_taken_is_not_remembered(
         begun.set()
         await goes_on.wait()
 
-    async with reach_of(world) as (reach, jobs):
+    async with lookup_of(world) as (lookup, jobs):
         looked = counted(monkeypatch, jobs, held_up)
-        first = asyncio.create_task(reach.find(claims))
+        first = asyncio.create_task(lookup.find(claims))
         await begun.wait()
 
-        reach.forget("acme")
+        lookup.forget("acme")
         goes_on.set()
         await first
-        await reach.find(claims)
+        await lookup.find(claims)
 
     assert looked == ["42"] * 2

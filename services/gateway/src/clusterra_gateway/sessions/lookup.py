@@ -33,7 +33,7 @@ MAX_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class FoundSession:
     """The session that a page's cookie names. `host` is its host name in aiohttp's client."""
 
     view: SessionView
@@ -48,7 +48,7 @@ class Reached:
         return ServerToken(self.token, None if self.view.ready is None else self.view.ready.token_cookie)
 
 
-class Reach:
+class SessionLookup:
     """Finds sessions for pages, and opens byte streams to them."""
 
     def __init__(
@@ -66,14 +66,14 @@ class Reach:
         self._unix_users = unix_users
         self._jobs = jobs
         self._entrance = entrance
-        self._known: OrderedDict[PageClaims, Reached] = OrderedDict()
+        self._known: OrderedDict[PageClaims, FoundSession] = OrderedDict()
         self._gone: OrderedDict[PageClaims, float] = OrderedDict()
         """The sessions that are gone, and until when they are not looked for again, by the monotonic clock."""
-        self._looks: dict[PageClaims, asyncio.Task[Reached]] = {}
+        self._looks: dict[PageClaims, asyncio.Task[FoundSession]] = {}
         """The looks that are under way. Further requests wait for the same one."""
         self._targets: OrderedDict[str, tuple[ClusterRef, SessionJob]] = OrderedDict()
 
-    async def find(self, claims: PageClaims) -> Reached:
+    async def find(self, claims: PageClaims) -> FoundSession:
         """The session of these claims, ready or not.
 
         Raises NotFound for one that is not the member's any more, has ended, or whose sign-in has; RpcFailed,
@@ -93,7 +93,7 @@ class Reach:
             look.add_done_callback(_noticed)
         return await asyncio.shield(look)
 
-    async def _look(self, claims: PageClaims) -> Reached:
+    async def _look(self, claims: PageClaims) -> FoundSession:
         look = asyncio.current_task()
         try:
             ref, view = await self._found(claims)
@@ -145,12 +145,12 @@ class Reach:
             return await store.get(ACCOUNTS, api_token_key(claims.member, claims.sign_in)) is not None
         return await store.get(ACCOUNTS, signed_out_key(claims.member, claims.sign_in)) is None
 
-    def _reached(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> Reached:
+    def _reached(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> FoundSession:
         host = f"j{claims.job_id}.{ref.cluster}.{ref.tenant}.session"
         wait = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
         if view.job is not None:
             self._remember(self._targets, host, (ref, view.job))
-        return Reached(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
+        return FoundSession(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
 
     @staticmethod
     def _remember[K, V](kept: OrderedDict[K, V], key: K, value: V) -> None:
@@ -160,7 +160,7 @@ class Reach:
             kept.popitem(last=False)
 
 
-def _noticed(look: asyncio.Task[Reached]) -> None:
+def _noticed(look: asyncio.Task[FoundSession]) -> None:
     """Whoever asked may have left."""
     if not look.cancelled():
         look.exception()
