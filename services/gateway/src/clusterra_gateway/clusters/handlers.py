@@ -149,7 +149,7 @@ class ClusterHandlers:
         )
 
 
-management = cluster_routes(reads=Needs("clusters:write", "admin"))
+management = cluster_routes(changes=Needs("clusters:write", "admin"))
 
 
 class ChangeCluster(Body):

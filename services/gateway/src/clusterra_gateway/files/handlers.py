@@ -55,7 +55,7 @@ _MANY_PATHS = BodyBounds(4 * 1024 * 1024, 2000)
 
 FILES = f"{CLUSTER}/files"
 reading = cluster_routes(reads=Needs("files:read"))
-api = cluster_routes(reads=Needs("files:write", "member"))
+api = cluster_routes(changes=Needs("files:write", "member"))
 
 
 class FileHandlers:

@@ -37,7 +37,7 @@ from clusterra_gateway.identity.access.private_route import Needs, cluster_route
 
 UPLOADS = f"{FILES}/uploads"
 UPLOAD = f"{UPLOADS}/{{upload_id}}"
-api = cluster_routes(UPLOAD_ID, reads=Needs("files:write", "member"))
+api = cluster_routes(UPLOAD_ID, changes=Needs("files:write", "member"))
 
 
 class UploadHandlers:

@@ -34,7 +34,7 @@ _Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Outcome = Literal["cancelled", "would_cancel", "failed", "not_tried"]
 
 
-api = cluster_routes(reads=Needs("jobs:write", "member"))
+api = cluster_routes(changes=Needs("jobs:write", "member"))
 
 
 class JobFilter(Body):

@@ -37,7 +37,7 @@ from clusterra_gateway.submission.job_fields import LEFT_OUT, UNCHANGEABLE
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}
 
 
-api = cluster_routes(JOBS, reads=Needs("jobs:write", "member"))
+api = cluster_routes(JOBS, changes=Needs("jobs:write", "member"))
 
 
 class RequestedChanges(JobChanges, FurtherChanges):

@@ -23,7 +23,7 @@ _EXACT = Decimal("0.000001")
 _HOUR_SECONDS = 3600
 
 
-api = cluster_routes(reads=Needs("jobs:write", "member"))
+api = cluster_routes(changes=Needs("jobs:write", "member"))
 
 
 class EstimatedCost(ResponseBody):

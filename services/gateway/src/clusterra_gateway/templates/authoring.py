@@ -37,7 +37,7 @@ ATTEMPTS = 5
 VERSIONS = f"{TEMPLATE}/versions"
 ONE_VERSION = f"{VERSIONS}/{{number}}"
 api = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
-decisions = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:write", "admin"))
+decisions = caller_routes(TEMPLATE_ID, VERSION, changes=Needs("jobs:write", "admin"))
 
 
 class Authoring:

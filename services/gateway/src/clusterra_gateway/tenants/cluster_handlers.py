@@ -45,7 +45,7 @@ BINDING_BOUNDS = BodyBounds(256 * 1024, 20_000)
 
 
 api = operator_routes(TENANT_ID, CLUSTER_ID)
-of_owners = cluster_routes(reads=Needs("clusters:write", "owner"))
+of_owners = cluster_routes(changes=Needs("clusters:write", "owner"))
 
 
 class TenantClusterHandlers:

@@ -37,7 +37,7 @@ MAX_KEYS = 4
 """How many keys of a cluster may work at a time."""
 
 
-api = cluster_routes(reads=Needs("clusters:write", "admin"))
+api = cluster_routes(changes=Needs("clusters:write", "admin"))
 
 
 class NewAgentKey(Body):

@@ -112,14 +112,21 @@ class Needs:
 
 
 def caller_routes(
-    *parameters: Parameter, reads: Needs, changes: Needs | None = None
+    *parameters: Parameter, reads: Needs | None = None, changes: Needs | None = None
 ) -> RouteGroup[[web.Request, Caller]]:
-    """Routes of the API as a whole. `reads` holds for each GET, `changes` for the other methods."""
-    return RouteGroup(CallerRoute, parameters, reads.fields, (changes or reads).fields)
+    """Routes of the API as a whole. `reads` holds for each GET, `changes` for the other methods; one alone for all."""
+    return RouteGroup(CallerRoute, parameters, *_fields(reads, changes))
 
 
 def cluster_routes(
-    *parameters: Parameter, reads: Needs, changes: Needs | None = None
+    *parameters: Parameter, reads: Needs | None = None, changes: Needs | None = None
 ) -> RouteGroup[[web.Request, Caller, ClusterRef]]:
-    """Routes of one cluster. `reads` holds for each GET, `changes` for the other methods."""
-    return RouteGroup(ClusterRoute, (CLUSTER_ID, *parameters), reads.fields, (changes or reads).fields)
+    """Routes of one cluster. `reads` holds for each GET, `changes` for the other methods; one alone for all."""
+    return RouteGroup(ClusterRoute, (CLUSTER_ID, *parameters), *_fields(reads, changes))
+
+
+def _fields(reads: Needs | None, changes: Needs | None) -> tuple[dict[str, str], dict[str, str]]:
+    needs = [each for each in (reads, changes) if each is not None]
+    if not needs:
+        raise ValueError("a private route says what its callers need")
+    return needs[0].fields, needs[-1].fields
