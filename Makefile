@@ -22,7 +22,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -154,6 +154,9 @@ bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a
 bench-parameters: $(VENV)/.installed ## Compare the packing's parameters with the best ones for each half of a trace (TRACE and SHAPES as above, 6 minutes)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-parameters TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
 	  $(BIN)/python bench/parameters.py $(TRACE) $(SHAPES)
+
+bench-ablation: $(VENV)/.installed ## Measure what each part of the packing saves, on synthetic traces and on TRACE=FILE.swf with SHAPES=FILE.yaml (5 minutes)
+	@PYTHONPATH=bench $(BIN)/python bench/ablation.py $(if $(TRACE),--trace $(TRACE)) $(if $(SHAPES),--shapes $(SHAPES))
 
 bench-planner: $(VENV)/.installed ## Measure the planner's speed, and compare its plans with proved optima (7 minutes)
 	@$(BIN)/python bench/planner.py

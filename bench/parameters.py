@@ -31,8 +31,7 @@ type Change = dict[str, Any]
 AROUND: dict[str, Sequence[float]] = {
     "credit": (0.25, 0.3, 0.5, 0.6),
     "batch_seconds": (0.0, 15.0, 60.0),
-    "bundling": (False,),
-    "bundle_seeds": (1, 3, 6),
+    "local_search": (False,),
     "trials": (1_250, 20_000),
     "history_weight": (1.0, 2.0, 8.0),
     "first_hazard": (0.05, 0.1, 0.25),

@@ -1,7 +1,5 @@
 """The local search on purchases."""
 
-from collections import Counter
-
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
@@ -49,19 +47,3 @@ def test_the_search_finds_what_greedy_packing_misses() -> None:
     jobs = ((24, 43.7), (16, 32.7), (10, 5.2), (4, 13.2), (3, 3.5), (2, 4.5))
     groups = [Group((str(number),), cpus, gib, certain(4 * HOUR)) for number, (cpus, gib) in enumerate(jobs)]
     assert [each.offering.shape for each in pack(groups, [], offerings, SETTINGS).purchases] == ["32x64", "32x64"]
-
-
-def test_the_search_takes_sideways_steps() -> None:
-    # 162 CPUs fit on five workers of 32 and one of 2, 18 % cheaper than on six of 32. No single step that saves leads
-    # there: first, jobs must be exchanged between workers that cost the same afterwards.
-    shapes = ((2, 8.0, 0.0816), (48, 768.0, 4.0032), (48, 384.0, 2.5704), (32, 128.0, 1.3056))
-    offerings = [Offering(f"{cpus}x{gib:g}", cpus, gib, usd / HOUR, 60.0) for cpus, gib, usd in shapes]
-    jobs = (
-        *((10, 35.2), (32, 90.4), (24, 12.3), (4, 24.1), (6, 20.0), (4, 1.2), (4, 4.3), (12, 16.9)),
-        *((12, 10.8), (1, 4.3), (1, 8.3), (16, 8.6), (20, 19.6), (8, 19.9), (6, 5.6), (2, 4.8)),
-    )
-    groups = [Group((str(number),), cpus, gib, certain(4 * HOUR)) for number, (cpus, gib) in enumerate(jobs)]
-
-    bought = Counter(each.offering.shape for each in pack(groups, [], offerings, SETTINGS).purchases)
-
-    assert bought == {"32x128": 5, "2x8": 1}

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
-from clusterra_scaler.planner.packing.items import Group, Offering
+from clusterra_scaler.planner.packing.items import Group
 from clusterra_scaler.planner.packing.pack import Packing, pack
 from clusterra_scaler.planner.packing.placement_predicate import rejects
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import TrialBin
 from hypothesis import given
 from hypothesis import strategies as st
 from packing_examples import HOUR, OFFERINGS, any_bins, any_groups, fading
@@ -19,8 +18,7 @@ SETTINGS = Settings()
 any_settings = st.builds(
     Settings,
     credit=st.sampled_from([0.0, 0.4, 1.0]),
-    bundling=st.booleans(),
-    bundle_seeds=st.integers(1, 4),
+    local_search=st.booleans(),
     trials=st.sampled_from([1, 100, 50_000]),
 )
 
@@ -128,7 +126,7 @@ def test_a_packing_costs_at_most_a_new_worker_per_node(
 
 @given(any_groups(), any_bins())
 def test_no_job_goes_where_the_placement_predicate_rejects_it(groups: list[Group], bins: list[Bin]) -> None:
-    settings = Settings(bundling=False)
+    settings = Settings(local_search=False)
     packing = pack(groups, bins, OFFERINGS, settings)
     fill, jobs = all_bins(bins, packing), by_id(groups)
     opened = {bin_.id for bin_ in bins}
@@ -163,12 +161,12 @@ def test_a_short_job_shares_a_long_ones_worker_and_a_long_one_gets_its_own() -> 
     assert purchase.offering.shape == "compute-4"
 
 
-def test_jobs_that_save_on_one_worker_are_bundled() -> None:
+def test_jobs_that_save_on_one_worker_share_it() -> None:
     cpus = Group(("cpus",), 12, 8.0, certain(10 * HOUR))
     memory = Group(("memory",), 4, 100.0, certain(10 * HOUR))
 
     together, apart = (
-        pack([cpus, memory], [], OFFERINGS, Settings(bundling=bundling)).purchases for bundling in (True, False)
+        pack([cpus, memory], [], OFFERINGS, Settings(local_search=search)).purchases for search in (True, False)
     )
 
     assert [purchase.offering.shape for purchase in together] == ["memory-16"]
@@ -191,18 +189,3 @@ def test_the_marginal_cost_is_the_prolongation_and_the_capacity_taken(credit: fl
     usd = 2 * 0.145 + credit * (0.145 / 4 * 1 - 0.145 * 3 / 4 * 2)
 
     assert bin_.marginal_usd(job, replace(SETTINGS, credit=credit)) == pytest.approx(usd)
-
-
-@given(any_groups(), st.sampled_from(OFFERINGS), any_settings)
-def test_a_trial_bin_prices_as_a_bin_does(groups: list[Group], offering: Offering, settings: Settings) -> None:
-    trial, bin_ = TrialBin(offering, settings), Bin.of("bin", offering)
-    boot_usd = offering.usd_per_second * offering.boot_seconds
-    for group in groups:
-        alone = replace(group, nodes=1, exclusive=False)
-        if bin_.fits(alone):
-            usd = bin_.marginal_usd(alone, settings) + (boot_usd if bin_.empty else 0.0)
-            assert trial.add(alone, usd - 1e-6) is None
-            assert trial.add(alone) == pytest.approx(usd, abs=1e-9)
-            bin_.add(alone)
-        else:
-            assert trial.add(alone) is None

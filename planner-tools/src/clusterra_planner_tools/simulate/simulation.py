@@ -82,9 +82,9 @@ def simulate(
 def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
     match options.policy:
         case "packing":
-            # Bundles join jobs that end together, of which wall limits alone say too little.
-            bundling = options.settings.bundling and options.run_times != "wall-limits"
-            settings = replace(options.settings, bundling=bundling)
+            # The local search joins jobs that end together, of which wall limits alone say too little.
+            local_search = options.settings.local_search and options.run_times != "wall-limits"
+            settings = replace(options.settings, local_search=local_search)
             return PackingPolicy(catalogue, _run_times(jobs, options), settings, options.wait_usd_per_hour)
         case "family":
             return FamilyPolicy(catalogue)

@@ -1,26 +1,26 @@
 """Local search on what is about to be bought: some workers are removed and their jobs packed again, if that is cheaper.
 
-The packing is greedy: it buys the best worker first and may leave jobs behind that are expensive to serve. So prices
-and the order of the jobs are perturbed at random, and the result is kept where it costs less at the true prices. The
-random numbers start from the same seed each time, so that the same input gives the same answer.
+The packing is greedy: it buys for one job after the other, and may buy two workers where one costs less. So a few
+workers are removed, and for their jobs bundles are bought, at prices and in an order that are perturbed at random. The
+result is kept where it costs less at the true prices. The random numbers start from the same seed each time, so that
+the same input gives the same answer.
 """
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from clusterra_scaler.planner.packing.assignment import Assignment, Waiting
-from clusterra_scaler.planner.packing.bins import cheapest_new_worker
+from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker
 from clusterra_scaler.planner.packing.bundles import Order, buy_bundles, longest_first
 from clusterra_scaler.planner.packing.items import ROUNDING_GIB, Group, Offering
 from clusterra_scaler.planner.packing.settings import Settings
-from clusterra_scaler.planner.packing.trial_bin import TrialBin
 
 MAX_JOBS = 50
 """Larger queues are left alone: they combine in so many ways that greedy packing is good, and the search is slow."""
 _TRIALS_FACTOR = 2
-"""The search budget, as a multiple of the budget for the first packing."""
+"""The search budget, as a multiple of `Settings.trials`."""
 _TOLERANCE = 1e-9
 """The share by which two prices must differ, so that rounding decides nothing."""
 _PERTURBATION = 0.3
@@ -76,23 +76,14 @@ def _searched(workers: list[_Worker], assignment: Assignment) -> list[_Worker]:
         old = [worker for number, worker in enumerate(workers) if number in numbers]
         trials -= len(assignment.offerings) * sum(len(worker.jobs) for worker in old)
         new = _repacked(old, assignment.offerings, assignment.settings, chance)
-        usd, usd_before = _usd(new), _usd(old)
-        if usd > usd_before * (1.0 + _TOLERANCE) or _partition(new) == _partition(old):
-            continue
-        # A sideways step is taken, too: from a packing that costs the same a cheaper one may be one step away.
-        workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
-        if usd < usd_before * (1.0 - _TOLERANCE):
+        if _usd(new) < _usd(old) * (1.0 - _TOLERANCE):
+            workers = [worker for number, worker in enumerate(workers) if number not in numbers] + new
             patience = full_patience
     return workers
 
 
 def _usd(workers: Iterable[_Worker]) -> float:
     return sum(worker.usd for worker in workers)
-
-
-def _partition(workers: Iterable[_Worker]) -> set[frozenset[str]]:
-    """Which jobs share a worker."""
-    return {frozenset([job_id for _, job_id in worker.jobs]) for worker in workers}
 
 
 def _repacked(
@@ -120,7 +111,7 @@ def _repacked(
                 by_group[id(group)] = Waiting(group, [], *new)
             by_group[id(group)].job_ids.append(job_id)
     waiting = sorted(by_group.values(), key=lambda jobs: -jobs.group.remaining.mean_seconds * jobs.group.cpus)
-    assignment = Assignment((), perturbed, replace(settings, bundle_seeds=1), settings.trials)
+    assignment = Assignment((), perturbed, settings, settings.trials)
     buy_bundles(waiting, assignment, _random_order(waiting, chance))
     for jobs in waiting:
         assignment.place(jobs, buy=True)
@@ -166,13 +157,14 @@ def _cheapest(jobs: Sequence[tuple[Group, str]], offerings: Sequence[Offering], 
 
 
 def _worker(offering: Offering, jobs: Sequence[tuple[Group, str]], settings: Settings) -> _Worker:
-    trial = TrialBin(offering, settings)
+    bin_ = Bin.of("", offering)
     prices: list[float] = []
     for group, job_id in jobs:
-        usd = trial.add(group)
-        if usd is None:
+        if not bin_.fits(group):
             raise ValueError(f"job {job_id} does not fit on a worker of shape {offering.shape}")
-        prices.append(usd)
+        boot_usd = offering.usd_per_second * offering.boot_seconds if bin_.empty else 0.0
+        prices.append(bin_.marginal_usd(group, settings) + boot_usd)
+        bin_.add(group)
     return _Worker(offering, tuple(jobs), tuple(prices), sum(prices))
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from clusterra_scaler.planner.packing.assignment import Assignment, Placed, Waiting
 from clusterra_scaler.planner.packing.bins import Bin, cheapest_new_worker, with_capacity_for_any
-from clusterra_scaler.planner.packing.bundles import buy_bundles
 from clusterra_scaler.planner.packing.fair_share import NO_PRECEDENCE, LimitedBuyer, Precedence, fill_progressively
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.packing.limits import UNLIMITED, Limits
@@ -145,11 +144,9 @@ def _fill(groups: Iterable[Group], assignment: Assignment) -> list[Group]:
         assignment.place(jobs)
         if jobs.job_ids:
             waiting.append(jobs)
-    if assignment.settings.bundling:
-        buy_bundles(waiting, assignment)
     for jobs in waiting:
         check()
         assignment.place(jobs, buy=True)
-    if assignment.settings.bundling:
+    if assignment.settings.local_search:
         improve(assignment)
     return left
