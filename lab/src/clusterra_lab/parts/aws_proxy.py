@@ -1,5 +1,6 @@
 """A proxy before the emulator of DynamoDB: it counts operations, and can answer as a table without capacity left."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -35,8 +36,13 @@ class AwsProxy:
     refused: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     """The operations of DynamoDB that were passed on, such as `UpdateItem`."""
-    write_units: int = 0
-    """At most the write units of these operations: by the size of each request, which is above that of its item."""
+    units: Counter[str] = field(default_factory=Counter)
+    """At most the write units of these operations by table: of each item the size in its request counts."""
+
+    @property
+    def write_units(self) -> int:
+        """Those of all tables."""
+        return self.units.total()
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one request."""
@@ -47,12 +53,29 @@ class AwsProxy:
                 self.refused += 1
                 return web.Response(status=400, body=_REFUSED, content_type="application/x-amz-json-1.0")
             self.operations[operation] += 1
-            self.write_units += _WRITES.get(operation, 0) * -(-len(body) // UNIT_BYTES)
+            if operation in _WRITES:
+                self.units.update(_units(operation, body))
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON}
         url = f"{self.upstream}{request.raw_path}"
         async with request.app[_SESSION].request(request.method, url, data=body, headers=headers) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _NOT_PASSED_ON}
             return web.Response(status=answer.status, body=await answer.read(), headers=kept)
+
+
+def _units(operation: str, body: bytes) -> Counter[str]:
+    """The write units of an operation by table. An operation on several items costs as much as each of them."""
+    content = json.loads(body)
+    match operation:
+        case "BatchWriteItem":
+            items = [(table, entry) for table, entries in content["RequestItems"].items() for entry in entries]
+        case "TransactWriteItems":
+            items = [(write["TableName"], write) for entry in content["TransactItems"] for write in entry.values()]
+        case _:
+            items = [(content["TableName"], content)]
+    units: Counter[str] = Counter()
+    for table, item in items:
+        units[table] += _WRITES[operation] * -(-len(json.dumps(item, separators=(",", ":"))) // UNIT_BYTES)
+    return units
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ OPERATIONS = {
     "query": "Query",
     "scan": "Scan",
     "transact_write_items": "TransactWriteItems",
+    "batch_write_item": "BatchWriteItem",
 }
 """The operations that go this way, by boto3's name: those that services use all the time."""
 
@@ -177,6 +178,10 @@ def decoded(text: bytes) -> dict[str, Any]:
                 answer[name] = _record(answer[name])
         if "Items" in answer:
             answer["Items"] = [_record(item) for item in answer["Items"]]
+        for entries in (answer.get("UnprocessedItems") or {}).values():
+            for entry in entries:
+                if "PutRequest" in entry:
+                    entry["PutRequest"]["Item"] = _record(entry["PutRequest"]["Item"])
         for reason in answer.get("CancellationReasons") or ():
             if "Item" in reason:
                 reason["Item"] = _record(reason["Item"])
