@@ -108,7 +108,7 @@ def _rss_mib(name: str, process: psutil.Process) -> float:
 def _store_totals(site: Site) -> dict[str, int]:
     if site.store is None:
         return {}
-    units = {f"write_units {table}": count for table, count in site.store.units.items()}
+    units = {f"write_units {table}": count for table, count in site.store.units.by_table.items()}
     return {**site.store.operations, **units, "write_units": site.store.write_units}
 
 
