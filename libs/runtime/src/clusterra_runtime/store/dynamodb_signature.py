@@ -36,7 +36,8 @@ class Signer:
 
     def headers(self, operation: str, body: bytes, credentials: Credentials, at: datetime) -> dict[str, str]:
         """The headers of a signed request. `operation` is DynamoDB's name for it, such as `GetItem`; `at` is in UTC."""
-        moment, date = f"{at:%Y%m%dT%H%M%SZ}", f"{at:%Y%m%d}"
+        moment = f"{at:%Y%m%dT%H%M%SZ}"
+        date = moment[:8]
         headers = {
             "content-type": "application/x-amz-json-1.0",
             "host": self._host,
@@ -50,7 +51,7 @@ class Signer:
         canonical = f"POST\n{self._path}\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
         scope = f"{date}/{self._region}/{_SERVICE}/aws4_request"
         to_sign = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.new(self._key(date, credentials.secret_key), to_sign.encode(), hashlib.sha256).hexdigest()
+        signature = hmac.digest(self._key(date, credentials.secret_key), to_sign.encode(), "sha256").hex()
         headers["authorization"] = (
             f"{_ALGORITHM} Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
         )
