@@ -152,6 +152,7 @@ def test_each_operation_of_the_store_is_in_the_rights() -> None:
         "get",
         "write",
         "delete",
+        "put_all",
         "query",
         "query_index",
         "scan",

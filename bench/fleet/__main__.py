@@ -39,6 +39,8 @@ from fleet.use import Use
 AGENT = ClusterRef(tenant=TENANT, cluster="agent")
 """The cluster with a real edge-agent."""
 BIG = ClusterRef(tenant=TENANT, cluster="big")
+KINDS = ("small", "big", "agent")
+"""Of clusters."""
 SMALL_JOBS = 20
 SETTLE_SECONDS = 20.0
 LONGEST_WARM_UP_SECONDS = 10.0
@@ -115,7 +117,7 @@ class Bench:
             await asyncio.sleep(2.0)
 
     async def _phase(self, name: str, minutes: float, progress: Progress) -> dict[str, Any]:
-        self._changes.measure(("small", "big", "agent"))
+        self._changes.measure(KINDS)
         use = await Use.begin(self._site)
         requests, began = self.stand_in.requests.copy(), time.monotonic()
         while (left := began + minutes * 60 - time.monotonic()) > 0:
@@ -126,15 +128,25 @@ class Bench:
                 if task.done():
                     task.result()
         seconds = time.monotonic() - began
+        used, counted, postponed = await use.end(), self.stand_in.requests.copy(), self._changes.postponed
         return {
             "seconds": round(seconds),
-            "latencies": {kind: each.figures(time.time()) for kind, each in self._changes.latencies.items()},
-            "postponed": self._changes.postponed,
+            "latencies": await self._latencies(progress),
+            "postponed": postponed,
             "requests_per_second": {
-                kind: round((count - requests[kind]) / seconds, 1) for kind, count in self.stand_in.requests.items()
+                kind: round((count - requests[kind]) / seconds, 1) for kind, count in counted.items()
             },
-            **await use.end(),
+            **used,
         }
+
+    async def _latencies(self, progress: Progress) -> dict[str, dict[str, float | int | None]]:
+        """The figures of the news of this phase, once all of it is answered or given up. The changes go on."""
+        latencies = self._changes.latencies
+        self._changes.measure(KINDS)
+        while not all(each.settled(time.time()) for each in latencies.values()):
+            progress("waiting for the answers to the last news")
+            await asyncio.sleep(1.0)
+        return {kind: each.figures(time.time()) for kind, each in latencies.items()}
 
     async def _add(self, ref: ClusterRef, kind: str, size: Size, url: str, store: DynamoDBStore) -> None:
         edge = standing(ref, size, self._answers, int(time.time()))

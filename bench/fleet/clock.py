@@ -30,7 +30,7 @@ class News:
 
 @dataclass
 class Latencies:
-    """All news of one phase of the run, and the latest of each cluster."""
+    """The news that happened in one phase of the run, and the open one of each cluster."""
 
     news: list[News] = field(default_factory=list)
     _open: dict[str, News] = field(default_factory=dict)
@@ -51,12 +51,19 @@ class Latencies:
             entry.answer = answer
 
     def next_phase(self) -> "Latencies":
-        """The latencies of the next phase, which begins with the news that is still open."""
-        return Latencies(list(self._open.values()), dict(self._open))
+        """The latencies of the next phase. News that is still open belongs to the phase in which it happened."""
+        return Latencies([], dict(self._open))
+
+    def settled(self, now: float) -> bool:
+        """Whether each news is answered, or has waited for as long as it is waited for."""
+        return all(entry.answer is not None or now - entry.happened_at > GIVEN_UP_SECONDS for entry in self.news)
 
     def figures(self, now: float) -> dict[str, float | int | None]:
-        """Percentiles in milliseconds: from the first poll that told it, from the change itself, and of each part."""
-        due = [entry for entry in self.news if entry.answer is not None or now - entry.happened_at > 1.0]
+        """Percentiles in milliseconds: from the first poll that told it, from the change itself, and of each part.
+
+        Ask for them when they are settled: news of the last seconds would count as never answered.
+        """
+        due = self.news
         answered = [(entry, entry.answer) for entry in due if entry.answer is not None]
         parts = {
             "told_to_snapshot": [answer.snapshot_at - _told(entry) for entry, answer in answered],

@@ -106,7 +106,10 @@ def _rss_mib(name: str, process: psutil.Process) -> float:
 
 
 def _store_totals(site: Site) -> dict[str, int]:
-    return {**site.store.operations, "write_units": site.store.write_units} if site.store is not None else {}
+    if site.store is None:
+        return {}
+    units = {f"write_units {table}": count for table, count in site.store.units.by_table.items()}
+    return {**site.store.operations, **units, "write_units": site.store.write_units}
 
 
 def _lost_leases(site: Site) -> Iterator[str]:

@@ -41,17 +41,29 @@ def test_news_without_an_answer_counts_as_given_up() -> None:
     assert figures["p99_ms"] == GIVEN_UP_SECONDS * 1000
 
 
-def test_open_news_is_carried_into_the_next_phase() -> None:
+def test_news_that_is_answered_in_the_next_phase_counts_in_its_own() -> None:
     latencies = Latencies()
     latencies.happened("a", 10.0)
-    latencies.happened("b", 10.0)
-    latencies.answered("a", answer(10.5))
 
     following = latencies.next_phase()
-    following.answered("b", answer(13.0))
+    following.answered("a", answer(13.0))
 
-    assert following.figures(20.0)["news"] == 1
-    assert following.figures(20.0)["p99_ms"] == pytest.approx(3000.0)
+    assert following.figures(20.0)["news"] == 0
+    assert latencies.figures(20.0)["unanswered"] == 0
+    assert latencies.figures(20.0)["p99_ms"] == pytest.approx(3000.0)
+
+
+def test_a_phase_is_settled_when_its_news_is_answered_or_given_up() -> None:
+    latencies = Latencies()
+    latencies.happened("a", 10.0)
+    latencies.happened("b", 11.0)
+
+    waiting = latencies.settled(12.0)
+    latencies.next_phase().answered("a", answer(12.5))
+
+    assert not waiting
+    assert not latencies.settled(11.0 + GIVEN_UP_SECONDS)
+    assert latencies.settled(11.1 + GIVEN_UP_SECONDS)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1), st.integers(1, 100))

@@ -1,6 +1,6 @@
 """The archive on the store port: it keeps each event once, and its pages agree with a plain sort and filter."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,8 +12,10 @@ from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_events.archive import MAX_EXAMINED, UNREADABLE, Archive, Bound, complete_to
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.store import Table, Update
+from clusterra_runtime.store.store import Put, Store, StoreUnavailable, Table, Update
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,6 +82,64 @@ async def test_an_event_that_is_published_again_is_kept_once(archive: Archive) -
         ReadHistory(kinds=("job.running",)),
     ):
         assert await all_pages(archive, request) == [first]
+
+
+async def test_an_event_that_was_archived_in_part_is_completed_by_its_next_delivery() -> None:
+    class CutOff(MemoryStore):
+        """Ends between the writes of an event."""
+
+        async def put_all(self, puts: Sequence[Put]) -> None:
+            raise StoreUnavailable("cut off")
+
+    async with CutOff() as store:
+        await store.create_tables(TABLE)
+        told = event(job("job.running", "7"))
+        with pytest.raises(StoreUnavailable):
+            await keep(Archive(store, TABLE, retention_seconds=3600), told)
+        whole = MemoryStore()
+        whole._tables = store._tables
+        archive = Archive(whole, TABLE, retention_seconds=3600)
+
+        await keep(archive, told)
+
+        for request in (ReadHistory(), ReadHistory(subject="7"), ReadHistory(kinds=("job.*",))):
+            assert await all_pages(archive, request) == [told]
+
+
+async def keep_as_before(store: Store, told: Event, sequence: int) -> None:
+    """Archive an event as releases did that wrote it in a transaction."""
+    at = told.time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    sort_key = f"{at}#{sequence:020d}#{told.id}"
+    views = ("time", f"subject#{told.subject}", f"kind#{told.kind}")
+    copies = [
+        Put(TABLE, Key(f"{ACME.key}#{view}", sort_key), {"event": told.model_dump_json()}, Absent()) for view in views
+    ]
+    known = {"sort_key": sort_key, "sequence": sequence}
+    id_item = Put(TABLE, Key(f"{ACME.key}#id#{told.id}", "id"), known, Absent())
+    await store.transact([id_item, *copies], token=f"{ACME.key}#{sort_key}")
+
+
+async def test_events_of_earlier_releases_are_read_recognised_and_forgotten(archive: Archive) -> None:
+    earlier, later = event(job("job.submitted", "7")), event(job("job.running", "7"), seconds=1)
+    await keep_as_before(archive._store, earlier, 1)
+    repeated = earlier.model_copy(update={"time": earlier.time + timedelta(seconds=9)})
+
+    await keep(archive, repeated, later)
+
+    for request in (ReadHistory(), ReadHistory(subject="7"), ReadHistory(kinds=("job.*",))):
+        assert await all_pages(archive, request) == [earlier, later]
+    assert await archive.forget(ACME, 10) == 2
+    assert (await archive._store.scan(TABLE, limit=100)).items == ()
+
+
+async def test_an_event_has_four_items() -> None:
+    async with MemoryStore() as store:
+        await store.create_tables(TABLE)
+        told = event(job("job.running", "7"))
+
+        await keep(Archive(store, TABLE, retention_seconds=3600), told)
+
+        assert len((await store.scan(TABLE, limit=100)).items) == 4
 
 
 async def test_events_of_one_second_are_in_the_order_of_their_publication(archive: Archive) -> None:

@@ -41,9 +41,11 @@ def test_it_reads_what_the_ordinary_reader_reads(consecutive: list[dict[str, Any
     for answer in consecutive:
         for body in bodies_of(answer):
             read = known.read(Nodes, body)
+            again = known.read(Nodes, body)
 
             expected = body_reader.read(Nodes, body)
             assert read is None or read == expected
+            assert again is read
 
 
 def states(*rows: tuple[str, str]) -> bytes:

@@ -192,7 +192,7 @@ class World:
             decision.observation_history,
             decision,
         )
-        if decision.changes or decision.state.write_ahead != self.stored.write_ahead:
+        if decision.changes or decision.state.must_be_stored_after(self.stored):
             self._record()
         if not self._requests_in_flight:
             self._requests_in_flight = [

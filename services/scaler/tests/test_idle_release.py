@@ -154,9 +154,7 @@ def test_the_drain_budget_goes_to_the_longest_idle_first() -> None:
     first = decide_on(records, moves_per_minute=2)
 
     assert drained(first) == [NAMES[4], NAMES[3]]
-    assert first.state.write_ahead != FleetState.initial(at(0)).write_ahead, (
-        "the drains are recorded before Slurm is asked"
-    )
+    assert first.state.must_be_stored_after(FleetState.initial(at(0))), "the drains are recorded before Slurm is asked"
 
     again = decide_on(records, before=first.state, now=NOW + 59, moves_per_minute=2)
 

@@ -62,6 +62,9 @@ def _needs(target: str, body: bytes) -> Iterator[tuple[str, str]]:
         for entry in content["TransactItems"]:
             for kind, write in entry.items():
                 yield f"dynamodb:{_WRITES[kind]}", _resource(write)
+    elif operation == "BatchWriteItem":
+        for table in content["RequestItems"]:
+            yield f"dynamodb:{operation}", _resource({"TableName": table})
     else:
         yield f"dynamodb:{operation}", _resource(content)
 

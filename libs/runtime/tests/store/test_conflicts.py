@@ -1,5 +1,6 @@
 """What the client does when another transaction is writing the same item."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,11 @@ class Conflicting:
         self.times = times
         self.calls = 0
 
-    def get_item(self, **_: Any) -> dict[str, Any]:
+    def serves(self, _operation: str) -> bool:
+        """Whether it answers."""
+        return True
+
+    async def call(self, _operation: str, _request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request."""
         self.calls += 1
         if self.calls <= self.times:
@@ -27,7 +32,8 @@ class Conflicting:
 def client_of(server: Conflicting, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A client that has no other server."""
     client = Client()
-    monkeypatch.setattr(client, "_boto", SimpleNamespace(get_item=server.get_item, close=lambda: None))
+    monkeypatch.setattr(client, "_boto", SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(client, "_wire", server)
     return client
 
 
@@ -37,7 +43,6 @@ async def test_a_conflict_is_tried_again(times: int, monkeypatch: pytest.MonkeyP
     client = client_of(server, monkeypatch)
 
     answer = await client.call("get_item")
-    await client.close()
 
     assert answer == {"Item": {}}
     assert server.calls == times + 1
@@ -49,6 +54,5 @@ async def test_conflicts_without_end_are_told_after_the_last_attempt(monkeypatch
 
     with pytest.raises(StoreUnavailable, match="another transaction"):
         await client.call("get_item")
-    await client.close()
 
     assert server.calls == CONFLICT_ATTEMPTS

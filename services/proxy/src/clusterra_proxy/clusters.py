@@ -93,7 +93,12 @@ class Clusters:
             lists = SharedLists(cluster)
             rest = RestReads(lists)
             watching = partial(supervisor.run, "watch", partial(self._watch, cluster, rest))
-            keep = partial(cluster.placeholders.keep, lambda: self._pace.placeholder_seconds, self._pace.sleep)
+            keep = partial(
+                cluster.placeholders.keep,
+                lambda: self._pace.placeholder_seconds,
+                self._pace.sleep,
+                lambda: cluster.nodes_version,
+            )
             keeping = partial(supervisor.run, "placeholders", keep)
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
             tasks.create_task(self._shards.while_leading(ref, watching))

@@ -31,7 +31,7 @@ from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.observation import Edge, Observation, only_busy
+from clusterra_scaler.planner.observed.observation import Edge, Observation, only_busy, same_queue
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.snapshot_age import SnapshotAge
 from clusterra_scaler.planner.placement.fleet_assignment import BATCHING
@@ -118,6 +118,8 @@ class ControlLoop:
         self._explanations = ExplanationService(ref)
         self._deciding = asyncio.Lock()
         self._estimates = EstimateService(ref, lanes, self._deciding)
+        self._busy = False
+        """Whether the last decision found nothing that waits, and that all workers run jobs."""
         self._gathering = False
         """Whether jobs wait to be bought for together, so that time alone changes the decision."""
 
@@ -127,13 +129,18 @@ class ControlLoop:
         self._wake()
 
     def on_snapshot(self, snapshot: QueueSnapshot) -> None:
-        """Use a snapshot from the next decision on. One older than the last is ignored."""
-        if self._snapshot is None or snapshot.generation > self._snapshot.generation:
+        """Use a snapshot from the next decision on. One older than the last is ignored.
+
+        While nothing waits and all workers run jobs, one that repeats the last is no reason to decide now.
+        """
+        before = self._snapshot
+        if before is None or snapshot.generation > before.generation:
             self._snapshot = snapshot
             self._snapshot_age = self._snapshot_age.after(snapshot, now(), time.monotonic())
             self._metrics.on_snapshot(snapshot)
             self._traceparent = trace.current()
-            self._wake()
+            if not (self._busy and before is not None and same_queue(before, snapshot)):
+                self._wake()
 
     def on_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Use a heartbeat from the next decision on. One older than the last is ignored.
@@ -220,7 +227,8 @@ class ControlLoop:
             if worth_logging:
                 self._logger.decided(decision, shadow=True)
         else:
-            worth_logging = first or bool(decision.changes) or decision.state.write_ahead != recorded.state.write_ahead
+            must_store = decision.state.must_be_stored_after(recorded.state)
+            worth_logging = first or bool(decision.changes) or must_store
             with decision_span(self._ref, snapshot, decision, began):
                 recorded = await self._carry_out(recorded, decision, arrived_at)
                 self._metrics.on_decision(decision, snapshot)
@@ -259,7 +267,7 @@ class ControlLoop:
             recorded = await self._fleets.record_decision(self._ref, recorded, decision)
             await self._publisher.publish(recorded.state)
             PUBLISH_SECONDS.observe(time.perf_counter() - arrived_at)
-        elif decision.state.write_ahead != recorded.state.write_ahead:
+        elif decision.state.must_be_stored_after(recorded.state):
             recorded = await self._fleets.record_state(self._ref, recorded, decision.state)
         else:
             recorded = replace(recorded, state=decision.state)
@@ -281,18 +289,12 @@ class ControlLoop:
 
     async def _wait(self, recorded: Recorded) -> None:
         """Wait for an input, and at most for a tick while the passing of time may change the decision."""
-        nodes = self._snapshot.nodes if self._snapshot is not None else None
-        targets = recorded.state.targets
-        quiescent = not (
-            nodes or self._edge.workers or self._gathering or any(t.replicas or t.victims for t in targets)
-        )
-        state = recorded.state
-        busy = (
-            self._snapshot is not None
-            and not (self._gathering or state.victims or state.drains or state.undrains or state.taken_back)
-            and only_busy(self._snapshot, self._edge)
-        )
-        tick = self._lanes.ticks.interval(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+        state, nodes = recorded.state, self._snapshot.nodes if self._snapshot is not None else None
+        wanted = any(target.replicas or target.victims for target in state.targets)
+        quiescent = not (nodes or self._edge.workers or self._gathering or wanted)
+        unsettled = self._gathering or state.victims or state.drains or state.undrains or state.taken_back
+        self._busy = self._snapshot is not None and not unsettled and only_busy(self._snapshot, self._edge)
+        tick = self._lanes.ticks.interval(BUSY_TICK_SECONDS if self._busy else TICK_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(None if quiescent else tick):
                 await self._input_arrived.wait()

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -75,6 +76,7 @@ class AwsSecret:
 type Source = FileSecret | EnvironmentSecret | KubernetesSecret | AwsSecret
 
 
+@lru_cache(maxsize=1024)
 def parse(reference: SecretReference) -> Source:
     """Takes a reference apart. Raises InvalidReference, which names the expected form."""
     scheme, _, location = reference.partition(":")

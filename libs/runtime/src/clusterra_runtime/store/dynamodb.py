@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, override
 
+from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.store.attribute_value import AttributeValue, item_of, item_record, key_of, key_record
 from clusterra_runtime.store.condition import holds
 from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
@@ -20,14 +21,18 @@ from clusterra_runtime.store.store import (
     Index,
     Put,
     Store,
+    StoreUnavailable,
     Table,
     Update,
     Write,
     accept_repetition,
+    check_batch,
     token_record,
 )
 
 _READ_AHEAD = 25
+_BATCH_ATTEMPTS = 5
+_FIRST_BATCH_PAUSE_SECONDS, _LONGEST_BATCH_PAUSE_SECONDS = 0.05, 1.0
 _SINGLE = {Put: "put_item", Update: "update_item", Delete: "delete_item"}
 _TRANSACTED = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
 
@@ -101,6 +106,22 @@ class DynamoDBStore(Store):
     @override
     async def delete(self, delete: Delete) -> None:
         await self._write(delete)
+
+    @override
+    async def put_all(self, puts: Sequence[Put]) -> None:
+        check_batch(puts)
+        requests: dict[str, Any] = {}
+        for put in puts:
+            entry = {"PutRequest": {"Item": item_record(_put_item(put))}}
+            requests.setdefault(self.table_name(put.table), []).append(entry)
+        backoff = Backoff(_FIRST_BATCH_PAUSE_SECONDS, _LONGEST_BATCH_PAUSE_SECONDS)
+        for _ in range(_BATCH_ATTEMPTS):
+            answer = await self._client.call("batch_write_item", RequestItems=requests)
+            requests = answer.get("UnprocessedItems") or {}
+            if not requests:
+                return
+            await backoff.pause()
+        raise StoreUnavailable("DynamoDB is too busy: some items of a batch were not written")
 
     @override
     async def query(

@@ -23,6 +23,7 @@ from clusterra_runtime.store.store import (
     Update,
     Write,
     accept_repetition,
+    check_batch,
     token_record,
 )
 
@@ -73,6 +74,13 @@ class MemoryStore(Store):
         await asyncio.sleep(0)
         self._check(delete)
         self._store(delete, None)
+
+    @override
+    async def put_all(self, puts: Sequence[Put]) -> None:
+        await asyncio.sleep(0)
+        check_batch(puts)
+        for put in puts:
+            self._store(put, _checked_size(put, Item(put.key, canonical(put.attributes), put.version, put.expires_at)))
 
     @override
     async def query(
@@ -177,9 +185,7 @@ class MemoryStore(Store):
             self._check(write)
         else:
             item = _updated(self._check(write), write)
-        if _item_bytes(item) > MAX_ITEM_BYTES:
-            raise ItemTooLarge(f"{write.table.name} {item.key.pk} {item.key.sk} exceeds 400 KiB: split it")
-        return item
+        return _checked_size(write, item)
 
     def _store(self, write: Put | Update | Delete, item: Item | None) -> None:
         partition = self._table(write.table).setdefault(write.key.pk, {})
@@ -187,6 +193,12 @@ class MemoryStore(Store):
             partition.pop(write.key.sk, None)
         else:
             partition[write.key.sk] = item
+
+
+def _checked_size(write: Put | Update, item: Item) -> Item:
+    if _item_bytes(item) > MAX_ITEM_BYTES:
+        raise ItemTooLarge(f"{write.table.name} {item.key.pk} {item.key.sk} exceeds 400 KiB: split it")
+    return item
 
 
 def _updated(item: Item | None, update: Update) -> Item:

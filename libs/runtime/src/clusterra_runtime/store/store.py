@@ -18,6 +18,8 @@ from clusterra_runtime.store.page import Page, SortRange
 
 MAX_TRANSACTION_WRITES = 99
 """DynamoDB allows a hundred; one of them is the transaction's token."""
+MAX_BATCH_WRITES = 25
+"""DynamoDB's limit of a batch, in which no item may occur twice."""
 TOKEN_SECONDS = 24 * 3600
 """How long a repeated transaction is recognised as done."""
 
@@ -180,6 +182,14 @@ class Store(Protocol):
         """Remove one item. Raises ConditionFailed."""
         ...
 
+    async def put_all(self, puts: Sequence[Put]) -> None:
+        """Write up to 25 items, in one request and without their conditions. Raises ItemTooLarge.
+
+        It is for items that are always the same under the same key, so that writing one again changes nothing. An error
+        may leave some of them written: repeat all.
+        """
+        ...
+
     async def query(
         self,
         table: Table,
@@ -222,6 +232,13 @@ class Store(Protocol):
         TokenReused, ItemTooLarge.
         """
         ...
+
+
+def check_batch(puts: Sequence[Put]) -> None:
+    """Raises InvalidItem for an impossible batch."""
+    targets = {(put.table.name, put.key) for put in puts}
+    if not 1 <= len(puts) <= MAX_BATCH_WRITES or len(targets) != len(puts):
+        raise InvalidItem(f"a batch must have 1 to {MAX_BATCH_WRITES} writes, each of a different item")
 
 
 def token_record(writes: Sequence[Write], token: str, now: float) -> Put:

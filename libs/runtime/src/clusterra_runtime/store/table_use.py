@@ -6,12 +6,13 @@ from typing import Literal
 
 from clusterra_runtime.store.store import Table
 
-type Operation = Literal["get", "put", "update", "delete", "query", "query_index", "scan"]
+type Operation = Literal["get", "put", "put_all", "update", "delete", "query", "query_index", "scan"]
 """An operation of the store. A transaction needs no right of its own, only those of its writes."""
 
 ACTIONS: dict[Operation, str] = {
     "get": "dynamodb:GetItem",
     "put": "dynamodb:PutItem",
+    "put_all": "dynamodb:BatchWriteItem",
     "update": "dynamodb:UpdateItem",
     "delete": "dynamodb:DeleteItem",
     "query": "dynamodb:Query",

@@ -8,7 +8,8 @@ long and changes with every worker. So it is read only at the start, every `FULL
 is missing or wrong. Sentinels are one or two records, read every second at most (3 ms each). slurmctld loses
 either all records (a deleted state directory) or the newest ones (killed before it saved them), so the record created
 last is a sentinel. Each `scontrol reconfigure` or restart forgets the types of all GPUs, so a record with GPUs is
-another. A changed catalogue is a changed binding, which starts a new keeper.
+another. All of these count as changes of nodes: while Slurm says that its list of nodes is not modified, the sentinels
+need not be read. A changed catalogue is a changed binding, which starts a new keeper.
 
 The keeper is level-triggered: it applies the difference between the desired records and those that Slurm has now. Only
 the leading replica runs it; a second one would do no harm.
@@ -36,6 +37,8 @@ SENTINEL_SECONDS = 1.0
 """Shortest pause between two checks of the sentinels."""
 WAIT_POLL_SECONDS = 0.1
 """Pause between two checks while a submit waits for missing placeholders."""
+UNCHANGED_CHECK_SECONDS = 30.0
+"""Longest pause between two checks of the sentinels while no node changes."""
 FULL_CHECK_SECONDS = 300.0
 """Pause between two checks of all records."""
 RETRY_SECONDS = 1.0
@@ -62,19 +65,27 @@ class PlaceholderKeeper:
         self,
         check_seconds: Callable[[], float] = lambda: SENTINEL_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        nodes_version: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Keep the placeholders, forever. A failure is retried with backoff; each new reason is logged.
 
         `check_seconds` returns the pause until the next check, which is never below `SENTINEL_SECONDS`. `sleep` waits
-        for that pause, and for longer in a replica that has more work than CPU.
+        for that pause, and for longer in a replica that has more work than CPU. `nodes_version` returns another number
+        once any node has changed; None if that is not known.
         """
+        checked_version: int | None = None
+        checked_at = 0.0
         full_check_at = 0.0
         retry_seconds = RETRY_SECONDS
         logged_reason = ""
         while True:
             pause = max(SENTINEL_SECONDS, check_seconds())
             try:
-                if time.monotonic() >= full_check_at or not await self.intact():
+                now, version = time.monotonic(), nodes_version()
+                due = version is None or version != checked_version or now - checked_at >= UNCHANGED_CHECK_SECONDS
+                if due:
+                    checked_at, checked_version = now, version
+                if now >= full_check_at or (due and not await self.intact()):
                     await self._repair()
                     full_check_at = time.monotonic() + FULL_CHECK_SECONDS
                 if logged_reason:

@@ -82,7 +82,8 @@ class Cluster:
     """When the last poll of all jobs was sent; None when the last poll failed."""
     nodes_observed_at: datetime | None = None
     """When the last poll of all nodes was sent; None when the last poll failed."""
-
+    nodes_version: int = 0
+    """Counts the polls that found any node record changed, a placeholder's too, or that failed."""
     unidentified_jobs: int = 0
     """The job records of the last list that were left out, because their ids cannot be read."""
     unidentified_nodes: int = 0

@@ -28,9 +28,17 @@ class KnownRecords[A: Answer]:
         self._listed = b""
         self._known: dict[bytes, _Known] = {}
         self._last: _Known = ((), ())
+        self._whole: tuple[bytes, A] | None = None
+        """The last body, and the answer that was made of it."""
 
     def read(self, model: type[A], body: bytes) -> A | None:
-        """Parse a body as `model`; None for one that cannot be cut into records. Raises ValueError."""
+        """Parse a body as `model`; None for one that cannot be cut into records. Raises ValueError.
+
+        For the same body as the last time it returns the same object.
+        """
+        whole = self._whole
+        if whole is not None and whole[0] == body:
+            return whole[1]
         cut = _cut(body, model.RECORDS)
         if cut is None:
             return None
@@ -42,10 +50,13 @@ class KnownRecords[A: Answer]:
                 self._listed = listed
         except ValueError:
             return None
-        return self._answer(model, before + b"[]" + after)
+        answer = self._answer(model, before + b"[]" + after)
+        self._whole = body, answer
+        return answer
 
     def read_lines(self, model: type[A], lines: Sequence[bytes]) -> A:
         """Parse an answer without its records in the last line, and a record in each other one. Raises ValueError."""
+        self._whole = None
         self._take(model, lines[:-1])
         return self._answer(model, lines[-1])
 

@@ -48,6 +48,7 @@ class NodePoll:
             nodes, self._last_update, self._cluster.unidentified_nodes = listed
             named = {node.name: node for node in nodes}
             self._cluster.nodes = (self._unnamed(named) if self._cluster.unidentified_nodes else {}) | named
+            self._cluster.nodes_version += 1
             self._cluster.nodes_observed_at = requested_at
             self.queue_events()
         self._cluster.nodes_observed_at = requested_at

@@ -97,6 +97,7 @@ class Watcher:
     async def _poll_nodes(self) -> None:
         if not await self._succeeds("nodes", self._nodes.poll):
             self._cluster.nodes_observed_at = None
+            self._cluster.nodes_version += 1
 
     async def _succeeds(self, target: str, attempt: Callable[[], Awaitable[None]]) -> bool:
         """Return whether an attempt succeeds. Logs the first failure and the first success after it."""

@@ -97,6 +97,16 @@ class Observation:
         return None not in (snapshot.pending, snapshot.running, snapshot.nodes) and self.edge.is_fresh(self.now)
 
 
+def same_queue(one: QueueSnapshot, other: QueueSnapshot) -> bool:
+    """Whether two snapshots tell the same, apart from when."""
+    return _content(one) == _content(other)
+
+
+def _content(snapshot: QueueSnapshot) -> tuple[object, ...]:
+    unreadable = (snapshot.unreadable_jobs, snapshot.unreadable_nodes)
+    return snapshot.pending, snapshot.running, snapshot.nodes, unreadable
+
+
 def busy_nodes(snapshot: QueueSnapshot) -> frozenset[str]:
     """The nodes of all running jobs; empty if the running jobs are unknown."""
     return frozenset(name for job in snapshot.running or () for name in job.nodes)

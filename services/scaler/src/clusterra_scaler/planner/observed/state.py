@@ -48,14 +48,13 @@ class FleetState(Wire):
         """The state of a cluster before its first decision."""
         return cls(decided_at=at)
 
-    @property
-    def write_ahead(
-        self,
-    ) -> tuple[
-        dict[WorkerName, Moment], dict[WorkerName, Moment], dict[WorkerName, Moment], tuple[CircuitBreaker, ...]
-    ]:
-        """The fields that must be stored before the scaler acts further, even if the targets are unchanged."""
-        return (self.drains, self.undrains, self.moves, self.breakers)
+    def must_be_stored_after(self, recorded: "FleetState") -> bool:
+        """Whether it must be stored before the scaler acts further, even if the targets are those of `recorded`.
+
+        Moves that have left the drain budget need not be: by their times the next scaler finds that, too.
+        """
+        same = (self.drains, self.undrains, self.breakers) == (recorded.drains, recorded.undrains, recorded.breakers)
+        return not same or not self.moves.items() <= recorded.moves.items()
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
         """The target of a shape."""
