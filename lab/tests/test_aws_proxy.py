@@ -71,7 +71,7 @@ def test_an_item_costs_a_unit_for_each_started_kibibyte_however_long_its_request
 
 
 def test_an_update_costs_the_larger_one_of_the_sizes_before_and_after() -> None:
-    before = ("PutItem", PUT, {})
+    before: tuple[str, dict[str, Any], dict[str, Any]] = ("PutItem", PUT, {})
 
     assert counted(before, ("UpdateItem", UPDATE, {"Attributes": item(10)})) == 4
     assert counted(before, ("UpdateItem", UPDATE, {"Attributes": item(10)}), ("DeleteItem", UPDATE, {})) == 5

@@ -13,7 +13,7 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_events.archive import MAX_EXAMINED, UNREADABLE, Archive, Bound, complete_to
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.item import Attributes, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Put, Store, StoreUnavailable, Table, Update
 from hypothesis import given
@@ -114,7 +114,7 @@ async def keep_as_before(store: Store, told: Event, sequence: int) -> None:
     copies = [
         Put(TABLE, Key(f"{ACME.key}#{view}", sort_key), {"event": told.model_dump_json()}, Absent()) for view in views
     ]
-    known = {"sort_key": sort_key, "sequence": sequence}
+    known: Attributes = {"sort_key": sort_key, "sequence": sequence}
     id_item = Put(TABLE, Key(f"{ACME.key}#id#{told.id}", "id"), known, Absent())
     await store.transact([id_item, *copies], token=f"{ACME.key}#{sort_key}")
 
