@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.budgets import CLOCK_SKEW_SECONDS, SLURM_MESSAGE_SECONDS, SLURM_SETTLE_SECONDS, SUBMIT
+from clusterra_contracts.rpc.deadlines import CLOCK_SKEW_SECONDS, SLURM_MESSAGE_SECONDS, SLURM_SETTLE_SECONDS, SUBMIT
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_contracts.shapes import Catalogue, Shape

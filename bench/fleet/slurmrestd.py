@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from clusterra_proxy.slurmrestd import hostlist
+from clusterra_proxy.slurmrestd.notation import hostlist
 
 from fleet.http_server import NOT_MODIFIED, Reply
 from fleet.queue import Queue

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
+from clusterra_contracts.rpc.deadlines import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.http.requests.errors import QuotaExceeded

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.rpc.budgets import SETTLED_SECONDS
+from clusterra_contracts.rpc.deadlines import SETTLED_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.http.requests.errors import RequestError

@@ -1,5 +1,5 @@
 import pytest
-from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from bad_answers import BadAnswers
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.budgets import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
+from clusterra_contracts.rpc.deadlines import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
 from clusterra_contracts.rpc.slurm import Claim, Submit, Submitted
 from clusterra_lab.machine.process import until
 from clusterra_proxy.requests.claim import SUBMIT_TIME_MARGIN, find, hides_a_key
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.versions import VERSIONS, Version
 from clusterra_runtime.nats.rpc import RpcFailed
 from job_records import at, job, task

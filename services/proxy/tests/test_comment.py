@@ -1,5 +1,5 @@
 import pytest
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import JobId, SlurmUser
 from clusterra_contracts.rpc.costs import CostOfJob, JobCosts, ReadJobCosts
 from clusterra_lab.machine.process import until
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.watch.cost_notes import note_of
 from clusterra_runtime.nats import rpc
 from hypothesis import given

@@ -1,5 +1,5 @@
 import pytest
-from clusterra_proxy.slurmrestd import hostlist
+from clusterra_proxy.slurmrestd.notation import hostlist
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.watch.job_facts import JobTransition
 from clusterra_proxy.watch.job_spans import MAX_TRACES, MAX_WAITING, JobSpans, pending_traces

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submitted, Viewer
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Hold
 from clusterra_lab.machine.process import until
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from clusterra_runtime.nats.rpc import RpcFailed
 from proxy_world import ProxyWorld, find_pending, submission

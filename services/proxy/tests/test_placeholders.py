@@ -18,7 +18,7 @@ from clusterra_proxy.admission.placeholders import (
     sentinels,
 )
 from clusterra_proxy.slurmrestd.answers import FutureNode
-from clusterra_proxy.slurmrestd.hostlist import expand
+from clusterra_proxy.slurmrestd.notation.hostlist import expand
 from hypothesis import given
 from hypothesis import strategies as st
 

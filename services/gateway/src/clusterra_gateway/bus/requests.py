@@ -7,7 +7,6 @@ from typing import Literal
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
-from clusterra_contracts.rpc.budgets import BUDGETS, REPEAT_READ_SECONDS
 from clusterra_contracts.rpc.costs import (
     CostPage,
     JobCost,
@@ -19,6 +18,7 @@ from clusterra_contracts.rpc.costs import (
     Spending,
     SpendingDimension,
 )
+from clusterra_contracts.rpc.deadlines import DEADLINES, REPEAT_READ_SECONDS
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.edge_folders import FileChunk, FolderPage, ListFolder, ReadFile
 from clusterra_contracts.rpc.edge_staging import Stage, Staged
@@ -142,7 +142,7 @@ class SlurmRequests:
         return await retry(send, Backoff(0.05, 0.2), on=NotServed, seconds=HANDOVER_SECONDS)
 
     async def _call_once[T: Wire](self, ref: ClusterRef, operation: Operation, request: Message, result: type[T]) -> T:
-        seconds = BUDGETS[operation].gateway
+        seconds = DEADLINES[operation].gateway
         return await call(self._client, subjects.slurm(ref, operation), request, result, timeout_seconds=seconds)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
-from clusterra_contracts.rpc.budgets import HTTP_SECONDS
+from clusterra_contracts.rpc.deadlines import HTTP_SECONDS
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import Store
 from pydantic import BaseModel

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 
 import structlog
-from clusterra_contracts.rpc.budgets import CANCEL
+from clusterra_contracts.rpc.deadlines import CANCEL
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import Store, StoreError

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from clusterra_contracts.rpc.budgets import SETTLED_SECONDS, SUBMIT
+from clusterra_contracts.rpc.deadlines import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import Submitted
 
 ALONE_SECONDS = 1.0

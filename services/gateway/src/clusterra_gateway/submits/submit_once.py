@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc import slurm
-from clusterra_contracts.rpc.budgets import BEGIN_SECONDS
+from clusterra_contracts.rpc.deadlines import BEGIN_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed

@@ -8,8 +8,8 @@ from datetime import datetime
 from clusterra_contracts.identity import JobId, now
 
 from clusterra_proxy.cluster.task_bound import TASKS_FIELD, TaskBound, UnreadableListener, state_rows
-from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.answers import StateRow
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from clusterra_proxy.slurmrestd import array_tasks
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.reading.repair import Unreadable
 from clusterra_proxy.slurmrestd.records import JobRecord
 

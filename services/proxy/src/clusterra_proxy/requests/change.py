@@ -23,8 +23,8 @@ from clusterra_proxy.requests.cancel import check_may_change, refresh_job
 from clusterra_proxy.requests.query import select_records
 from clusterra_proxy.requests.sizes import checked_sizes, sizes_of
 from clusterra_proxy.requests.view import component_ids
-from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.errors import Conflict, NotFound, Rejected
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 KINDS: dict[str, ActionKind] = {

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.budgets import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
+from clusterra_contracts.rpc.deadlines import BEGIN_SECONDS, CLOCK_SKEW_SECONDS
 from clusterra_contracts.rpc.slurm import Claim, FindKey, FoundKey, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
 

@@ -11,7 +11,7 @@ import nats.errors
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
-from clusterra_contracts.rpc.budgets import BUDGETS, Budget
+from clusterra_contracts.rpc.deadlines import DEADLINES, Deadlines
 from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
@@ -57,26 +57,26 @@ class Route[M: Wire, T: Wire]:
     async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight, *, queue: str = QUEUE) -> Subscription:
         """Subscribe to this operation of a cluster. Without a queue group, every replica that serves it answers."""
 
-        budget = BUDGETS.get(self.operation)
+        deadlines = DEADLINES.get(self.operation)
 
         async def handle(_subject: Subject, request: M) -> T:
             with in_flight:
-                return await _within(budget, self.use_case(cluster, request))
+                return await _within(deadlines, self.use_case(cluster, request))
 
         subject = subjects.slurm(cluster.ref, self.operation)
         return await rpc.serve(client, subject, self.request, handle, queue=queue)
 
 
-async def _within[T](budget: Budget | None, work: Awaitable[T]) -> T:
-    """Await the answer within its budget. Raises Unavailable, which says that the outcome is unknown."""
+async def _within[T](deadlines: Deadlines | None, work: Awaitable[T]) -> T:
+    """Await the answer within its deadline. Raises Unavailable, which says that the outcome is unknown."""
     try:
-        async with asyncio.timeout(budget.proxy if budget else None) as scope:
+        async with asyncio.timeout(deadlines.proxy if deadlines else None) as scope:
             return await work
     except TimeoutError:
-        if budget is None or not scope.expired():
+        if deadlines is None or not scope.expired():
             raise
         raise Unavailable(
-            f"the cluster's Slurm did not answer within {budget.proxy:g} s", hint="try again in a moment"
+            f"the cluster's Slurm did not answer within {deadlines.proxy:g} s", hint="try again in a moment"
         ) from None
 
 

@@ -11,9 +11,9 @@ from clusterra_sbatch.script_job import ScriptJob
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.translation import translate_all
-from clusterra_proxy.slurmrestd import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
+from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.reading.fields import YEAR_MINUTES
 
 _THROTTLE = re.compile(r"%([0-9]{1,9})")

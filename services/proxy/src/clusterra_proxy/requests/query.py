@@ -12,10 +12,10 @@ from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.job_order import JobOrder
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
-from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
 from clusterra_proxy.slurmrestd.errors import NotFound, SlurmFailed
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 log = structlog.get_logger(__name__)

@@ -31,7 +31,6 @@ from clusterra_proxy.requests.claim import (
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
-from clusterra_proxy.slurmrestd.comment import Comment
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
     Conflict,
@@ -43,6 +42,7 @@ from clusterra_proxy.slurmrestd.errors import (
     SlurmFailed,
     Unavailable,
 )
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.tokens import SHELL
 
 MAX_WARNINGS = 10

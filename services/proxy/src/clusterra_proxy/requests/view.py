@@ -8,9 +8,9 @@ from clusterra_contracts.rpc.slurm import Job
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.output_path import known_values, written_path
-from clusterra_proxy.slurmrestd import array_tasks
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.gres import requested_gres
+from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import Wire, now
-from clusterra_contracts.rpc.budgets import WATCHED
+from clusterra_contracts.rpc.deadlines import WATCHED
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import FindKey, FoundKey, JobPage, ListJobs, ListWatched, Operation
 from clusterra_runtime.nats import rpc

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from clusterra_proxy.slurmrestd.answers import Answer
-from clusterra_proxy.slurmrestd.array_tasks import from_bitmap
+from clusterra_proxy.slurmrestd.notation.array_tasks import from_bitmap
 from clusterra_proxy.slurmrestd.reading.fields import (
     ArrayTask,
     Count,

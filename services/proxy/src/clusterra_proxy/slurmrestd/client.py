@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import aiohttp
 import orjson
-from clusterra_contracts.rpc.budgets import READ_SECONDS, WRITE_SECONDS
+from clusterra_contracts.rpc.deadlines import READ_SECONDS, WRITE_SECONDS
 from clusterra_runtime import tracing
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS

@@ -9,8 +9,8 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.job_states import BASE, LIVE
 from pydantic import Field
 
-from clusterra_proxy.slurmrestd import hostlist
-from clusterra_proxy.slurmrestd.comment import Comment
+from clusterra_proxy.slurmrestd.notation import hostlist
+from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.reading.fields import (
     ArrayTask,
     ArrayTasks,

@@ -21,8 +21,8 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import RpcFailed, call
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.slurmrestd.comment import PREFIX
 from clusterra_proxy.slurmrestd.errors import Conflict, NotFound, Rejected, SlurmFailed
+from clusterra_proxy.slurmrestd.notation.comment import PREFIX
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 log = structlog.get_logger(__name__)

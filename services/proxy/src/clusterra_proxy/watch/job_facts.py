@@ -12,8 +12,8 @@ from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
 from clusterra_contracts.identity import JobId
 
 from clusterra_proxy.slurmrestd.gres import allocated_gres, gpu_count
+from clusterra_proxy.slurmrestd.notation.tres import memory_mib
 from clusterra_proxy.slurmrestd.records import JobRecord
-from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.event_queue import PendingEvent
 
 UNKNOWN_UID = 65534

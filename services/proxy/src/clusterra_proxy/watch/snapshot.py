@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
-from clusterra_proxy.slurmrestd import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.gres import allocated_gres, gres_counts, memory_per_gpu_mib, requested_gres
+from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
+from clusterra_proxy.slurmrestd.notation.tres import memory_mib
 from clusterra_proxy.slurmrestd.reading.fields import LATEST
 from clusterra_proxy.slurmrestd.records import UNKNOWN_STATE, JobRecord, NodeRecord
-from clusterra_proxy.slurmrestd.tres import memory_mib
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 
 type OwnerName = Callable[[JobRecord], str]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from clusterra_proxy.slurmrestd import array_tasks, hostlist
+from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 
 NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
 """Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""

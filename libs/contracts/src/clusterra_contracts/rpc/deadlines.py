@@ -24,7 +24,7 @@ WRITE_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Budget:
+class Deadlines:
     """The times of one kind of request, in seconds."""
 
     slurmrestd: float
@@ -35,16 +35,16 @@ class Budget:
     """From the gateway's request on the bus to the answer."""
 
 
-SUBMIT = Budget(WRITE_SECONDS, 30.0, 35.0)
-READ = Budget(READ_SECONDS, 26.0, 30.0)
+SUBMIT = Deadlines(WRITE_SECONDS, 30.0, 35.0)
+READ = Deadlines(READ_SECONDS, 26.0, 30.0)
 """A job may have to be read from slurmctld and then from slurmdbd, the queue from slurmctld as a long list."""
-CANCEL = Budget(WRITE_SECONDS, 30.0, 35.0)
+CANCEL = Deadlines(WRITE_SECONDS, 30.0, 35.0)
 """A cancel, as every change of a job, reads the job first."""
-WATCHED = Budget(READ_SECONDS, 16.0, 18.0)
+WATCHED = Deadlines(READ_SECONDS, 16.0, 18.0)
 """A read at the replica of the proxy that watches the cluster. Another replica that asks it has time left to read Slurm
 itself, should there be no answer."""
 
-BUDGETS: Mapping[str, Budget] = {
+DEADLINES: Mapping[str, Deadlines] = {
     "submit": SUBMIT,
     "prepare": READ,
     "get": READ,
@@ -59,7 +59,7 @@ BUDGETS: Mapping[str, Budget] = {
     "rest": READ,
     "rest-watched": READ,
 }
-"""The budget of each operation that the gateway asks for, by its name. A replica of the proxy that asks the watching
+"""The deadlines of each operation that the gateway asks for, by its name. A replica of the proxy that asks the watching
 one, for `list-watched` or `find-key`, is the gateway of the table."""
 
 REPEAT_READ_SECONDS = (3.0, 10.0)

@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from clusterra_contracts.rpc.budgets import (
+from clusterra_contracts.rpc.deadlines import (
     BEGIN_SECONDS,
-    BUDGETS,
     CLOCK_SKEW_SECONDS,
+    DEADLINES,
     HTTP_SECONDS,
     READ,
     READ_SECONDS,
@@ -16,21 +16,21 @@ from clusterra_contracts.rpc.budgets import (
     SUBMIT,
     WATCHED,
     WRITE_SECONDS,
-    Budget,
+    Deadlines,
 )
 
 
-@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
-def test_each_wait_nests_in_the_next(budget: Budget) -> None:
-    waits = [SLURM_MESSAGE_SECONDS, budget.slurmrestd, budget.proxy, budget.gateway, HTTP_SECONDS]
+@pytest.mark.parametrize("deadlines", DEADLINES.values(), ids=DEADLINES)
+def test_each_wait_nests_in_the_next(deadlines: Deadlines) -> None:
+    waits = [SLURM_MESSAGE_SECONDS, deadlines.slurmrestd, deadlines.proxy, deadlines.gateway, HTTP_SECONDS]
 
     assert all(inner + 1 < outer for inner, outer in itertools.pairwise(waits)), waits
 
 
 def test_the_proxy_has_time_for_the_requests_of_each_operation() -> None:
     assert SUBMIT.proxy >= BEGIN_SECONDS + WRITE_SECONDS
-    assert BUDGETS["get"].proxy >= 2 * READ_SECONDS
-    assert BUDGETS["cancel"].proxy >= READ_SECONDS + WRITE_SECONDS
+    assert DEADLINES["get"].proxy >= 2 * READ_SECONDS
+    assert DEADLINES["cancel"].proxy >= READ_SECONDS + WRITE_SECONDS
 
 
 def test_a_read_elsewhere_leaves_time_for_an_own_one() -> None:
