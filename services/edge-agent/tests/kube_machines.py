@@ -7,6 +7,8 @@ from typing import Any
 
 from clusterra_lab.kube.kubernetes import Kubernetes
 
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
 
 def provider_id(name: str) -> str:
     return f"aws:///eu-west-1a/i-{name}"
@@ -19,7 +21,7 @@ def claim_labels(family: str) -> dict[str, str]:
         "clusterra.io/family": family,
         "karpenter.k8s.aws/instance-cpu": "2",
         "karpenter.k8s.aws/instance-memory": "8192",
-        "node.kubernetes.io/instance-type": "m7g.large",
+        INSTANCE_TYPE: "m7g.large",
         "karpenter.sh/capacity-type": "spot",
         "topology.kubernetes.io/zone": "eu-west-1a",
     }
@@ -54,7 +56,7 @@ class KubeMachines:
         manifest = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {**labels, "node.kubernetes.io/instance-type": "m7g.large"}},
+            "metadata": {"name": name, "labels": {**labels, INSTANCE_TYPE: "m7g.large"}},
             "spec": {"providerID": provider_id(name)},
         }
         await self.kubernetes.kubectl("create", "--filename=-", input=json.dumps(manifest))
@@ -62,6 +64,11 @@ class KubeMachines:
     async def set_status(self, kind: str, name: str, **status: Any) -> None:
         patch = json.dumps({"status": status})
         await self.kubernetes.kubectl("patch", kind, name, "--subresource=status", "--type=merge", f"--patch={patch}")
+
+    async def delete_all(self) -> None:
+        """Deletes the NodeClaims, and the nodes that `node` created."""
+        await self.kubernetes.kubectl("delete", "nodeclaims", "--all")
+        await self.kubernetes.kubectl("delete", "nodes", f"--selector={INSTANCE_TYPE}=m7g.large")
 
     async def claims(self) -> set[str]:
         listed = await self.kubernetes.kubectl("get", "nodeclaims", "--output=jsonpath={.items[*].metadata.name}")
