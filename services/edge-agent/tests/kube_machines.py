@@ -50,6 +50,19 @@ class KubeMachines:
         if status:
             await self.set_status("nodeclaim", name, **status)
 
+    async def pool(self, name: str) -> dict[str, str]:
+        """Creates a NodePool. Returns the reference with which a NodeClaim names it as its owner."""
+        node_class = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "slurmd"}
+        manifest = {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": name},
+            "spec": {"template": {"spec": {"nodeClassRef": node_class, "requirements": []}}},
+        }
+        create = ("create", "--filename=-", "--output=jsonpath={.metadata.uid}")
+        uid = await self.kubernetes.kubectl(*create, input=json.dumps(manifest))
+        return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": name, "uid": uid}
+
     async def node(self, name: str, family: str = "general") -> None:
         """Creates a node that is not ready yet. Without a family it is not for workers."""
         labels = {"clusterra.io/family": family} if family else {}

@@ -46,6 +46,9 @@ async def workers(plane: ControlPlane, gpu_machines: None, namespace: str) -> As
     volume = host_volume(namespace, f"shared-{namespace}", Path("/mnt/efs"), "ReadWriteMany", storage_class="shared")
     volume["spec"]["claimRef"]["name"] = "shared"
     await plane.kubectl("create", "--filename=-", input=json.dumps(volume))
+    await workers.kubectl(
+        "wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaim/shared", "--timeout=60s"
+    )
     yield workers
     await plane.kubectl("delete", "persistentvolume", volume["metadata"]["name"], "--wait=false")
 

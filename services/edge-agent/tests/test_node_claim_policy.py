@@ -38,10 +38,10 @@ async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(
 ) -> None:
     """`slurmd-web` is no pool of workers; `disguised` has the label of one, and belongs to another."""
     machines = KubeMachines(plane)
-    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "uid": "5c1c3b1c-0000-4000-8000-000000000000"}
-    await machines.claim("own", owners=[{**owner, "name": "slurmd-general"}])
+    # Kubernetes itself would delete a NodeClaim whose owner does not exist.
+    await machines.claim("own", owners=[await machines.pool("slurmd-general")])
     await machines.claim("foreign", family="web")
-    await machines.claim("disguised", owners=[{**owner, "name": "databases"}])
+    await machines.claim("disguised", owners=[await machines.pool("databases")])
     async with account(await agent_account(plane, namespace)) as agent:
 
         async def effective() -> bool:
@@ -53,7 +53,7 @@ async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(
     assert answers == {"own": 200, "foreign": 403, "disguised": 403}
     assert await machines.claims() == {"foreign", "disguised"}
 
-    await plane.kubectl("delete", "nodeclaims", "--all")
+    await plane.kubectl("delete", "nodeclaims,nodepools", "--all")
 
     assert await machines.claims() == set()
 
