@@ -1,6 +1,5 @@
 """The manifests of k8s/central on a real API server: accepted strictly, admitted, and with no rights too many."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from kube_account import VERBS, account
 from kube_definitions import define, definitions
-from kube_plane import plane_or_skip
+from kube_plane import account_without_rights
 
 OVERLAYS = ("dev", "prod")
 FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "admin")
@@ -32,12 +31,6 @@ ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "admin")
 @pytest.fixture(scope="module")
 async def kubectl() -> Path:
     return await kubectl_path()
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane:
-        yield plane
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +77,7 @@ async def test_each_folder_can_be_applied_alone(central: ControlPlane, kubectl: 
 async def test_the_api_server_accepts_objects_of_other_projects(
     central: ControlPlane, kubectl: Path, tmp_path: Path, project: str, group: str, count: int
 ) -> None:
-    """Where their definitions are given (CLUSTERRA_CRDS), they are checked as strictly."""
-    await define(central, definitions(project))
+    await define(central, await definitions(project))
     site = overlay(
         tmp_path, resources=[CENTRAL / "overlays" / "prod"], components=[CENTRAL / "components" / "external-secrets"]
     )
@@ -135,14 +127,14 @@ async def test_pod_security_keeps_other_pods_out(central: ControlPlane, kubectl:
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)
-async def test_an_account_may_do_nothing_that_everybody_may_not(central: ControlPlane, name: str) -> None:
-    await central.kubectl("create", "namespace", f"elsewhere-{name}")
-    await central.kubectl("create", "serviceaccount", "nobody", f"--namespace=elsewhere-{name}")
+async def test_an_account_may_do_nothing_that_everybody_may_not(
+    central: ControlPlane, namespace: str, name: str
+) -> None:
     own = await central.service_account(NAMESPACE, name)
-    nobodys = await central.service_account(f"elsewhere-{name}", "nobody")
+    nobodys = await account_without_rights(central, namespace)
     async with account(own) as service, account(nobodys) as nobody:
-        for namespace in (NAMESPACE, "kube-system"):
-            assert await service.rules(namespace) == await nobody.rules(namespace)
+        for asked in (NAMESPACE, "kube-system"):
+            assert await service.rules(asked) == await nobody.rules(asked)
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)

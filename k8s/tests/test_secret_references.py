@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_runtime.secrets import kubernetes
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
-from kube_plane import plane_or_skip
 
 TENANT = "tenant-acme"
 KEY = "the-key-of-acme"
@@ -23,20 +21,19 @@ async def kubectl() -> Path:
 
 
 @pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory, kubectl: Path) -> AsyncIterator[ControlPlane]:
+async def tenant(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, kubectl: Path) -> ControlPlane:
     """The accounts of the central services, and a tenant's namespace with its component and two Secrets."""
     folder = tmp_path_factory.mktemp("tenant")
     component = CENTRAL / "tenant" / "secret-references"
-    async with plane_or_skip(tmp_path_factory) as plane:
-        await apply(plane, build(kubectl, CENTRAL / "base" / "namespace"))
-        for service in ("proxy", "gateway", "scaler"):
-            await apply(plane, [named(build(kubectl, CENTRAL / "base" / service), "ServiceAccount", service)])
-        await plane.kubectl("create", "namespace", TENANT)
-        await apply(plane, build(kubectl, overlay(folder, resources=[], components=[component], namespace=TENANT)))
-        for name in ("slurm-keys", "slurmdbd-password"):
-            secret = f"--from-literal=jwt_hs256.key={KEY}"
-            await plane.kubectl("create", "secret", "generic", name, f"--namespace={TENANT}", secret)
-        yield plane
+    await apply(plane, build(kubectl, CENTRAL / "base" / "namespace"))
+    for service in ("proxy", "gateway", "scaler"):
+        await apply(plane, [named(build(kubectl, CENTRAL / "base" / service), "ServiceAccount", service)])
+    await plane.kubectl("create", "namespace", TENANT)
+    await apply(plane, build(kubectl, overlay(folder, resources=[], components=[component], namespace=TENANT)))
+    for name in ("slurm-keys", "slurmdbd-password"):
+        secret = f"--from-literal=jwt_hs256.key={KEY}"
+        await plane.kubectl("create", "secret", "generic", name, f"--namespace={TENANT}", secret)
+    return plane
 
 
 async def mounted(plane: ControlPlane, account: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -53,9 +50,9 @@ async def mounted(plane: ControlPlane, account: str, folder: Path, patch: pytest
 
 @pytest.mark.parametrize("account", ["proxy", "gateway"])
 async def test_an_account_reads_the_slurm_keys_of_a_tenant_and_nothing_else(
-    plane: ControlPlane, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tenant: ControlPlane, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await mounted(plane, account, tmp_path, monkeypatch)
+    await mounted(tenant, account, tmp_path, monkeypatch)
     async with Secrets() as secrets:
         assert await secrets.read(f"kubernetes:{TENANT}/slurm-keys/jwt_hs256.key") == KEY.encode()
         for other in (f"{TENANT}/slurmdbd-password/jwt_hs256.key", "clusterra/slurm-keys/jwt_hs256.key"):
@@ -64,9 +61,9 @@ async def test_an_account_reads_the_slurm_keys_of_a_tenant_and_nothing_else(
 
 
 async def test_an_account_without_the_binding_reads_nothing(
-    plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tenant: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await mounted(plane, "scaler", tmp_path, monkeypatch)
+    await mounted(tenant, "scaler", tmp_path, monkeypatch)
     async with Secrets() as secrets:
         with pytest.raises(SecretUnavailable, match="may not read it"):
             await secrets.read(f"kubernetes:{TENANT}/slurm-keys/jwt_hs256.key")

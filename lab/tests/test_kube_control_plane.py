@@ -5,7 +5,6 @@ import json
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -34,6 +33,7 @@ spec:
   template:
     metadata: {labels: {app: workers}}
     spec:
+      schedulerName: nobody
       containers: [{name: worker, image: worker}]
 """
 
@@ -71,18 +71,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
-        yield plane
-
-
-async def make(plane: ControlPlane, namespace: str, manifest: str = "") -> None:
-    await plane.kubectl("create", "namespace", namespace)
-    if manifest:
-        await plane.kubectl("create", f"--namespace={namespace}", "--filename=-", input=manifest)
-
-
 async def pods(plane: ControlPlane, namespace: str) -> list[str]:
     listed = await plane.kubectl("get", "pods", f"--namespace={namespace}", "--output=json")
     return [pod["status"]["phase"] for pod in json.loads(listed)["items"]]
@@ -115,31 +103,33 @@ async def test_only_the_owner_can_read_the_administrators_kubeconfig(plane: Cont
     assert plane.url in plane.kubeconfig.read_text()
 
 
-async def test_a_deployment_has_as_many_pods_as_its_replicas(plane: ControlPlane) -> None:
-    await make(plane, "scale", DEPLOYMENT)
-    scale = await plane.kubectl("get", "--raw=/apis/apps/v1/namespaces/scale/deployments/workers/scale")
+async def test_a_deployment_has_as_many_pods_as_its_replicas(plane: ControlPlane, namespace: str) -> None:
+    where = f"--namespace={namespace}"
+    await plane.kubectl("create", where, "--filename=-", input=DEPLOYMENT)
+    scale = await plane.kubectl("get", f"--raw=/apis/apps/v1/namespaces/{namespace}/deployments/workers/scale")
     assert json.loads(scale)["spec"] == {}
     for count in (3, 1):
-        await plane.kubectl("scale", "deployment/workers", "--namespace=scale", f"--replicas={count}")
-        await pods_become(plane, "scale", ["Pending"] * count)
+        await plane.kubectl("scale", "deployment/workers", where, f"--replicas={count}")
+        await pods_become(plane, namespace, ["Pending"] * count)
 
 
-async def test_a_service_account_has_only_the_rights_of_its_role(plane: ControlPlane) -> None:
-    await make(plane, "rbac", DEPLOYMENT + "---" + SCALER)
-    scaler = await plane.service_account("rbac", "scaler")
+async def test_a_service_account_has_only_the_rights_of_its_role(plane: ControlPlane, namespace: str) -> None:
+    where = f"--namespace={namespace}"
+    await plane.kubectl("create", where, "--filename=-", input=DEPLOYMENT + "---" + SCALER)
+    scaler = await plane.service_account(namespace, "scaler")
 
     assert stat.S_IMODE(scaler.stat().st_mode) == 0o600
 
     as_scaler = f"--kubeconfig={scaler}"
-    await plane.kubectl("scale", "deployment/workers", "--namespace=rbac", "--replicas=1", as_scaler)
-    await pods_become(plane, "rbac", ["Pending"])
+    await plane.kubectl("scale", "deployment/workers", where, "--replicas=1", as_scaler)
+    await pods_become(plane, namespace, ["Pending"])
     for forbidden in (
-        ["delete", "deployment", "workers", "--namespace=rbac"],
-        ["get", "pods", "--namespace=rbac"],
+        ["delete", "deployment", "workers", where],
+        ["get", "pods", where],
         ["get", "deployment", "workers", "--namespace=default"],
         ["get", "nodes"],
     ):
-        with pytest.raises(KubectlFailed, match=r'Forbidden.*"system:serviceaccount:rbac:scaler" cannot'):
+        with pytest.raises(KubectlFailed, match=f'Forbidden.*"system:serviceaccount:{namespace}:scaler" cannot'):
             await plane.kubectl(*forbidden, as_scaler)
 
 
@@ -161,19 +151,19 @@ async def test_a_client_certificate_of_another_run_is_rejected(plane: ControlPla
         await plane.kubectl("get", "nodes", f"--kubeconfig={kubeconfig}")
 
 
-async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None:
-    await make(plane, "guarded")
-    await plane.kubectl("label", "namespace", "guarded", "pod-security.kubernetes.io/enforce=restricted")
+async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane, namespace: str) -> None:
+    where = f"--namespace={namespace}"
+    await plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 
     with pytest.raises(KubectlFailed, match="violates PodSecurity"):
-        await plane.kubectl("run", "worker", "--image=worker", "--namespace=guarded")
+        await plane.kubectl("run", "worker", "--image=worker", where)
 
-    await make(plane, "counted")
-    await plane.kubectl("create", "quota", "none", "--hard=pods=0", "--namespace=counted")
+    await plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce-")
+    await plane.kubectl("create", "quota", "none", "--hard=pods=0", where)
 
     async def rejected() -> bool:
         try:
-            await plane.kubectl("run", "worker", "--image=worker", "--namespace=counted")
+            await plane.kubectl("run", "worker", "--image=worker", where)
         except KubectlFailed as failed:
             return "exceeded quota: none" in str(failed)
         raise AssertionError("a pod above the quota")
@@ -181,26 +171,15 @@ async def test_pod_security_and_quotas_are_enforced(plane: ControlPlane) -> None
     await until(rejected, seconds=90, what="the quota")
 
 
-async def test_a_killed_api_server_restarts_with_its_port_and_its_state(plane: ControlPlane) -> None:
-    await make(plane, "restart", DEPLOYMENT)
-    await plane.kill_api_server()
-
-    with pytest.raises(KubectlFailed, match="refused"):
-        await plane.kubectl("get", "deployments", "--namespace=restart")
-
-    await plane.start_api_server()
-    await plane.kubectl("scale", "deployment/workers", "--namespace=restart", "--replicas=2")
-    await pods_become(plane, "restart", ["Pending"] * 2)
-
-
 async def test_a_kubernetes_from_the_environment_is_used_and_keeps_running(
-    plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plane: ControlPlane, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    where = f"--namespace={namespace}"
     monkeypatch.setenv(GIVEN, str(plane.kubeconfig))
     async with kubernetes(tmp_path) as given:
         assert given.url == plane.url
-        await given.kubectl("create", "namespace", "from-outside")
-    await plane.kubectl("get", "namespace", "from-outside")
+        await given.kubectl("create", "serviceaccount", "from-outside", where)
+    await plane.kubectl("get", "serviceaccount", "from-outside", where)
 
 
 async def test_a_missing_kubeconfig_in_the_environment_is_an_error(
@@ -230,3 +209,16 @@ async def test_a_control_plane_ends_with_a_killed_owner_or_its_block_and_starts_
         await plane.kubectl("create", "namespace", "only-once")
 
     assert running(tmp_path) == []
+
+
+async def test_a_killed_api_server_restarts_with_its_port_and_its_state(tmp_path: Path) -> None:
+    async with control_plane(tmp_path) as plane:
+        await plane.kubectl("create", "--filename=-", input=DEPLOYMENT)
+        await plane.kill_api_server()
+
+        with pytest.raises(KubectlFailed, match="refused"):
+            await plane.kubectl("get", "deployments")
+
+        await plane.start_api_server()
+        await plane.kubectl("scale", "deployment/workers", "--replicas=2")
+        await pods_become(plane, "default", ["Pending"] * 2)

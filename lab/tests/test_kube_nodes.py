@@ -2,12 +2,11 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
 
 import psutil
 import pytest
 from clusterra_lab.kube.fake_nodes import PrefixTaken, kwok_nodes
-from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
+from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.process import until
 
@@ -34,12 +33,6 @@ spec:
 """
 
 
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with control_plane(tmp_path_factory.mktemp("kubernetes")) as plane:
-        yield plane
-
-
 async def phases(plane: ControlPlane, namespace: str) -> list[str]:
     """The phase of each pod, and Terminating for one that is being deleted."""
     listed = json.loads(await plane.kubectl("get", "pods", f"--namespace={namespace}", "--output=json"))
@@ -55,8 +48,13 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
     await until(reached, seconds=90, what=f"pods {wanted} in {namespace}", every=0.05)
 
 
+async def nodes(plane: ControlPlane, prefix: str) -> list[str]:
+    """The names of the nodes with this prefix; other tests may have nodes too."""
+    listed = await plane.kubectl("get", "nodes", "--output=jsonpath={.items[*].metadata.name}")
+    return [name for name in listed.split() if name.startswith(f"{prefix}-")]
+
+
 async def deploy(plane: ControlPlane, namespace: str) -> None:
-    await plane.kubectl("create", "namespace", namespace)
     await plane.kubectl("create", f"--namespace={namespace}", "--filename=-", input=DEPLOYMENT)
 
 
@@ -64,29 +62,32 @@ async def scale(plane: ControlPlane, namespace: str, count: int) -> None:
     await plane.kubectl("scale", "deployment/workers", f"--namespace={namespace}", f"--replicas={count}")
 
 
-async def test_pods_run_on_fake_nodes_that_fit_their_selector_and_requests(plane: ControlPlane) -> None:
-    await deploy(plane, "little")
+async def test_pods_run_on_fake_nodes_that_fit_their_selector_and_requests(plane: ControlPlane, namespace: str) -> None:
+    await deploy(plane, namespace)
     async with kwok_nodes(plane, 2, cpus=4, memory_gib=8, labels={"shape": "little"}):
         for count in (3, 0):
-            await scale(plane, "little", count)
-            await become(plane, "little", ["Running"] * count)
+            await scale(plane, namespace, count)
+            await become(plane, namespace, ["Running"] * count)
         # Two pods fit on each node.
-        await scale(plane, "little", 5)
-        await become(plane, "little", ["Pending"] + ["Running"] * 4)
+        await scale(plane, namespace, 5)
+        await become(plane, namespace, ["Pending"] + ["Running"] * 4)
 
 
-async def test_no_pod_node_or_kwok_is_left_at_the_end_of_the_block(plane: ControlPlane) -> None:
-    await deploy(plane, "brief")
+async def test_no_pod_node_or_kwok_is_left_at_the_end_of_the_block(plane: ControlPlane, namespace: str) -> None:
+    await deploy(plane, namespace)
     async with kwok_nodes(plane, 1, labels={"shape": "little"}, prefix="other"), kwok_nodes(plane, 2):
-        await scale(plane, "brief", 2)
-        await become(plane, "brief", ["Running"] * 2)
-    await become(plane, "brief", ["Pending"] * 2)
-    assert await plane.kubectl("get", "nodes", "--output=name") == ""
+        await scale(plane, namespace, 2)
+        await become(plane, namespace, ["Running"] * 2)
+    await become(plane, namespace, ["Pending"] * 2)
+    assert await nodes(plane, "other") == await nodes(plane, "fake") == []
 
+    selectors = {
+        f"--manage-nodes-with-label-selector=lab.clusterra.dev/fake-nodes={name}" for name in ("fake", "other")
+    }
     config = f"--kubeconfig={plane.kubeconfig}"
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
 
-    assert not [command for command in commands if command and command[0].endswith("/kwok") and config in command]
+    assert not [command for command in commands if config in command and selectors & set(command)]
 
 
 async def test_a_prefix_can_be_used_only_once(plane: ControlPlane) -> None:
@@ -94,7 +95,7 @@ async def test_a_prefix_can_be_used_only_once(plane: ControlPlane) -> None:
         with pytest.raises(PrefixTaken, match="another prefix"):
             async with kwok_nodes(plane, 1):
                 pass
-        assert await plane.kubectl("get", "nodes", "--output=name") == "node/fake-0\n"
+        assert await nodes(plane, "fake") == ["fake-0"]
 
 
 async def test_kwok_renews_the_leases_of_fake_nodes(plane: ControlPlane) -> None:

@@ -145,6 +145,7 @@ def prepare(
     software: Annotated[bool, typer.Option(help="Also build the workers of `make test-software` (3 minutes).")] = False,
 ) -> None:
     """Download and build the lab's dependencies into the cache, unless they are already there."""
+    from clusterra_lab.kube.definitions import PROJECTS, DefinitionsNotTaken, ensure_definitions
     from clusterra_lab.kube.programs.binaries import BinariesNotBuilt, ensure_binaries, ensure_node_binaries
     from clusterra_lab.stack.stack import prepared
 
@@ -158,6 +159,12 @@ def prepare(
                 except BinariesNotBuilt as error:
                     text = f"Kubernetes is not available, so its tests will be skipped: {error}"
                     err.print(text, markup=False, highlight=False)
+                for project in PROJECTS:
+                    try:
+                        await ensure_definitions(project, progress)
+                    except DefinitionsNotTaken as error:
+                        text = f"The tests with {project}'s CustomResourceDefinitions will be skipped: {error}"
+                        err.print(text, markup=False, highlight=False)
 
     _run(build())
 

@@ -1,4 +1,4 @@
-"""Real servers for the runtime's tests: the AWS emulator of all tests, and a NATS server per test."""
+"""Real servers for the runtime's tests: the AWS emulator and the Kubernetes of all tests, and NATS for each test."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,6 +7,11 @@ import pytest
 import pytest_asyncio
 from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.nats import NatsServer, nats_server
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the fixtures of the control plane that the tests of all folders share."""
+    config.pluginmanager.import_plugin("kube_plane")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ from typing import Any
 
 from clusterra_lab.kube.kubernetes import Kubernetes
 
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
 
 def provider_id(name: str) -> str:
     return f"aws:///eu-west-1a/i-{name}"
@@ -19,7 +21,7 @@ def claim_labels(family: str) -> dict[str, str]:
         "clusterra.io/family": family,
         "karpenter.k8s.aws/instance-cpu": "2",
         "karpenter.k8s.aws/instance-memory": "8192",
-        "node.kubernetes.io/instance-type": "m7g.large",
+        INSTANCE_TYPE: "m7g.large",
         "karpenter.sh/capacity-type": "spot",
         "topology.kubernetes.io/zone": "eu-west-1a",
     }
@@ -48,13 +50,26 @@ class KubeMachines:
         if status:
             await self.set_status("nodeclaim", name, **status)
 
+    async def pool(self, name: str) -> dict[str, str]:
+        """Creates a NodePool. Returns the reference with which a NodeClaim names it as its owner."""
+        node_class = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "slurmd"}
+        manifest = {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": name},
+            "spec": {"template": {"spec": {"nodeClassRef": node_class, "requirements": []}}},
+        }
+        create = ("create", "--filename=-", "--output=jsonpath={.metadata.uid}")
+        uid = await self.kubernetes.kubectl(*create, input=json.dumps(manifest))
+        return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": name, "uid": uid}
+
     async def node(self, name: str, family: str = "general") -> None:
         """Creates a node that is not ready yet. Without a family it is not for workers."""
         labels = {"clusterra.io/family": family} if family else {}
         manifest = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {**labels, "node.kubernetes.io/instance-type": "m7g.large"}},
+            "metadata": {"name": name, "labels": {**labels, INSTANCE_TYPE: "m7g.large"}},
             "spec": {"providerID": provider_id(name)},
         }
         await self.kubernetes.kubectl("create", "--filename=-", input=json.dumps(manifest))
@@ -62,6 +77,11 @@ class KubeMachines:
     async def set_status(self, kind: str, name: str, **status: Any) -> None:
         patch = json.dumps({"status": status})
         await self.kubernetes.kubectl("patch", kind, name, "--subresource=status", "--type=merge", f"--patch={patch}")
+
+    async def delete_all(self) -> None:
+        """Deletes the NodeClaims, and the nodes that `node` created."""
+        await self.kubernetes.kubectl("delete", "nodeclaims", "--all")
+        await self.kubernetes.kubectl("delete", "nodes", f"--selector={INSTANCE_TYPE}=m7g.large")
 
     async def claims(self) -> set[str]:
         listed = await self.kubernetes.kubectl("get", "nodeclaims", "--output=jsonpath={.items[*].metadata.name}")

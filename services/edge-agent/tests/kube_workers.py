@@ -39,6 +39,11 @@ class Workers:
         await self.kubectl("create", "--filename=-", stdin=json.dumps(deployment))
         return name
 
+    async def create(self, manifest: dict[str, Any]) -> None:
+        """Creates an object in this namespace, whichever one its manifest names."""
+        own = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
+        await self.kubectl("create", "--filename=-", stdin=json.dumps(own))
+
     async def pods(self) -> list[Pod]:
         items = json.loads(await self.kubectl("get", "pods", "--output=json"))["items"]
         return TypeAdapter(list[Pod]).validate_python(items)

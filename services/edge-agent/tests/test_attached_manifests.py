@@ -1,7 +1,6 @@
 """The manifests of k8s/edge/slinky and k8s/edge/soperator, on a real API server with those operators' definitions."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
-from kube_plane import plane_or_skip
+from kube_plane import account_without_rights
 from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
@@ -41,13 +40,9 @@ RIGHTS: dict[str, set[Right]] = {
 
 
 @pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    files = [path for target in TARGETS for path in definitions(target)]
-    async with plane_or_skip(tmp_path_factory) as plane:
-        await define(plane, files)
-        await plane.kubectl("create", "namespace", "elsewhere")
-        await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")
-        yield plane
+async def defined(plane: ControlPlane) -> None:
+    """The definitions of both operators are in force."""
+    await define(plane, [path for target in TARGETS for path in await definitions(target)])
 
 
 async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str, Any]]:
@@ -60,9 +55,10 @@ async def site(plane: ControlPlane, target: str, folder: Path) -> list[dict[str,
     return list(yaml.safe_load_all(await plane.kubectl("kustomize", str(folder))))
 
 
+@pytest.mark.usefixtures("defined")
 @pytest.mark.parametrize("target", TARGETS)
 async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permissions(
-    plane: ControlPlane, target: str, tmp_path: Path
+    plane: ControlPlane, namespace: str, target: str, tmp_path: Path
 ) -> None:
     await plane.kubectl("create", "namespace", target)
     manifests = await site(plane, target, tmp_path)
@@ -79,7 +75,7 @@ async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permi
     await plane.kubectl(*how, "--force-conflicts", input=everything)
 
     agents_kubeconfig = await plane.service_account(target, "edge-agent")
-    nobodys_kubeconfig = await plane.service_account("elsewhere", "nobody")
+    nobodys_kubeconfig = await account_without_rights(plane, namespace)
     async with account(agents_kubeconfig) as agent, account(nobodys_kubeconfig) as nobody:
         resources = await agent.resources()
         assert {("", "secrets"), ("", "pods/exec"), ("slinky.slurm.net", "nodesets/scale")} <= resources
@@ -90,7 +86,7 @@ async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permi
         assert await agent.may(rights, "") == of_nobody
         assert await agent.may(rights, target, lease.NAME) == allowed | LEASE
         assert await agent.may(rights, target, "another") == allowed
-        assert await agent.rules("elsewhere") == await nobody.rules("elsewhere")
+        assert await agent.rules(namespace) == await nobody.rules(namespace)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from itertools import count
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,99 +10,40 @@ import pytest
 import structlog
 from clusterra_contracts.heartbeat import Node, NodeClaim
 from clusterra_edge_agent.heartbeat.edge_status import EdgeStatus
-from clusterra_edge_agent.kubernetes.client.api import connected
-from clusterra_edge_agent.kubernetes.machines.edge_status import KubernetesEdgeStatus
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate.port import SubstrateUnavailable
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.machine.process import until
-from kube_definitions import define, definitions
+from kube_definitions import define, definitions, undefine
 from kube_machines import INITIALIZED, LAUNCHED, NO_CAPACITY, KubeMachines, provider_id
-from kube_plane import RIGHTS, plane_or_skip
+from kube_observer import Observer, observer
+from kube_plane import agent_account
 from kube_workers import SHAPE, Workers
 
-NAMES = count()
-NEVER = 1e9
 
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """A control plane, at first without Karpenter's definitions."""
-    async with plane_or_skip(tmp_path_factory) as plane:
-        yield plane
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 async def with_karpenter(plane: ControlPlane) -> ControlPlane:
-    files = definitions("karpenter")
-    listed = await plane.kubectl("get", "customresourcedefinitions", "--output=name")
-    if "nodeclaims.karpenter.sh" not in listed:
-        await define(plane, files)
+    await define(plane, await definitions("karpenter"))
     return plane
 
 
 @pytest.fixture
 async def machines(with_karpenter: ControlPlane) -> AsyncIterator[KubeMachines]:
-    yield KubeMachines(with_karpenter)
-    await with_karpenter.kubectl("delete", "nodeclaims", "--all")
-    await with_karpenter.kubectl("delete", "nodes", "--all")
+    machines = KubeMachines(with_karpenter)
+    yield machines
+    await machines.delete_all()
 
 
 @pytest.fixture
-async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
-    namespace = f"edge-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
-    workers = Workers(plane, namespace)
-    yield workers
-    await workers.kubectl("delete", "deployments", "--all")
-
-
-class Observer:
-    """What an agent would report, and how often it would be notified."""
-
-    def __init__(self, substrate: KubernetesSubstrate, source: KubernetesEdgeStatus) -> None:
-        self.substrate = substrate
-        self.notifications = 0
-        self._source = source
-
-    def status(self) -> EdgeStatus:
-        return self._source.status()
-
-    async def count(self) -> None:
-        changed = asyncio.Event()
-        self._source.change_signal.listen(changed)
-        while True:
-            await changed.wait()
-            changed.clear()
-            self.notifications += 1
-
-    async def until(self, fits: Callable[[EdgeStatus], object], what: str) -> EdgeStatus:
-        await until(lambda: fits(self.status()), seconds=60, what=what, every=0.02)
-        return self.status()
-
-
-@asynccontextmanager
-async def observer(
-    workers: Workers, folder: Path, kubeconfig: Path | None = None, **options: Any
-) -> AsyncIterator[Observer]:
-    folder.mkdir(exist_ok=True)
-    async with connected(workers.namespace, kubeconfig or workers.kubernetes.kubeconfig) as api:
-        substrate = KubernetesSubstrate(api, folder)
-        source = KubernetesEdgeStatus(api, substrate, **{"ghost_seconds": NEVER, "gc_pass_seconds": 0.1, **options})
-        observer = Observer(substrate, source)
-        tasks = [asyncio.create_task(run()) for run in (substrate.run, source.run, observer.count)]
-        try:
-            yield observer
-        finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+def workers(plane: ControlPlane, namespace: str) -> Workers:
+    return Workers(plane, namespace)
 
 
 async def test_node_claims_are_unknown_until_karpenter_is_installed(
     plane: ControlPlane, workers: Workers, tmp_path: Path
 ) -> None:
+    files = await definitions("karpenter")
+    await undefine(plane, files)
     with structlog.testing.capture_logs() as logs:
         async with observer(workers, tmp_path) as edge:
             status = await edge.until(
@@ -112,7 +51,7 @@ async def test_node_claims_are_unknown_until_karpenter_is_installed(
             )
             assert (status.stuck, status.nodes, status.node_claims, status.prices) == ((), (), None, None)
 
-            await define(plane, definitions("karpenter"))
+            await define(plane, files)
             status = await edge.until(lambda status: status.node_claims is not None, "NodeClaims")
             assert status.node_claims == ()
     absent = [line for line in logs if line["event"] == "api_server_not_followed"]
@@ -122,17 +61,16 @@ async def test_node_claims_are_unknown_until_karpenter_is_installed(
 
 
 async def test_workers_are_known_without_permission_to_list_machines(
-    with_karpenter: ControlPlane, tmp_path: Path
+    with_karpenter: ControlPlane, workers: Workers, tmp_path: Path
 ) -> None:
-    await with_karpenter.kubectl("create", "namespace", "slurm")
-    await with_karpenter.kubectl("create", f"--filename={RIGHTS}")
-    workers, agent = Workers(with_karpenter, "slurm"), await with_karpenter.service_account("slurm", "edge-agent")
+    agent = await agent_account(with_karpenter, workers.namespace)
+    role = f"clusterra-edge-agent-{workers.namespace}"
     async with observer(workers, tmp_path, agent) as edge:
         status = await edge.until(
             lambda status: status.node_claims is not None and status.nodes is not None, "machines"
         )
         assert (status.nodes, status.node_claims) == ((), ())
-    await with_karpenter.kubectl("delete", "clusterrolebinding", "clusterra-edge-agent")
+    await with_karpenter.kubectl("delete", "clusterrolebinding", role)
 
     async def no_right() -> bool:
         try:
@@ -148,9 +86,8 @@ async def test_workers_are_known_without_permission_to_list_machines(
             await until(lambda: len(forbidden_collections(logs)) == 2, seconds=60, what="two errors 403")
             assert (status.nodes, status.node_claims) == (None, None)
             assert await edge.substrate.workers() == ()
-            role = "--clusterrole=clusterra-edge-agent"
-            account = "--serviceaccount=slurm:edge-agent"
-            await with_karpenter.kubectl("create", "clusterrolebinding", "clusterra-edge-agent", role, account)
+            account = f"--serviceaccount={workers.namespace}:edge-agent"
+            await with_karpenter.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
             await edge.until(
                 lambda status: status.node_claims is not None and status.nodes is not None, "machines again"
             )
@@ -278,26 +215,6 @@ async def test_stuck_workers_are_reported_with_their_cause(
         await workers.kubectl("delete", "resourcequota", "q")
         await workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", "--replicas=4")
         await edge.until(lambda status: causes(status) == [("insufficient_capacity", 4)], "no quota")
-
-
-async def test_unknown_status_is_not_reported_as_empty(
-    machines: KubeMachines, workers: Workers, tmp_path: Path
-) -> None:
-    plane = workers.kubernetes
-
-    assert isinstance(plane, ControlPlane)
-
-    await machines.node("1")
-    async with observer(workers, tmp_path) as edge:
-        await edge.until(lambda status: status.nodes and status.node_claims == (), "the machines")
-        await plane.kill_api_server()
-        try:
-            await edge.until(lambda status: status == EdgeStatus(), "nothing to be known")
-        finally:
-            await plane.start_api_server()
-        await edge.until(
-            lambda status: status.nodes and status.node_claims == () and status.stuck == (), "the machines"
-        )
 
 
 async def test_only_idle_node_claims_are_deleted(machines: KubeMachines, workers: Workers, tmp_path: Path) -> None:

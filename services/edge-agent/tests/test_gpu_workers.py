@@ -11,16 +11,14 @@ import yaml
 from clusterra_contracts.events import WorkerFact
 from clusterra_edge_agent.kubernetes.machines.karpenter import CPU_LABEL, FAMILY_LABEL, GPU_TAINT, WORKER_TAINT
 from clusterra_edge_agent.kubernetes.machines.stuck import stuck
-from clusterra_lab.kube.edge import shared_volume
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
+from clusterra_lab.kube.objects import host_volume
 from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
-from kube_plane import plane_or_skip
 from kube_workers import Workers
 
 EDGE = Path(__file__).parents[3] / "k8s" / "edge"
-SLURM = "slurm"
 SHAPE = "l4-large"
 """48 vCPUs and 4 GPUs: a g6.12xlarge."""
 MACHINE = {FAMILY_LABEL: "l4", CPU_LABEL: "48", "kubernetes.io/arch": "amd64"}
@@ -32,25 +30,27 @@ def generated_deployment(family: str, shape: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """A control plane with a machine of the shape, and one whose device plugin does not advertise GPUs."""
+async def gpu_machines(plane: ControlPlane) -> AsyncIterator[None]:
+    """A machine of the shape, and one whose device plugin does not advertise GPUs."""
     machines = partial(kwok_nodes, cpus=48, memory_gib=192, labels=MACHINE, taints=TAINTS)
-    async with (
-        plane_or_skip(tmp_path_factory) as plane,
-        machines(plane, 1, gpus=4, prefix="seeing"),
-        machines(plane, 1, prefix="blind"),
-    ):
-        for name in ("namespace", "priority", "storage"):
-            await plane.kubectl("create", f"--filename={EDGE / 'base' / f'{name}.yaml'}")
-        await plane.kubectl("create", "--filename=-", input=json.dumps(shared_volume(Path("/mnt/efs"))))
-        yield plane
+    async with machines(plane, 1, gpus=4, prefix="seeing"), machines(plane, 1, prefix="blind"):
+        yield
 
 
 @pytest.fixture
-async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
-    workers = Workers(plane, SLURM)
+async def workers(plane: ControlPlane, gpu_machines: None, namespace: str) -> AsyncIterator[Workers]:
+    """A namespace with what the pods of k8s/edge need beside their nodes."""
+    workers = Workers(plane, namespace)
+    await plane.kubectl("apply", "--server-side", f"--filename={EDGE / 'base' / 'priority.yaml'}")
+    await workers.create(yaml.safe_load((EDGE / "base" / "storage.yaml").read_text()))
+    volume = host_volume(namespace, f"shared-{namespace}", Path("/mnt/efs"), "ReadWriteMany", storage_class="shared")
+    volume["spec"]["claimRef"]["name"] = "shared"
+    await plane.kubectl("create", "--filename=-", input=json.dumps(volume))
+    await workers.kubectl(
+        "wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaim/shared", "--timeout=60s"
+    )
     yield workers
-    await workers.kubectl("delete", "deployments", "--all", "--cascade=foreground")
+    await plane.kubectl("delete", "persistentvolume", volume["metadata"]["name"], "--wait=false")
 
 
 async def capacity_message(agent: Agent) -> str:
@@ -64,9 +64,9 @@ async def capacity_message(agent: Agent) -> str:
 
 
 async def test_a_gpu_worker_runs_alone_on_a_machine_that_advertises_its_gpus(workers: Workers, tmp_path: Path) -> None:
-    await workers.kubectl("create", "--filename=-", stdin=json.dumps(generated_deployment("l4", SHAPE)))
+    await workers.create(generated_deployment("l4", SHAPE))
     facts: list[WorkerFact] = []
-    async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", facts) as running:
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "agent", facts) as running:
         running.desire(1, 1, shape=SHAPE)
         (first,) = await running.running(1, SHAPE)
         running.desire(2, 2, shape=SHAPE)
@@ -90,8 +90,8 @@ async def test_a_worker_without_gpus_cannot_run_on_a_gpu_machine(workers: Worker
     """Not even if it selects such a node: the taint of all worker machines would not be enough."""
     manifest = generated_deployment("general", "general-small")
     manifest["spec"]["template"]["spec"]["nodeSelector"] = MACHINE
-    await workers.kubectl("create", "--filename=-", stdin=json.dumps(manifest))
-    async with agent(workers.kubernetes.kubeconfig, SLURM, tmp_path / "agent", []) as running:
+    await workers.create(manifest)
+    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "agent", []) as running:
         running.desire(1, 1, shape="general-small")
         await running.applied(1)
         assert "2 node(s) had untolerated taint" in await capacity_message(running)

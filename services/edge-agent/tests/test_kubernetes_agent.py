@@ -19,16 +19,14 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.kubernetes.client.api import Collection, connected
 from clusterra_edge_agent.kubernetes.client.reflector import Reflector
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
-from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import Process, until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus, topology
 from clusterra_runtime.nats.client import Client
-from kube_plane import agent_environment, plane_or_skip
+from kube_plane import agent_environment
 from kube_workers import SHAPE, Workers
 
-NAMESPACE = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm"}})
 MISCLASSIFIED = (
     '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 900}, "actual": {"cpus": 2, "memory_mib": 800}}}'
 )
@@ -79,29 +77,21 @@ class Edge:
         return [worker.name for worker in beat.workers or ()]
 
 
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1):
-        yield plane
-
-
 @pytest.fixture
-async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
-    await plane.kubectl("apply", "--filename=-", input=NAMESPACE)
-    workers = Workers(plane, "slurm")
+async def edge(plane: ControlPlane, fake_nodes: None, namespace: str, tmp_path: Path) -> AsyncIterator[Edge]:
+    workers = Workers(plane, namespace)
     await workers.deploy()
     async with AsyncExitStack() as running:
         nats = await running.enter_async_context(nats_server(tmp_path / "nats", users=USERS))
         centre = await bus.connect(nats.settings("centre"), "centre")
         running.push_async_callback(bus.close, centre)
         await topology.apply(centre)
-        agent = await start_agent(nats, tmp_path, await agent_environment(plane))
+        agent = await start_agent(nats, tmp_path, await agent_environment(plane, namespace))
         running.push_async_callback(agent.stop)
         edge = Edge(centre, agent, workers)
         subscription = await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, edge.take)
         running.push_async_callback(subscription.unsubscribe)
         yield edge
-    await workers.kubectl("delete", "deployments", "--all")
 
 
 async def test_a_desired_state_becomes_pods_that_are_reported(edge: Edge) -> None:

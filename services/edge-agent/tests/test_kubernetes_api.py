@@ -1,36 +1,22 @@
-"""Calls to a real API server, and a reflector that survives its failures. There is no node."""
+"""Calls to a real API server, and a reflector of its pods. No scheduler takes them, so none of them starts."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from clusterra_edge_agent.kubernetes.client.api import Api, Collection, connected
-from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Expired, Invalid, NotFound, Unavailable
-from clusterra_edge_agent.kubernetes.client.reflector import Reflector
+from clusterra_edge_agent.kubernetes.client.errors import ApiError, Conflict, Invalid, NotFound
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Deployment, Pod
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
-from kube_plane import plane_or_skip
+from kube_reflector import followed
 from kube_workers import Workers
-
-NAMES = count()
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane:
-        yield plane
 
 
 @pytest.fixture
-async def workers(plane: ControlPlane) -> Workers:
-    namespace = f"edge-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
+async def workers(plane: ControlPlane, namespace: str) -> Workers:
     return Workers(plane, namespace)
 
 
@@ -54,7 +40,7 @@ async def until_pods(api: Api, number: int) -> list[Pod]:
 
 
 async def test_replicas_are_lowered_only_if_the_deployment_is_unchanged(api: Api, workers: Workers) -> None:
-    name = await workers.deploy()
+    name = await workers.deploy(schedulerName="nobody")
     found = await deployment(api)
     assert (found.name, found.shape, found.spec.replicas) == (name, "general-xs", 0)
 
@@ -75,7 +61,7 @@ async def _has_three_replicas(api: Api) -> bool:
 
 
 async def test_a_pod_is_marked_and_deleted_by_its_uid(api: Api, workers: Workers) -> None:
-    await workers.deploy(replicas=1)
+    await workers.deploy(schedulerName="nobody", replicas=1)
     (pod,) = await until_pods(api, 1)
     assert not pod.started
     assert not pod.ready
@@ -97,41 +83,8 @@ async def test_a_pod_is_marked_and_deleted_by_its_uid(api: Api, workers: Workers
         await api.delete(pod)
 
 
-@dataclass
-class Changes:
-    """What a reflector reported: the uids of the pods."""
-
-    came: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    went: list[str] = field(default_factory=list)
-
-    def report(self, old: Pod | None, new: Pod | None) -> None:
-        if old is None:
-            assert new is not None
-            self.came.append(new.metadata.uid)
-        elif new is None:
-            self.went.append(old.metadata.uid)
-        else:
-            self.changed.append(new.metadata.uid)
-
-
-@asynccontextmanager
-async def followed(api: Api) -> AsyncIterator[tuple[Reflector[Pod], Changes]]:
-    """Yields a reflector of the namespace's pods, and the changes that it reported."""
-    changes = Changes()
-    reflector = Reflector(api, Collection.pods(api.namespace, SHAPE_LABEL), changes.report, lambda: None)
-    running = asyncio.create_task(reflector.run())
-    try:
-        await until(lambda: reflector.following, seconds=60, what="the first list")
-        yield reflector, changes
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-
-
 async def test_a_reflector_follows_each_change(api: Api, workers: Workers) -> None:
-    name = await workers.deploy(replicas=2)
+    name = await workers.deploy(schedulerName="nobody", replicas=2)
     async with followed(api) as (pods, changes):
         await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
         await api.scale(name, 0)
@@ -142,7 +95,7 @@ async def test_a_reflector_follows_each_change(api: Api, workers: Workers) -> No
 
 async def test_the_answer_about_a_pod_that_is_gone_changes_nothing(api: Api, workers: Workers) -> None:
     """The API server answers the deletion of a pod that ends at that moment without a version."""
-    await workers.deploy(replicas=1)
+    await workers.deploy(schedulerName="nobody", replicas=1)
     async with followed(api) as (pods, changes):
         (pod,) = await until_pods(api, 1)
         await until(lambda: pod.name in pods.objects, seconds=60, what="the pod to be observed")
@@ -155,75 +108,8 @@ async def test_the_answer_about_a_pod_that_is_gone_changes_nothing(api: Api, wor
         assert changes == before
 
 
-async def test_a_reflector_recovers_after_the_api_server_was_killed(
-    plane: ControlPlane, api: Api, workers: Workers
-) -> None:
-    name = await workers.deploy(replicas=2)
-    async with followed(api) as (pods, changes):
-        await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
-        await plane.kill_api_server()
-
-        await until(lambda: not pods.following, seconds=60, what="the reflector to lose the server")
-
-        assert len(pods.objects) == 2, "they may still exist"
-        with pytest.raises(Unavailable):
-            await api.scale(name, 1)
-
-        await plane.start_api_server()
-        await api.scale(name, 3)
-
-        async def three_agreed() -> bool:
-            listed, _ = await api.list(Collection.pods(api.namespace, SHAPE_LABEL))
-            uids = {pod.metadata.uid for pod in listed}
-            return pods.following and len(uids) == 3 and _uids(pods) == uids
-
-        await until(three_agreed, seconds=60, what="the same three pods", every=0.05)
-
-    # A ReplicaSet whose request is cut off may make one pod too many, and delete one.
-    assert len(changes.came) == len(set(changes.came)), "each pod came once"
-    assert len(changes.went) == len(set(changes.went)), "each pod went once"
-    assert set(changes.came) - set(changes.went) == _uids(pods)
-
-
-def _uids(pods: Reflector[Pod]) -> set[str]:
-    return {pod.metadata.uid for pod in pods.objects.values()}
-
-
-async def test_a_reflector_lists_again_when_its_version_has_expired(
-    plane: ControlPlane, api: Api, workers: Workers
-) -> None:
-    name = await workers.deploy(replicas=2)
-    async with followed(api) as (pods, changes):
-        await until(lambda: len(pods.objects) == 2, seconds=60, what="two pods")
-    await api.scale(name, 1)
-    await until_pods(api, 1)
-    # A new API server has no history from before its start.
-    await plane.kill_api_server()
-    await plane.start_api_server()
-
-    with pytest.raises(Expired):
-        await watched(api, "1")
-
-    pods._version = "1"
-    running = asyncio.create_task(pods.run())
-    try:
-        await until(lambda: len(pods.objects) == 1, seconds=60, what="the new list")
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-
-    assert len(changes.went) == 1
-
-
-async def watched(api: Api, version: str) -> None:
-    async with asyncio.timeout(10), api.watch(Collection.pods(api.namespace, SHAPE_LABEL), version) as events:
-        async for _ in events:
-            pass
-
-
 async def test_an_answer_is_applied_unless_the_watch_was_faster(api: Api, workers: Workers) -> None:
-    await workers.deploy(replicas=1)
+    await workers.deploy(schedulerName="nobody", replicas=1)
     async with followed(api) as (pods, _):
         (pod,) = await until(lambda: list(pods.objects.values()), seconds=60, what="a pod")
         marked = await api.set_deletion_cost(pod, -5)

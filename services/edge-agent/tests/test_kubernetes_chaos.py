@@ -31,8 +31,8 @@ from kube_workers import SHAPE, Workers
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = int(os.environ.get("CHAOS_SEEDS", "1"))
 """Number of runs, each with the next seed; `make test-chaos` plays 30."""
-STEPS = int(os.environ.get("CHAOS_STEPS", "100"))
-"""Number of steps of a run."""
+STEPS = int(os.environ.get("CHAOS_STEPS", "40"))
+"""Number of steps of a run; `make test-chaos` plays 100."""
 SCHEDULABLE_PODS = 8
 """Number of pods that fit the node. Further pods stay pending."""
 MAX_DESIRED = 12

@@ -2,37 +2,23 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
 from clusterra_contracts.events import MachineSize, MisclassifiedFact, WorkerFact
 from clusterra_edge_agent.substrate.port import SessionServer
-from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent, desired_state
-from kube_plane import plane_or_skip
+from kube_plane import new_namespace
 from kube_workers import SHAPE, Workers
 
-NAMES = count()
 MISCLASSIFIED = (
     '{"misclassified": {"expected": {"cpus": 4, "memory_mib": 14000}, "actual": {"cpus": 2, "memory_mib": 7000}}}\n'
 )
 ONE_CPU = {"name": "slurmd", "image": "slurmd", "resources": {"requests": {"cpu": "1"}}}
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with (
-        plane_or_skip(tmp_path_factory) as plane,
-        kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
-        kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
-    ):
-        yield plane
 
 
 class Edge:
@@ -66,18 +52,8 @@ class Edge:
 
 
 @pytest.fixture
-async def edge(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Edge]:
-    namespace = f"edge-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
-    edge = Edge(plane, namespace, tmp_path / "agent")
-    yield edge
-    # The next test needs the capacity.
-    await edge.workers.kubectl("delete", "deployments", "--all")
-    await until(lambda: _empty(edge), seconds=60, what="the end of the workers", every=0.1)
-
-
-async def _empty(edge: Edge) -> bool:
-    return not await edge.workers.pods()
+def edge(plane: ControlPlane, fake_nodes: None, namespace: str, tmp_path: Path) -> Edge:
+    return Edge(plane, namespace, tmp_path / "agent")
 
 
 async def test_scaling_from_zero_to_three_and_back(edge: Edge) -> None:
@@ -301,38 +277,12 @@ async def test_a_shape_without_a_deployment_does_not_affect_others(edge: Edge) -
 
 async def test_two_agents_work_in_two_namespaces(edge: Edge, plane: ControlPlane) -> None:
     await edge.deploy_on_big_node()
-    other = Edge(plane, "another", edge._folder.with_name("another"))
-    await plane.kubectl("create", "namespace", "another")
+    other = Edge(plane, await new_namespace(plane), edge._folder.with_name("another"))
     await other.deploy_on_big_node()
     async with edge.agent() as first, other.agent() as second:
         first.desire(1, 1)
         second.desire(1, 2)
         await asyncio.gather(first.running(1), second.running(2))
-
-
-async def test_workers_are_unknown_without_the_api_server_and_the_agent_catches_up(
-    edge: Edge, plane: ControlPlane
-) -> None:
-    await edge.deploy_on_big_node()
-    async with edge.agent() as agent:
-        agent.desire(1, 2)
-        names = await agent.running(2)
-        await plane.kill_api_server()
-        agent.desire(2, 3)
-        await until(lambda: _unknown(agent), seconds=60, what="the loss of the API server", every=0.05)
-        await plane.start_api_server()
-
-        # KWOK may take a minute to find the server again; the pods are not what is tested.
-        await agent.applied(2)
-
-        assert await edge.workers.replicas() == 3
-        assert set(names) <= (await agent.workers() or {}).keys()
-
-    assert {fact.kind for fact in edge.facts} == {"worker.started"}
-
-
-async def _unknown(agent: Agent) -> bool:
-    return await agent.workers() is None
 
 
 async def test_a_worker_that_is_taken_back_while_the_agent_is_held_up_stays(edge: Edge) -> None:

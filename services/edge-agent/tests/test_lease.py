@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, suppress
-from itertools import count
 from pathlib import Path
 
 import aiohttp
@@ -25,7 +24,6 @@ from clusterra_edge_agent.kubernetes.client.errors import NotHolder
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.election.lease import NAME, KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.election.record import HOLD_SECONDS, LEASE_SECONDS
-from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import Process, until
@@ -33,26 +31,15 @@ from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, rpc, topology
 from clusterra_runtime.nats.client import Client
 from kube_agent import SPEC, Agent, agent
-from kube_plane import agent_environment, plane_or_skip
+from kube_plane import account_without_rights, agent_environment
 from kube_workers import SHAPE, Workers
-
-NAMES = count()
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1):
-        yield plane
 
 
 @pytest.fixture
-async def workers(plane: ControlPlane) -> AsyncIterator[Workers]:
-    namespace = f"edge-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
+async def workers(plane: ControlPlane, fake_nodes: None, namespace: str) -> Workers:
     workers = Workers(plane, namespace)
     await workers.deploy()
-    yield workers
-    await workers.kubectl("delete", "deployments", "--all")
+    return workers
 
 
 async def until_held(agent: Agent) -> None:
@@ -194,34 +181,8 @@ async def _is_ours(workers: Workers, folder: Path) -> bool:
     return found == identity(folder)
 
 
-async def test_a_holder_stops_without_the_api_server_and_resumes_afterwards(
-    workers: Workers, plane: ControlPlane, tmp_path: Path
-) -> None:
-    facts: list[WorkerFact] = []
-    async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
-        one.desire(1, 1)
-        await one.running(1)
-        killed_at = time.monotonic()
-        await plane.kill_api_server()
-        try:
-            await until(lambda: not one.lease.held, seconds=60, what="the agent to stop", every=0.02)
-            seconds = time.monotonic() - killed_at
-            assert one.lease.may_report, "it still reports that the substrate is unavailable"
-            one.desire(2, 2)
-        finally:
-            await plane.start_api_server()
-        print(f"stopped {seconds:.1f} s after the API server", file=sys.stderr)
-        await until_held(one)
-
-        await one.applied(2)
-
-        assert await workers.replicas() == 2
-
-
-async def test_an_agent_without_permission_does_not_act(workers: Workers, tmp_path: Path) -> None:
-    await workers.kubectl("create", "serviceaccount", "nobody")
-    kubeconfig = await workers.kubernetes.service_account(workers.namespace, "nobody")
-    async with connected(workers.namespace, kubeconfig) as api:
+async def test_an_agent_without_permission_does_not_act(plane: ControlPlane, namespace: str) -> None:
+    async with connected(namespace, await account_without_rights(plane, namespace)) as api:
         lease = KubernetesLease(api, "nobody")
         running = asyncio.create_task(lease.run())
 
@@ -320,13 +281,11 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pair]:
-    await plane.kubectl("create", "namespace", "slurm")
-    await Workers(plane, "slurm").deploy()
+async def pair(plane: ControlPlane, workers: Workers, tmp_path: Path) -> AsyncIterator[Pair]:
     async with nats_server(tmp_path / "nats", users=USERS) as nats:
         centre = await bus.connect(nats.settings("centre"), "centre")
         await topology.apply(centre)
-        pair = Pair(nats, centre, await agent_environment(plane), tmp_path)
+        pair = Pair(nats, centre, await agent_environment(plane, workers.namespace), tmp_path)
         await bus.subscribe(centre, subjects.heartbeat(REF), Heartbeat, pair.take)
         async with pair.running:
             yield pair

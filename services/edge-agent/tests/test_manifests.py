@@ -28,7 +28,7 @@ from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
-from kube_plane import plane_or_skip
+from kube_plane import account_without_rights
 from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
@@ -239,22 +239,21 @@ def test_without_a_catalogue_nothing_is_written(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane:
-        await plane.kubectl("create", f"--filename={EDGE / 'base' / 'namespace.yaml'}")
-        await plane.kubectl("create", "namespace", "elsewhere")
-        await plane.kubectl("create", "serviceaccount", "nobody", "--namespace=elsewhere")
-        yield plane
-
-
-@pytest.fixture(scope="module")
 async def built(plane: ControlPlane) -> list[dict[str, Any]]:
     return manifests_of(await plane.kubectl("kustomize", str(EDGE)))
 
 
 @pytest.fixture(scope="module")
-async def edge(plane: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane:
+async def slurm(plane: ControlPlane) -> ControlPlane:
+    """The shared control plane with the namespace `slurm`, which no other file uses."""
+    await plane.kubectl("create", f"--filename={EDGE / 'base' / 'namespace.yaml'}")
+    return plane
+
+
+@pytest.fixture(scope="module")
+async def edge(slurm: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane:
     """A control plane with all manifests applied, the policy in force, and one worker of memory-xlarge."""
+    plane = slurm
     await apply(plane, *(manifest for manifest in built if not is_karpenter(manifest)))
 
     async def in_force() -> bool:
@@ -296,9 +295,9 @@ async def until_pods(agent: Api, shape: str, count: int) -> list[Pod]:
     return pods
 
 
-async def test_the_api_server_accepts_every_manifest(plane: ControlPlane, built: list[dict[str, Any]]) -> None:
+async def test_the_api_server_accepts_every_manifest(slurm: ControlPlane, built: list[dict[str, Any]]) -> None:
     core = [manifest for manifest in built if not is_karpenter(manifest)]
-    accepted = await apply(plane, *core, options=("--dry-run=server",))
+    accepted = await apply(slurm, *core, options=("--dry-run=server",))
     assert len(accepted.splitlines()) == len(core)
     assert accepted.count("deployment.apps/slurmd-") == len(SHAPES)
 
@@ -306,7 +305,7 @@ async def test_the_api_server_accepts_every_manifest(plane: ControlPlane, built:
 async def test_the_api_server_accepts_the_node_pools_with_karpenters_definitions(
     plane: ControlPlane, built: list[dict[str, Any]]
 ) -> None:
-    await define(plane, definitions("karpenter"))
+    await define(plane, await definitions("karpenter"))
     nodes = [manifest for manifest in built if is_karpenter(manifest)]
     accepted = await apply(plane, *nodes, options=("--dry-run=server",))
 
@@ -328,29 +327,29 @@ async def test_the_api_server_accepts_the_node_pools_with_karpenters_definitions
     ],
     ids=str,
 )
-async def test_the_api_server_accepts_the_policy_of_an_egress_file(plane: ControlPlane, given: dict[str, Any]) -> None:
+async def test_the_api_server_accepts_the_policy_of_an_egress_file(slurm: ControlPlane, given: dict[str, Any]) -> None:
     policy = egress.policy(egress.Egress.model_validate(given))
 
-    accepted = await apply(plane, policy, options=("--dry-run=server",))
+    accepted = await apply(slurm, policy, options=("--dry-run=server",))
 
     assert accepted == "networkpolicy.networking.k8s.io/slurmd-egress serverside-applied (server dry run)\n"
 
 
 async def test_the_readmes_overlay_replaces_every_placeholder(
-    plane: ControlPlane, built: list[dict[str, Any]], tmp_path: Path
+    slurm: ControlPlane, built: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     overlay = readme_overlays()[0]
     base = os.path.relpath(EDGE, tmp_path)
     overlay = overlay.replace("../clusterra/k8s/edge", base).replace(DIGESTS, released_images(tmp_path))
     (tmp_path / "kustomization.yaml").write_text(overlay)
 
-    site = await plane.kubectl("kustomize", str(tmp_path))
+    site = await slurm.kubectl("kustomize", str(tmp_path))
 
     assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in site]
     assert all(placeholder in yaml.safe_dump_all(built) for placeholder in PLACEHOLDERS)
 
     core = [manifest for manifest in manifests_of(site) if not is_karpenter(manifest)]
-    await apply(plane, *core, options=("--dry-run=server", "--force-conflicts"))
+    await apply(slurm, *core, options=("--dry-run=server", "--force-conflicts"))
 
 
 async def test_the_agents_settings_match_its_volumes(
@@ -418,9 +417,9 @@ async def test_the_agents_token_permits_all_that_it_needs(agent: Api) -> None:
     await until_pods(agent, "compute-small", 0)
 
 
-async def test_the_agent_has_no_other_permissions(edge: ControlPlane) -> None:
+async def test_the_agent_has_no_other_permissions(edge: ControlPlane, namespace: str) -> None:
     agents_kubeconfig = await edge.service_account(SLURM, "edge-agent")
-    nobodys_kubeconfig = await edge.service_account("elsewhere", "nobody")
+    nobodys_kubeconfig = await account_without_rights(edge, namespace)
     async with account(agents_kubeconfig) as agent, account(nobodys_kubeconfig) as nobody:
         # Checked even where Karpenter's definitions are missing.
         resources = await agent.resources() | {("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")}
@@ -435,8 +434,8 @@ async def test_the_agent_has_no_other_permissions(edge: ControlPlane) -> None:
         assert await agent.may(everything, SLURM, "another") == allowed
 
         beyond = {("", "nodes", "list,watch"), ("karpenter.sh", "nodeclaims", "delete,list,watch")}
-        for namespace in ("elsewhere", "kube-system"):
-            assert await agent.rules(namespace) - await nobody.rules(namespace) == beyond
+        for elsewhere in (namespace, "kube-system"):
+            assert await agent.rules(elsewhere) - await nobody.rules(elsewhere) == beyond
         assert await agent.rules(SLURM) - await nobody.rules(SLURM) == beyond | {
             ("apps", "deployments", "list,watch"),
             ("apps", "deployments/scale", "patch"),

@@ -1,7 +1,6 @@
 """The agent may delete the NodeClaims of its own NodePools alone: the policy of k8s/edge on a real API server."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,19 +10,18 @@ from clusterra_lab.machine.process import until
 from kube_account import Account, account
 from kube_definitions import define, definitions
 from kube_machines import KubeMachines
-from kube_plane import RIGHTS, agent_environment, plane_or_skip
+from kube_plane import RIGHTS, agent_account
 
 POLICY = RIGHTS.parent / "node-claim-policy.yaml"
 
 
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    """A control plane with Karpenter's definitions, the agent's rights and the policy."""
-    async with plane_or_skip(tmp_path_factory) as plane:
-        await define(plane, definitions("karpenter"))
-        await plane.kubectl("create", "namespace", "slurm")
-        await plane.kubectl("apply", f"--filename={POLICY}")
-        yield plane
+@pytest.fixture
+async def policy(plane: ControlPlane) -> AsyncIterator[None]:
+    """Karpenter's definitions and the policy are there."""
+    await define(plane, await definitions("karpenter"))
+    await plane.kubectl("apply", "--server-side", f"--filename={POLICY}")
+    yield
+    await plane.kubectl("delete", f"--filename={POLICY}")
 
 
 async def deletion(agent: Account, name: str, *, dry_run: bool = False) -> int:
@@ -34,15 +32,17 @@ async def deletion(agent: Account, name: str, *, dry_run: bool = False) -> int:
         return answer.status
 
 
-async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(plane: ControlPlane) -> None:
+@pytest.mark.usefixtures("policy")
+async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(
+    plane: ControlPlane, namespace: str
+) -> None:
     """`slurmd-web` is no pool of workers; `disguised` has the label of one, and belongs to another."""
     machines = KubeMachines(plane)
-    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "uid": "5c1c3b1c-0000-4000-8000-000000000000"}
-    await machines.claim("own", owners=[{**owner, "name": "slurmd-general"}])
+    # Kubernetes itself would delete a NodeClaim whose owner does not exist.
+    await machines.claim("own", owners=[await machines.pool("slurmd-general")])
     await machines.claim("foreign", family="web")
-    await machines.claim("disguised", owners=[{**owner, "name": "databases"}])
-    environment = await agent_environment(plane)
-    async with account(Path(environment["CLUSTERRA_KUBECONFIG"])) as agent:
+    await machines.claim("disguised", owners=[await machines.pool("databases")])
+    async with account(await agent_account(plane, namespace)) as agent:
 
         async def effective() -> bool:
             return await deletion(agent, "foreign", dry_run=True) == 403
@@ -53,7 +53,7 @@ async def test_the_agents_account_deletes_only_node_claims_of_its_own_pools(plan
     assert answers == {"own": 200, "foreign": 403, "disguised": 403}
     assert await machines.claims() == {"foreign", "disguised"}
 
-    await plane.kubectl("delete", "nodeclaims", "--all")
+    await plane.kubectl("delete", "nodeclaims,nodepools", "--all")
 
     assert await machines.claims() == set()
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,15 @@ from clusterra_edge_agent.kubernetes.workers.soperator import PowerStateSubstrat
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.kubernetes.workers.targets import slinky
 from clusterra_edge_agent.settings import Settings
-from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent
 from kube_definitions import define, definitions
 from kube_operators import NodeSetOperator, Operator, SlinkyOperator, Soperator, operator
-from kube_plane import plane_or_skip
 from kube_workers import SHAPE, Workers
 
 ROOT = Path(__file__).parents[3]
 EDGE = ROOT / "k8s" / "edge"
-NAMES = count()
 POD_COST = "nodeset.slinky.slurm.net/pod-deletion-cost"
 
 
@@ -76,18 +72,6 @@ SOPERATOR = Kind(
 both = pytest.mark.parametrize("kind", [SLINKY, SOPERATOR], ids=lambda kind: kind.name)
 only_slinky = pytest.mark.parametrize("kind", [SLINKY], ids=lambda kind: kind.name)
 only_soperator = pytest.mark.parametrize("kind", [SOPERATOR], ids=lambda kind: kind.name)
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    files = [path for kind in (SLINKY, SOPERATOR) for path in definitions(kind.name, "*nodeset*")]
-    async with (
-        plane_or_skip(tmp_path_factory) as plane,
-        kwok_nodes(plane, 1, labels={"size": "big"}, prefix="big"),
-        kwok_nodes(plane, 1, cpus=3, labels={"size": "little"}, prefix="little"),
-    ):
-        await define(plane, files)
-        yield plane
 
 
 class Edge:
@@ -166,34 +150,28 @@ class Edge:
             what=f"{kinds} of {names}",
         )
 
-    async def clean_up(self) -> None:
-        """Deletes everything, because the next test needs the capacity."""
-        await self.workers.kubectl("delete", self._nodesets, "--all")
-        # The garbage collector learns of new definitions only every half minute.
-        await self.workers.kubectl("delete", "pods", "--all", "--wait=false")
-        await until(self._is_empty, seconds=60, what="the end of the workers", every=0.1)
-
-    async def _is_empty(self) -> bool:
-        return not await self.workers.pods()
-
 
 ENDS = ("worker.failed", "worker.lost")
 """The ends of a worker that was not a victim."""
 
 
 @pytest.fixture
-async def edge(plane: ControlPlane, tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Edge]:
+async def edge(
+    plane: ControlPlane,
+    fake_nodes: None,
+    namespace: str,
+    tmp_path: Path,
+    kind: Kind,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Edge]:
     # These stand-ins do not lag; `test_slinky_chaos` has one that does.
     monkeypatch.setattr(seen_marks, "SEEN_SECONDS", 0.0)
-    namespace = f"{kind.name}-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
+    await define(plane, await definitions(kind.name, "*nodeset*"))
     rights = (EDGE / kind.name / "rights.yaml").read_text().replace("namespace: slurm", f"namespace: {namespace}")
     await plane.kubectl("create", "--filename=-", input=rights)
     kubeconfig = await plane.service_account(namespace, "edge-agent")
     async with operator(kind.operator, plane.kubeconfig, namespace) as running:
-        edge = Edge(Workers(plane, namespace), tmp_path / "agent", kind, kubeconfig, running)
-        yield edge
-        await edge.clean_up()
+        yield Edge(Workers(plane, namespace), tmp_path / "agent", kind, kubeconfig, running)
 
 
 @both

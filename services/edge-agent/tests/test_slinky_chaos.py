@@ -6,22 +6,18 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.kubernetes.workers.targets import slinky
-from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
 from kube_agent import Agent, agent, desired_state
 from kube_definitions import define, definitions
 from kube_operators import operator
-from kube_plane import plane_or_skip
 from kube_slinky import LaggingSlinkyOperator
 from kube_workers import SHAPE, Workers
 
@@ -29,15 +25,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = int(os.environ.get("CHAOS_SEEDS", "1"))
 """Number of rounds; `make test-chaos` plays 30, from SEED on."""
 WORKERS = 8
-NAMES = count()
 OUR_REASON = "clusterra: idle"
-
-
-@pytest.fixture(scope="module")
-async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
-    async with plane_or_skip(tmp_path_factory) as plane, kwok_nodes(plane, 1):
-        await define(plane, definitions("slinky", "*nodeset*"))
-        yield plane
 
 
 class Round:
@@ -111,24 +99,24 @@ class Round:
         return workers is not None and workers.keys() == left
 
 
+@pytest.mark.usefixtures("fake_nodes")
 @pytest.mark.parametrize("seed", range(SEED, SEED + SEEDS))
 async def test_only_victims_that_still_stand_drained_are_removed(
-    plane: ControlPlane, tmp_path: Path, seed: int
+    plane: ControlPlane, namespace: str, tmp_path: Path, seed: int
 ) -> None:
+    await define(plane, await definitions("slinky", "*nodeset*"))
     counts: Counter[str] = Counter()
 
-    left = await play(plane, tmp_path, seed, counts)
+    left = await play(Workers(plane, namespace), tmp_path, seed, counts)
 
     print(f"seed {seed} on Slinky's NodeSets: {dict(counts)}, {left} of {WORKERS} workers left", file=sys.stderr)
     assert left == WORKERS - counts["victims"] + counts["taken back"]
     assert not counts["worker.lost"]
 
 
-async def play(plane: ControlPlane, folder: Path, seed: int, counts: Counter[str]) -> int:
+async def play(workers: Workers, folder: Path, seed: int, counts: Counter[str]) -> int:
     """Plays one round and returns the number of workers that are left."""
-    namespace = f"slinky-{next(NAMES)}"
-    await plane.kubectl("create", "namespace", namespace)
-    workers = Workers(plane, namespace)
+    kubeconfig, namespace = workers.kubernetes.kubeconfig, workers.namespace
     nodeset = {
         "apiVersion": "slinky.slurm.net/v1beta1",
         "kind": "NodeSet",
@@ -138,14 +126,12 @@ async def play(plane: ControlPlane, folder: Path, seed: int, counts: Counter[str
     await workers.kubectl("create", "--filename=-", stdin=json.dumps(nodeset))
     facts: list[object] = []
     substrate_of = partial(KubernetesSubstrate, target_factory=slinky)
-    async with operator(LaggingSlinkyOperator, plane.kubeconfig, namespace) as running:
+    async with operator(LaggingSlinkyOperator, kubeconfig, namespace) as running:
         assert isinstance(running, LaggingSlinkyOperator)
         running.lag(seed)
-        async with agent(plane.kubeconfig, namespace, folder, facts, substrate_of=substrate_of) as edge:  # type: ignore[arg-type]
+        async with agent(kubeconfig, namespace, folder, facts, substrate_of=substrate_of) as edge:  # type: ignore[arg-type]
             await Round(seed, edge, running, counts).play()
             left = len(await edge.workers() or {})
         counts["drains undone by the operator"] += running.slurm.undone
     counts.update(getattr(fact, "kind", "") for fact in facts)
-    await workers.kubectl("delete", "nodesets.slinky.slurm.net", "--all")
-    await workers.kubectl("delete", "pods", "--all", "--wait=false")
     return left
