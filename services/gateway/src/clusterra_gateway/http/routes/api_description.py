@@ -1,8 +1,8 @@
 """The API's description of itself: the list of routes for programs, and the OpenAPI document."""
 
+import asyncio
 from collections.abc import Sequence
 
-import orjson
 from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
@@ -31,8 +31,23 @@ class ApiRoutes(ResponseBody):
 
 
 API_ROUTES = web.AppKey("api_routes", ApiRoutes)
-DOCUMENT = web.AppKey("document", bytes)
-"""The OpenAPI document as JSON."""
+
+
+class ApiDocument:
+    """The OpenAPI document of some routes. The first read makes it, on a thread: most replicas are never asked."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._content: bytes | None = None
+
+    async def content(self) -> bytes:
+        """The document as JSON."""
+        if self._content is None:
+            self._content = await asyncio.to_thread(document, self._routes)
+        return self._content
+
+
+DOCUMENT = web.AppKey("document", ApiDocument)
 
 
 def describe(app: web.Application, routes: Sequence[Route]) -> None:
@@ -50,7 +65,7 @@ def describe(app: web.Application, routes: Sequence[Route]) -> None:
             for route in routes
         )
     )
-    app[DOCUMENT] = orjson.dumps(document(routes))
+    app[DOCUMENT] = ApiDocument(routes)
 
 
 async def api_routes(request: web.Request) -> web.StreamResponse:
@@ -60,7 +75,7 @@ async def api_routes(request: web.Request) -> web.StreamResponse:
 
 async def openapi(request: web.Request) -> web.StreamResponse:
     """Returns this document."""
-    return json_bytes(request.app[DOCUMENT])
+    return json_bytes(await request.app[DOCUMENT].content())
 
 
 ROUTES: tuple[Route, ...] = (
