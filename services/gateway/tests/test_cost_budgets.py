@@ -64,7 +64,7 @@ async def budgets(session: ClientSession) -> list[dict[str, Any]]:
 async def test_a_budget_shows_actual_costs_and_forecast_and_the_tenants_has_the_overhead(world: World) -> None:
     boss = await world.login("boss@acme.example")
     overhead = spent(7, 7).model_copy(update={"purpose": "overhead", "user": "", "account": "", "uid": None})
-    world.acme.spending[:] = [spent(1_000_000, 3_000_000), overhead]
+    world.acme.events.spending[:] = [spent(1_000_000, 3_000_000), overhead]
 
     user = await set_budget(boss, "10.00")
     account = await set_budget(boss, "10.00", path="account/physics")
@@ -80,13 +80,13 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     thresholds = [{"measure": "actual", "percent": 50}, {"measure": "forecast", "percent": 100}]
     await set_budget(boss, "1.00", thresholds=thresholds)
-    world.acme.spending[:] = [spent(400_000, 2_000_000)]
+    world.acme.events.spending[:] = [spent(400_000, 2_000_000)]
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         sweeps = [BudgetSweep(directory, LedgerRequests(world.client), world.registry) for _ in range(3)]
 
         await asyncio.gather(*(sweep.sweep("acme") for sweep in sweeps))
-        world.acme.spending[:] = [spent(500_000, 2_000_000)]
+        world.acme.events.spending[:] = [spent(500_000, 2_000_000)]
         await asyncio.gather(*(sweep.sweep("acme") for sweep in sweeps * 2))
         await set_budget(boss, "0.90", thresholds=thresholds)
         await sweeps[0].sweep("acme")
@@ -101,7 +101,7 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
 async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None:
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
-    world.acme.spending[:] = [spent(1_000_000, 1_000_000)]
+    world.acme.events.spending[:] = [spent(1_000_000, 1_000_000)]
     bad: Attributes = {"scope": {"kind": "galaxy", "name": "milky-way"}}
     await world.store.write(Put(ACCOUNTS, budget_key("acme", "galaxy#milky-way"), bad, Absent()))
 
@@ -116,7 +116,7 @@ async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None
 async def test_what_is_known_counts_while_the_ledger_does_not_answer_for_one_cluster(world: World) -> None:
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
-    world.acme.spending[:] = [spent(1_000_000, 3_000_000)]
+    world.acme.events.spending[:] = [spent(1_000_000, 3_000_000)]
     await world.add_silent_cluster()
 
     await until(lambda: thresholds_of(told) == ["actual 100"], seconds=90, what="the event of the budget")

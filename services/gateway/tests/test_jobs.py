@@ -354,8 +354,8 @@ async def test_malformed_job_ids_are_not_found(world: World, job_id: str) -> Non
             assert answer.status == 404
             assert answer.content_type == "application/problem+json"
 
-    assert world.acme.reads == []
-    assert world.acme.explained == []
+    assert world.acme.edge.reads == []
+    assert world.acme.scaler.explained == []
 
 
 @pytest.mark.parametrize("job_id", ["42", "42_7"])
@@ -371,7 +371,7 @@ async def test_why_returns_the_scalers_explanation(world: World, job_id: str) ->
     assert explanation["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
     assert explanation["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
 
-    (asked,) = world.acme.explained
+    (asked,) = world.acme.scaler.explained
     assert (asked.viewer.user.name, asked.viewer.user.uid, asked.viewer.admin) == ("ada", 20001, False)
 
 
@@ -385,7 +385,7 @@ async def test_only_the_owner_and_admins_get_the_explanation(world: World) -> No
             statuses[email.partition("@")[0]] = answer.status
 
     assert statuses == {"ada": 200, "bob": 404, "boss": 200, "mallory": 404}
-    assert [asked.viewer.admin for asked in world.acme.explained] == [False, False, True]
+    assert [asked.viewer.admin for asked in world.acme.scaler.explained] == [False, False, True]
 
     async with (await world.browser()).get("/v1/clusters/main/jobs/1/why") as answer:
         assert answer.status == 401
@@ -403,7 +403,7 @@ async def test_why_is_unavailable_without_a_scaler(world: World) -> None:
 
 async def test_why_of_a_job_that_the_scaler_does_not_know_yet(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.unexplained = "not_found"
+    world.acme.scaler.unexplained = "not_found"
     world.acme.add_job("1", state="PENDING")
     world.acme.add_job("2", state="RUNNING")
 
@@ -421,7 +421,7 @@ async def test_why_of_a_job_that_the_scaler_does_not_know_yet(world: World) -> N
 
 @pytest.mark.parametrize("unexplained", ["not_found", "unavailable"])
 async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKind) -> None:
-    world.acme.unexplained = unexplained
+    world.acme.scaler.unexplained = unexplained
     job = world.acme.add_job("1", state="FAILED")
     world.acme.jobs["1"] = job.model_copy(
         update={"reason": "NonZeroExitCode", "exit_code": 3, "started_at": now(), "ended_at": now()}
@@ -440,7 +440,7 @@ async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKin
 
 
 async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: World) -> None:
-    world.acme.unexplained = "not_found"
+    world.acme.scaler.unexplained = "not_found"
     fact = JobFact(
         kind="job.cancelled",
         job_id="7",
@@ -451,7 +451,7 @@ async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: Wo
         state="CANCELLED",
         submitted_at=now(),
     )
-    world.acme.events = [event_of("proxy", world.acme.ref, fact, version="1", time=now())]
+    world.acme.events.archived = [event_of("proxy", world.acme.ref, fact, version="1", time=now())]
     browser = await world.login("ada@acme.example")
 
     async with browser.get("/v1/clusters/main/jobs/7/why") as answer:
@@ -462,13 +462,13 @@ async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: Wo
 
     assert found["text"] == "It has ended as CANCELLED without a start."
     assert (found["final_state"], found["exit_code"]) == ("CANCELLED", None)
-    (asked, _) = world.acme.histories
+    (asked, _) = world.acme.events.histories
     assert (asked.subject, asked.kinds, asked.newest_first, asked.limit) == ("7", tuple(sorted(JOB_ENDS)), True, 1)
 
 
 async def test_a_job_that_waits_is_not_explained_without_a_scaler(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.unexplained = "unavailable"
+    world.acme.scaler.unexplained = "unavailable"
     world.acme.add_job("1", state="PENDING")
 
     async with browser.get("/v1/clusters/main/jobs/1/why") as answer:

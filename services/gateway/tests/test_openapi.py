@@ -42,6 +42,12 @@ def test_the_document_has_exactly_the_routes_of_the_router() -> None:
             assert operation["description"]
 
 
+def test_gateways_of_a_process_share_one_document() -> None:
+    of_another_gateway = route_table.__wrapped__()
+
+    assert document(of_another_gateway) is document(route_table())
+
+
 def test_every_bound_in_the_document_is_one_of_json_schema() -> None:
     def names(part: Any) -> set[str]:
         match part:
@@ -111,7 +117,7 @@ async def test_the_links_of_lists_lead_to_what_they_list(files: FilesWorld) -> N
     path_of = {operation["operationId"]: path for path, operation in reads.items()}
     given = {"cluster_id": "main", "name": "ci"}
     world.acme.add_job("7")
-    world.acme.write_output("7", b"hello\n")
+    world.acme.edge.write_output("7", b"hello\n")
     boss = await world.login("boss@acme.example")
     for made, content in (
         ("/v1/users/me/tokens", {"name": "ci"}),

@@ -150,7 +150,7 @@ async def test_what_a_job_really_cost_counts_after_its_end(world: World) -> None
     world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(
         update={"state": "COMPLETED", "started_at": now(), "ended_at": now()}
     )
-    world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+    world.acme.events.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
 
     async def settled() -> bool:
         return str((await quotas(ada))[0]["used"]["amount"]) == "0.070000"
@@ -190,14 +190,14 @@ async def test_the_quota_of_the_account_that_slurm_chose_counts_a_submit_which_n
     (kept,) = {first, second} - set(world.acme.cancelled)
     counted = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}["physics"]
     world.acme.jobs[kept] = world.acme.jobs[kept].model_copy(update={"state": "COMPLETED", "ended_at": now()})
-    world.acme.job_costs[kept] = JobCost(runs=1, open_runs=0, micro_usd=123_456, as_of=now())
+    world.acme.events.job_costs[kept] = JobCost(runs=1, open_runs=0, micro_usd=123_456, as_of=now())
 
     async def settled() -> bool:
         used = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}
         return used == {"acme": "0.123456", "physics": "0.123456"}
 
     assert (len(world.acme.cancelled), counted) == (1, COST)
-    world.acme.job_costs.update(
+    world.acme.events.job_costs.update(
         {each: JobCost(runs=0, open_runs=0, micro_usd=0, as_of=now()) for each in world.acme.cancelled}
     )
     for each in world.acme.cancelled:
@@ -334,7 +334,7 @@ async def test_the_components_of_a_job_are_reserved_and_settled_in_sum(world: Wo
     for job_id in ("1", "2"):
         ended = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
         world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=ended)
-        world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+        world.acme.events.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
 
     async def settled() -> bool:
         return str((await quotas(ada))[0]["used"]["amount"]) == "0.140000"

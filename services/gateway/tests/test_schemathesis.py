@@ -86,7 +86,7 @@ async def test_every_operation_conforms_to_the_document(
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
     world.acme.add_job("7")
-    world.acme.write_output("7", b"hello\n")
+    world.acme.edge.write_output("7", b"hello\n")
     token = await token_for(world, route)
     agent_key = new_key()
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
