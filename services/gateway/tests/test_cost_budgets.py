@@ -145,25 +145,39 @@ async def test_a_scope_of_no_kind_is_answered_with_those_that_there_are(world: W
     assert "tenant/acme" in problem["hint"]
 
 
-async def test_admins_alone_set_budgets_and_the_audit_has_who_did(world: World) -> None:
+async def test_members_set_no_budget_and_see_their_own(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
-    budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")
     await set_budget(boss, "250.00")
     await set_budget(boss, "9.00", path="account/physics")
 
     async with ada.put("/v1/budgets/user/ada", json={"limit": "500.00"}) as answer:
-        assert answer.status == 403
+        status = answer.status
     own = await budgets(ada)
-    for status in (204, 404):
-        async with boss.delete("/v1/budgets/user/ada") as answer:
-            assert answer.status == status
-    async with boss.put("/v1/quotas/user/ada", json={"limit": "5.00", "mode": "block"}) as answer:
-        assert answer.status == 200
-    async with boss.delete("/v1/quotas/user/ada") as answer:
-        assert answer.status == 204
+
+    assert status == 403
+    assert [each["name"] for each in own] == ["ada"]
+
+
+async def test_a_budget_is_deleted_once(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await set_budget(boss, "250.00")
+
+    statuses = [(await boss.delete("/v1/budgets/user/ada")).status for _ in range(2)]
+
+    assert statuses == [204, 404]
+
+
+async def test_the_audit_has_who_changed_budgets_and_quotas(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")
+
+    await set_budget(boss, "250.00")
+    await set_budget(boss, "9.00", path="account/physics")
+    await boss.delete("/v1/budgets/user/ada")
+    await boss.put("/v1/quotas/user/ada", json={"limit": "5.00", "mode": "block"})
+    await boss.delete("/v1/quotas/user/ada")
     await until(lambda: len(budget_facts) + len(quota_facts) == 5, seconds=30, what="five events")
 
-    assert [each["name"] for each in own] == ["ada"]
     facts = [fact for fact in (*budget_facts, *quota_facts) if isinstance(fact, AdminFact)]
     assert [(fact.kind, fact.actor, fact.subject, fact.detail) for fact in facts] == [
         ("budget.changed", "boss", "user:ada", "250.000000 USD, actual 80 %, actual 100 %, forecast 100 %"),
