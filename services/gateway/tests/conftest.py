@@ -29,23 +29,28 @@ async def issuer() -> AsyncIterator[IssuerStandIn]:
         yield issuer
 
 
-@pytest.fixture
-def settings(nats: NatsServer, issuer: IssuerStandIn, tmp_path: Path) -> Settings:
-    port = free_port()
-    (tmp_path / "session.key").write_bytes(secrets.token_bytes(48))
-    (tmp_path / "client.secret").write_text(CLIENT_SECRET)
+@pytest.fixture(scope="session")
+def common_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """What no test changes. To read settings takes as long as a fifth of a gateway's start."""
+    folder = tmp_path_factory.mktemp("settings")
+    (folder / "session.key").write_bytes(secrets.token_bytes(48))
+    (folder / "client.secret").write_text(CLIENT_SECRET)
     return Settings(
-        nats_url=nats.url,
-        http_port=port,
-        public_url=f"http://127.0.0.1:{port}",
-        oidc_issuer=issuer.address,
+        oidc_issuer="http://127.0.0.1:1",
         oidc_client_id=CLIENT_ID,
-        oidc_client_secret_file=tmp_path / "client.secret",
-        session_key_file=tmp_path / "session.key",
+        oidc_client_secret_file=folder / "client.secret",
+        session_key_file=folder / "session.key",
         edge_timeout_seconds=3.0,
-        operators_file=write_operators(tmp_path / "operators.yaml", "anna", "rita"),
+        operators_file=write_operators(folder / "operators.yaml", "anna", "rita"),
         templates_dir=Path(__file__).parents[3] / "catalog" / "templates",
     )
+
+
+@pytest.fixture
+def settings(common_settings: Settings, nats: NatsServer, issuer: IssuerStandIn) -> Settings:
+    port = free_port()
+    own = {"nats_url": nats.url, "http_port": port, "public_url": f"http://127.0.0.1:{port}"}
+    return common_settings.model_copy(update=own | {"oidc_issuer": issuer.address})
 
 
 @pytest.fixture

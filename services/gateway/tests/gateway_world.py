@@ -144,8 +144,9 @@ async def running(
         registry = Registry()
         await registry.start(client)
         opened.push_async_callback(registry.stop)
-        await acme.serve(client)
-        await rival.serve(client)
+        for stand_in in (acme, rival):
+            await stand_in.serve(client)
+            opened.push_async_callback(stand_in.stop_serving)
         service = _Service(settings)
         await opened.enter_async_context(gateway_on(store, service, settings))
         opened.push_async_callback(service.stop)

@@ -190,7 +190,7 @@ async def test_every_private_route_needs_a_credential(world: World) -> None:
 
 async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world: World) -> None:
     world.rival.add_job("7", user="eve")
-    world.rival.write_output("7", b"secret")
+    world.rival.edge.write_output("7", b"secret")
     admin = await world.login("boss@acme.example")
 
     walked = 0
@@ -208,7 +208,7 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
                 walked += 1
 
     assert walked >= 7 * 8
-    assert (world.rival.submits, world.rival.cancelled, world.rival.changes, world.rival.reads) == ([], [], [], [])
+    assert (world.rival.submits, world.rival.cancelled, world.rival.changes, world.rival.edge.reads) == ([], [], [], [])
 
     async with admin.get("/v1/clusters") as answer:
         listed = await answer.json()

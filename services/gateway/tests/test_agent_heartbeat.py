@@ -1,11 +1,10 @@
 """Agents that speak HTTP: their authentication, what reaches the bus, and the replies they get."""
 
 import re
-import secrets
 import time
 import uuid
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -339,29 +338,48 @@ async def test_without_a_desired_state_an_agent_keeps_what_it_has(agent: Agent, 
     assert replicas(await agent.post()) == {"compute-xs": 2}
 
 
-async def test_replies_follow_the_version_that_the_agent_has_applied(agent: Agent, no_rate_limit: None) -> None:
+async def test_the_same_reply_is_sent_until_the_agent_has_applied_it(agent: Agent, no_rate_limit: None) -> None:
     state = await publish_desired_state(agent.world, 5, fence=4, generation=9)
 
-    lost = await agent.post()
-    again = await agent.post()
+    lost, again = await agent.post(), await agent.post()
+
     assert again == lost
     assert (replicas(again), again["scaling_commands_version"]) == ({"compute-xs": 5}, version_of(state))
 
+
+async def test_the_heartbeat_has_the_state_that_the_agent_has_applied(agent: Agent, no_rate_limit: None) -> None:
+    state = await publish_desired_state(agent.world, 5, fence=4, generation=9)
+    sent = await agent.post()
+
     acknowledged = await agent.post(last_applied_version=version_of(state))
-    assert acknowledged["scaling_commands"] == lost["scaling_commands"]
     beat = await agent.heartbeat()
+
+    assert acknowledged["scaling_commands"] == sent["scaling_commands"]
     assert beat is not None
     assert beat.applied is not None
     assert (beat.applied.fence, beat.applied.generation) == state.order
 
+
+async def test_a_state_older_than_the_one_already_applied_is_no_opinion(agent: Agent, no_rate_limit: None) -> None:
+    state = await publish_desired_state(agent.world, 5, fence=4, generation=9)
+    await agent.post()
     await publish_desired_state(agent.world, 1, "n1", "n2", fence=3, generation=99)
+
     old = await agent.post(last_applied_version=version_of(state))
-    assert replicas(old) == {"compute-xs": 2}, "a state older than the one already applied is no opinion"
+
+    assert replicas(old) == {"compute-xs": 2}
     assert old["scaling_commands_version"] == version_of(state)
 
+
+async def test_a_state_newer_than_the_one_already_applied_is_sent(agent: Agent, no_rate_limit: None) -> None:
+    state = await publish_desired_state(agent.world, 5, fence=4, generation=9)
+    await agent.post()
     newer = await publish_desired_state(agent.world, 6, fence=5, generation=10)
+
+    reply = await agent.post(last_applied_version=version_of(state))
+
     assert version_of(newer) > version_of(state)
-    assert replicas(await agent.post(last_applied_version=version_of(state))) == {"compute-xs": 6}
+    assert replicas(reply) == {"compute-xs": 6}
 
 
 async def test_a_restarted_gateway_gives_the_same_reply(agent: Agent, settings: Settings, no_rate_limit: None) -> None:
@@ -417,34 +435,59 @@ async def test_the_agent_of_a_large_cluster_is_told_to_shrink(agent: Agent, no_r
     await until(told, seconds=30, what="the agent to be told")
 
 
-async def test_the_slurm_key_is_sent_to_agents_with_another_one_and_never_logged(
-    agent: Agent, tmp_path: Path, no_rate_limit: None, capfd: pytest.CaptureFixture[str]
-) -> None:
-    slurm_key = secrets.token_bytes(64) + b"\n"
-    file = tmp_path / "slurm.key"
-    file.write_bytes(slurm_key)
-    agent.key = await provision_agent_key(agent.world, tmp_path, slurm_key=f"file:{file}")
+SLURM_KEY = b"a key of the tests that has more than 32 bytes, as Slurm wants it\n"
 
-    reply = await agent.post()
-    assert b64decode(reply["slurm_key"]) == slurm_key, "an agent without a key sends no hash"
-    assert b64decode((await agent.post(slurm_key_hash="0" * 64))["slurm_key"]) == slurm_key
 
-    for same in (sha256(slurm_key).hexdigest(), sha256(slurm_key).hexdigest().upper()):
-        assert (await agent.post(slurm_key_hash=same))["slurm_key"] is None
+@pytest.fixture
+async def keyed(agent: Agent, tmp_path: Path, no_rate_limit: None) -> Agent:
+    """An agent whose cluster has a Slurm key in a file."""
+    (tmp_path / "slurm.key").write_bytes(SLURM_KEY)
+    agent.key = await provision_agent_key(agent.world, tmp_path, slurm_key=f"file:{tmp_path / 'slurm.key'}")
+    return agent
 
+
+@pytest.mark.parametrize("known", [{}, {"slurm_key_hash": "0" * 64}], ids=["no key", "another key"])
+async def test_the_slurm_key_is_sent_to_agents_without_it(keyed: Agent, known: dict[str, Any]) -> None:
+    reply = await keyed.post(**known)
+
+    assert b64decode(reply["slurm_key"]) == SLURM_KEY
+
+
+@pytest.mark.parametrize("written", [str.lower, str.upper])
+async def test_the_slurm_key_is_not_sent_to_agents_with_it(keyed: Agent, written: Callable[[str], str]) -> None:
+    reply = await keyed.post(slurm_key_hash=written(sha256(SLURM_KEY).hexdigest()))
+
+    assert reply["slurm_key"] is None
+
+
+async def test_the_slurm_key_is_not_sent_to_agents_of_our_own(keyed: Agent) -> None:
     ours = Heartbeat(generation=7, sent_at=now(), agent_version="0.1.0", substrate="process", workers=())
     body = {"cluster_id": "main", "agent_version": "0.1.0", "heartbeat": ours.model_dump(mode="json")}
-    assert (await agent.post(body))["slurm_key"] is None
 
-    file.unlink()
-    assert (await agent.post())["slurm_key"] is None, "an agent keeps its key while the gateway cannot read it"
+    reply = await keyed.post(body)
 
-    await agent.status(agent.key[:-1])
-    await agent.status(agent.key, capacity_pods=agent.key)
+    assert reply["slurm_key"] is None
+
+
+async def test_an_agent_keeps_its_slurm_key_while_the_gateway_cannot_read_it(keyed: Agent, tmp_path: Path) -> None:
+    await keyed.post()
+    (tmp_path / "slurm.key").unlink()
+
+    reply = await keyed.post()
+
+    assert reply["slurm_key"] is None
+
+
+async def test_neither_the_slurm_key_nor_an_agents_key_is_logged(
+    keyed: Agent, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reply = await keyed.post()
+    await keyed.status(keyed.key[:-1])
+    await keyed.status(keyed.key, capacity_pods=keyed.key)
 
     output = "".join(capfd.readouterr())
     assert "slurm_key_sent" in output
-    for secret in (agent.key, agent.key[:-1], reply["slurm_key"]):
+    for secret in (keyed.key, keyed.key[:-1], reply["slurm_key"]):
         assert secret not in output
 
 

@@ -76,15 +76,15 @@ def test_any_text_stays_in_its_cell_and_is_no_formula(texts: list[tuple[str, str
 
 async def test_the_export_has_every_page_of_the_archive(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.events.extend(submitted(number) for number in range(1, 1201))
+    world.acme.events.archived.extend(submitted(number) for number in range(1, 1201))
 
     async with boss.get(f"{AUDIT}?after=2026-01-01T00:00:00Z") as answer:
         text = await answer.text()
 
     assert (answer.status, answer.content_type) == (200, "application/x-ndjson")
     assert [json.loads(line)["subject"] for line in text.splitlines()] == [str(n) for n in range(1, 1201)]
-    assert "token.revoked" in (world.acme.histories[0].kinds or ())
-    assert "node.down" not in (world.acme.histories[0].kinds or ())
+    assert "token.revoked" in (world.acme.events.histories[0].kinds or ())
+    assert "node.down" not in (world.acme.events.histories[0].kinds or ())
 
     async with boss.get(f"{AUDIT}?format=csv") as answer:
         table = list(csv.reader(io.StringIO(await answer.text(), newline="")))
@@ -101,13 +101,13 @@ async def test_only_admins_export_it(world: World) -> None:
         assert answer.status == 403
     async with chief.get(AUDIT) as answer:
         assert answer.status == 404
-    assert world.acme.histories == []
+    assert world.acme.events.histories == []
 
 
 async def test_an_export_that_breaks_off_is_not_taken_for_the_whole(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.events.extend(submitted(number) for number in range(1, 1201))
-    world.acme.history_fails_after = 2
+    world.acme.events.archived.extend(submitted(number) for number in range(1, 1201))
+    world.acme.events.history_fails_after = 2
 
     async with boss.get(AUDIT) as answer:
         with pytest.raises(ClientPayloadError):
@@ -116,7 +116,7 @@ async def test_an_export_that_breaks_off_is_not_taken_for_the_whole(world: World
 
 async def test_an_archive_that_does_not_answer_is_a_problem(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.history_fails_after = 0
+    world.acme.events.history_fails_after = 0
 
     async with boss.get(AUDIT) as answer:
         assert answer.status == 503
@@ -125,7 +125,7 @@ async def test_an_archive_that_does_not_answer_is_a_problem(world: World) -> Non
 async def test_an_administrative_action_is_exported(world: World) -> None:
     boss = await world.login("boss@acme.example")
     fact = AdminFact(kind="token.revoked", actor="boss", subject="t1")
-    world.acme.events.append(event_of("gateway", REF, fact, version="1", time=START))
+    world.acme.events.archived.append(event_of("gateway", REF, fact, version="1", time=START))
 
     async with boss.get(AUDIT) as answer:
         (line,) = (await answer.text()).splitlines()

@@ -64,7 +64,7 @@ async def budgets(session: ClientSession) -> list[dict[str, Any]]:
 async def test_a_budget_shows_actual_costs_and_forecast_and_the_tenants_has_the_overhead(world: World) -> None:
     boss = await world.login("boss@acme.example")
     overhead = spent(7, 7).model_copy(update={"purpose": "overhead", "user": "", "account": "", "uid": None})
-    world.acme.spending[:] = [spent(1_000_000, 3_000_000), overhead]
+    world.acme.events.spending[:] = [spent(1_000_000, 3_000_000), overhead]
 
     user = await set_budget(boss, "10.00")
     account = await set_budget(boss, "10.00", path="account/physics")
@@ -80,13 +80,13 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     thresholds = [{"measure": "actual", "percent": 50}, {"measure": "forecast", "percent": 100}]
     await set_budget(boss, "1.00", thresholds=thresholds)
-    world.acme.spending[:] = [spent(400_000, 2_000_000)]
+    world.acme.events.spending[:] = [spent(400_000, 2_000_000)]
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         sweeps = [BudgetSweep(directory, LedgerRequests(world.client), world.registry) for _ in range(3)]
 
         await asyncio.gather(*(sweep.sweep("acme") for sweep in sweeps))
-        world.acme.spending[:] = [spent(500_000, 2_000_000)]
+        world.acme.events.spending[:] = [spent(500_000, 2_000_000)]
         await asyncio.gather(*(sweep.sweep("acme") for sweep in sweeps * 2))
         await set_budget(boss, "0.90", thresholds=thresholds)
         await sweeps[0].sweep("acme")
@@ -101,7 +101,7 @@ async def test_each_threshold_is_told_once_however_many_gateways_look(world: Wor
 async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None:
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
-    world.acme.spending[:] = [spent(1_000_000, 1_000_000)]
+    world.acme.events.spending[:] = [spent(1_000_000, 1_000_000)]
     bad: Attributes = {"scope": {"kind": "galaxy", "name": "milky-way"}}
     await world.store.write(Put(ACCOUNTS, budget_key("acme", "galaxy#milky-way"), bad, Absent()))
 
@@ -116,7 +116,7 @@ async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None
 async def test_what_is_known_counts_while_the_ledger_does_not_answer_for_one_cluster(world: World) -> None:
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])
-    world.acme.spending[:] = [spent(1_000_000, 3_000_000)]
+    world.acme.events.spending[:] = [spent(1_000_000, 3_000_000)]
     await world.add_silent_cluster()
 
     await until(lambda: thresholds_of(told) == ["actual 100"], seconds=90, what="the event of the budget")
@@ -145,25 +145,39 @@ async def test_a_scope_of_no_kind_is_answered_with_those_that_there_are(world: W
     assert "tenant/acme" in problem["hint"]
 
 
-async def test_admins_alone_set_budgets_and_the_audit_has_who_did(world: World) -> None:
+async def test_members_set_no_budget_and_see_their_own(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
-    budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")
     await set_budget(boss, "250.00")
     await set_budget(boss, "9.00", path="account/physics")
 
     async with ada.put("/v1/budgets/user/ada", json={"limit": "500.00"}) as answer:
-        assert answer.status == 403
+        status = answer.status
     own = await budgets(ada)
-    for status in (204, 404):
-        async with boss.delete("/v1/budgets/user/ada") as answer:
-            assert answer.status == status
-    async with boss.put("/v1/quotas/user/ada", json={"limit": "5.00", "mode": "block"}) as answer:
-        assert answer.status == 200
-    async with boss.delete("/v1/quotas/user/ada") as answer:
-        assert answer.status == 204
+
+    assert status == 403
+    assert [each["name"] for each in own] == ["ada"]
+
+
+async def test_a_budget_is_deleted_once(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await set_budget(boss, "250.00")
+
+    statuses = [(await boss.delete("/v1/budgets/user/ada")).status for _ in range(2)]
+
+    assert statuses == [204, 404]
+
+
+async def test_the_audit_has_who_changed_budgets_and_quotas(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")
+
+    await set_budget(boss, "250.00")
+    await set_budget(boss, "9.00", path="account/physics")
+    await boss.delete("/v1/budgets/user/ada")
+    await boss.put("/v1/quotas/user/ada", json={"limit": "5.00", "mode": "block"})
+    await boss.delete("/v1/quotas/user/ada")
     await until(lambda: len(budget_facts) + len(quota_facts) == 5, seconds=30, what="five events")
 
-    assert [each["name"] for each in own] == ["ada"]
     facts = [fact for fact in (*budget_facts, *quota_facts) if isinstance(fact, AdminFact)]
     assert [(fact.kind, fact.actor, fact.subject, fact.detail) for fact in facts] == [
         ("budget.changed", "boss", "user:ada", "250.000000 USD, actual 80 %, actual 100 %, forecast 100 %"),

@@ -55,7 +55,7 @@ async def submitted(world: World, session: ClientSession, time_limit_seconds: fl
 
 async def test_a_member_sees_their_own_row_and_what_waits_at_its_projected_cost(world: World) -> None:
     ada = await world.login("ada@acme.example")
-    world.acme.spending[:] = [of_ada(await uid_of(ada)), OVERHEAD]
+    world.acme.events.spending[:] = [of_ada(await uid_of(ada)), OVERHEAD]
     await submitted(world, ada, 3600.0)
 
     (row,) = (await summary(ada))["rows"]
@@ -69,7 +69,7 @@ async def test_a_member_sees_their_own_row_and_what_waits_at_its_projected_cost(
 
 async def test_what_nobody_knows_is_null(world: World) -> None:
     ada = await world.login("ada@acme.example")
-    world.acme.spending[:] = [of_ada(await uid_of(ada), forecast=None)]
+    world.acme.events.spending[:] = [of_ada(await uid_of(ada), forecast=None)]
     await submitted(world, ada, None)
 
     (row,) = (await summary(ada))["rows"]
@@ -79,7 +79,7 @@ async def test_what_nobody_knows_is_null(world: World) -> None:
 
 async def test_an_admin_sees_accounts_overhead_and_the_whole_bill_of_clusters_and_tenant(world: World) -> None:
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
-    world.acme.spending[:] = [of_ada(await uid_of(ada)), OVERHEAD]
+    world.acme.events.spending[:] = [of_ada(await uid_of(ada)), OVERHEAD]
 
     accounts = await summary(boss, f"{SUMMARY}?by=account")
     (cluster,) = (await summary(boss, f"{SUMMARY}?by=cluster"))["rows"]
@@ -98,7 +98,7 @@ async def test_an_admin_sees_accounts_overhead_and_the_whole_bill_of_clusters_an
 
 async def test_the_costs_of_other_clusters_are_told_while_the_ledger_does_not_answer_for_one(world: World) -> None:
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
-    world.acme.spending[:] = [of_ada(await uid_of(ada), forecast=3_000_000)]
+    world.acme.events.spending[:] = [of_ada(await uid_of(ada), forecast=3_000_000)]
     await world.add_silent_cluster()
 
     of_users = await summary(boss, "/v1/cost-summary")
@@ -116,7 +116,7 @@ async def test_the_costs_of_other_clusters_are_told_while_the_ledger_does_not_an
 
 async def test_another_tenants_costs_are_in_no_summary(world: World) -> None:
     ada, chief = await world.login("ada@acme.example"), await world.login("chief@rival.example")
-    world.acme.spending[:] = [of_ada(await uid_of(ada))]
+    world.acme.events.spending[:] = [of_ada(await uid_of(ada))]
 
     async with chief.get(SUMMARY) as answer:
         assert answer.status == 404

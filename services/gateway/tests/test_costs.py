@@ -43,7 +43,7 @@ def test_amounts_are_exact(micro_usd: int) -> None:
 
 async def test_a_report_has_exact_amounts_and_unknown_ones_are_null(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.costs[:] = [row(1, 1_250_000), row(2, None), CostRow(purpose="idle", micro_usd=7, seconds=60)]
+    world.acme.events.costs[:] = [row(1, 1_250_000), row(2, None), CostRow(purpose="idle", micro_usd=7, seconds=60)]
 
     async with boss.get(f"{COSTS}?from=2026-11-01&to=2026-12-01&by=day,job") as answer:
         report = await answer.json()
@@ -56,7 +56,7 @@ async def test_a_report_has_exact_amounts_and_unknown_ones_are_null(world: World
         "0.000007",
     )
     assert report["cursor"] == "2"
-    read = world.acme.cost_reads[-1]
+    read = world.acme.events.cost_reads[-1]
     assert (read.first, read.last, read.by) == (date(2026, 11, 1), date(2026, 11, 30), ("day", "job"))
     assert read.viewer.admin
 
@@ -67,7 +67,7 @@ async def test_without_days_the_report_is_of_this_month(world: World) -> None:
     async with ada.get(COSTS) as answer:
         assert answer.status == 200
 
-    read = world.acme.cost_reads[-1]
+    read = world.acme.events.cost_reads[-1]
     assert (read.first.day, read.last, read.by) == (1, now().date(), ("job",))
     assert read.viewer.only_uid is not None
 
@@ -81,12 +81,12 @@ async def test_a_wrong_query_is_refused(world: World, query: str) -> None:
     async with ada.get(f"{COSTS}?{query}") as answer:
         assert answer.status == 400
 
-    assert world.acme.cost_reads == []
+    assert world.acme.events.cost_reads == []
 
 
 async def test_a_table_has_every_page_and_no_text_becomes_a_formula(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.costs[:] = [row(number, number, name="=1+1") for number in range(1, 8)]
+    world.acme.events.costs[:] = [row(number, number, name="=1+1") for number in range(1, 8)]
 
     async with boss.get(COSTS, headers={"Accept": "text/csv"}) as answer:
         table = list(csv.DictReader(io.StringIO(await answer.text(), newline="")))
@@ -99,13 +99,13 @@ async def test_a_table_has_every_page_and_no_text_becomes_a_formula(world: World
     assert tuple(focus[0]) == FOCUS_COLUMNS
     assert sum(Decimal(line["BilledCost"]) for line in focus) == Decimal("0.000028")
     assert (focus[0]["BillingPeriodEnd"], focus[0]["SubAccountId"]) == ("2026-12-01T00:00:00Z", "physics")
-    assert world.acme.cost_reads[-1].by == ("day", "job", "worker")
+    assert world.acme.events.cost_reads[-1].by == ("day", "job", "worker")
 
 
 async def test_a_table_that_breaks_off_is_not_taken_for_the_whole(world: World) -> None:
     boss = await world.login("boss@acme.example")
-    world.acme.costs[:] = [row(number, number) for number in range(1, 8)]
-    world.acme.costs_fail_after = 2
+    world.acme.events.costs[:] = [row(number, number) for number in range(1, 8)]
+    world.acme.events.costs_fail_after = 2
 
     async with boss.get(f"{COSTS}?format=csv") as answer:
         with pytest.raises(ClientPayloadError):
@@ -118,7 +118,7 @@ async def test_another_tenant_has_no_such_costs(world: World) -> None:
     async with chief.get(COSTS) as answer:
         assert answer.status == 404
 
-    assert world.acme.cost_reads == []
+    assert world.acme.events.cost_reads == []
 
 
 async def test_a_job_has_its_cost_and_one_that_the_ledger_does_not_know_yet_is_unknown(world: World) -> None:
@@ -126,7 +126,7 @@ async def test_a_job_has_its_cost_and_one_that_the_ledger_does_not_know_yet_is_u
     for number in ("1", "2", "3"):
         world.acme.add_job(number)
     world.acme.jobs["3"] = world.acme.jobs["3"].model_copy(update={"started_at": now() - timedelta(minutes=1)})
-    world.acme.job_costs["1"] = JobCost(runs=2, micro_usd=72_500, as_of=now(), stale=True)
+    world.acme.events.job_costs["1"] = JobCost(runs=2, micro_usd=72_500, as_of=now(), stale=True)
 
     costs = []
     for number in ("1", "2", "3"):
@@ -145,7 +145,7 @@ async def test_the_ledger_is_not_asked_what_a_job_cost_that_never_ran(world: Wor
     for number, change in changes.items():
         job = world.acme.add_job(number, state="PENDING")
         world.acme.jobs[number] = job.model_copy(update=change)
-        world.acme.job_costs[number] = JobCost(runs=1, micro_usd=72_500, as_of=now(), stale=False)
+        world.acme.events.job_costs[number] = JobCost(runs=1, micro_usd=72_500, as_of=now(), stale=False)
 
     costs = []
     for number in changes:
@@ -179,7 +179,7 @@ async def test_steps_and_remainder_are_the_jobs_cost(
 ) -> None:
     ada = await world.login("ada@acme.example")
     world.acme.add_job("1")
-    world.acme.steps["1"], world.acme.run_costs["1"] = steps_of_a_job(micro_usd)
+    world.acme.steps["1"], world.acme.events.run_costs["1"] = steps_of_a_job(micro_usd)
 
     async with ada.get("/v1/clusters/main/jobs/1/costs") as answer:
         assert answer.status == 200, await answer.text()

@@ -171,7 +171,7 @@ def test_every_route_is_private_or_open_on_purpose() -> None:
 @pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda each: each.__name__)
 async def test_no_private_route_takes_it(world: World, credential: Credential) -> None:
     world.acme.add_job("7", user=SECRET)
-    world.acme.write_output("7", SECRET.encode())
+    world.acme.edge.write_output("7", SECRET.encode())
     given = await credential(world)
     asked_before = (len(world.acme.submits), len(world.acme.cancelled), len(world.acme.changes))
     as_header = {"Authorization": f"Bearer {given}"} if given else {}

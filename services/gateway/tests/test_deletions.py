@@ -199,6 +199,26 @@ async def test_a_mark_without_a_tombstone_deletes_nothing(deleting: Deleting, mo
     assert await deleting.directory.cluster(REF) is not None
 
 
+async def test_nobody_joins_a_tenant_that_is_being_deleted(deleting: Deleting) -> None:
+    await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
+
+    status = await joins(deleting.world, f"bob@{TENANT}.example")
+
+    assert status == 403
+
+
+async def test_a_deleted_tenant_is_shown_to_nobody(deleting: Deleting) -> None:
+    ada, operator = await deleting.world.login(f"ada@{TENANT}.example"), await deleting.world.operator()
+    await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
+    await deleting.sweep_until_gone()
+
+    async with operator.get(f"/v1/tenants/{TENANT}") as of_operator, ada.get("/v1/users/me") as of_member:
+        statuses = (of_operator.status, of_member.status)
+
+    # A verified credential is trusted for 15 s.
+    assert statuses in ((404, 200), (404, 401))
+
+
 async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: Deleting) -> None:
     world = deleting.world
     ada = await world.login(f"ada@{TENANT}.example")
@@ -212,9 +232,9 @@ async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: De
         await directory.made("/Groups", {"displayName": "all", "members": [{"value": user["id"]}]})
 
     await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
-
-    assert await joins(world, f"bob@{TENANT}.example") == 403, "nobody joins a tenant that is being deleted"
+    await joins(world, f"bob@{TENANT}.example")
     await deleting.sweep_until_gone()
+
     item = await world.store.get(ACCOUNTS, tenant_key(TENANT))
     assert item is not None
     tombstone = Tenant.of(item)
@@ -222,11 +242,6 @@ async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: De
     assert (tombstone.name, tombstone.domains, tombstone.deletion.by) == ("", (), "operator:anna")
     left = [place for place in places(world) if TENANT in place or guest_id in place]
     assert left == [str((ACCOUNTS.name, f"tenant#{TENANT}", "tenant", dict(item.attributes)))]
-    operator = await world.operator()
-    async with operator.get(f"/v1/tenants/{TENANT}") as answer:
-        assert answer.status == 404
-    async with ada.get("/v1/users/me") as answer:
-        assert answer.status in (200, 401)  # a verified credential is trusted for 15 s
 
 
 async def test_a_person_of_another_tenant_goes_on_there(deleting: Deleting) -> None:
@@ -246,44 +261,63 @@ async def test_a_person_of_another_tenant_goes_on_there(deleting: Deleting) -> N
     await guest.close()
 
 
-async def test_an_operator_and_an_owner_begin_and_everybody_else_is_refused(world: World) -> None:
-    boss, ada, operator = (
-        await world.login("boss@acme.example"),
-        await world.login("ada@acme.example"),
-        await world.operator(),
-    )
-    for browser in (boss, ada):
-        async with browser.delete("/v1/clusters/main") as answer:
-            assert answer.status == 403, "neither an admin nor a member deletes a cluster"
-    cluster = f"{TENANTS}/lab/clusters/ending"
+async def test_no_admin_and_no_member_and_no_token_deletes_a_cluster(world: World) -> None:
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     owner = await made_owner(world)
     async with owner.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
         token = {"Authorization": f"Bearer {(await answer.json())['token']}"}
-    async with (await world.browser()).delete("/v1/clusters/ending", headers=token) as answer:
-        assert answer.status == 403, "no token deletes a cluster"
+    program = await world.browser()
+
+    refused = [
+        await boss.delete("/v1/clusters/main"),
+        await ada.delete("/v1/clusters/main"),
+        await program.delete("/v1/clusters/ending", headers=token),
+    ]
+
+    assert [answer.status for answer in refused] == [403, 403, 403]
+
+
+async def test_an_owner_deletes_a_cluster_and_an_operator_forces_it(world: World) -> None:
+    owner, operator = await made_owner(world), await world.operator()
 
     async with owner.delete("/v1/clusters/ending") as answer:
-        assert answer.status == 202, await answer.text()
-        assert (await answer.json())["state"] == "deleting"
+        begun = (answer.status, (await answer.json())["state"])
+    async with operator.delete(f"{TENANTS}/lab/clusters/ending", params={"force": "true"}) as answer:
+        forced = (await answer.json())["force"]
+
+    assert begun == (202, "deleting")
+    assert forced is True
+
+
+async def test_a_deletion_is_not_taken_back(world: World) -> None:
+    owner, operator = await made_owner(world), await world.operator()
+    await owner.delete("/v1/clusters/ending")
 
     async def shown() -> bool:
         async with owner.get("/v1/clusters/ending") as answer:
             return bool((await answer.json())["state"] == "deleting")
 
     await until(shown, seconds=30, what="a cluster that is being deleted", every=0.05)
-    async with operator.delete(cluster, params={"force": "true"}) as answer:
-        assert (await answer.json())["force"]
-    for request in (
-        operator.patch(cluster, json={"state": "active"}),
-        owner.patch("/v1/clusters/ending", json={"state": "active"}),
-    ):
-        async with request as answer:
-            assert answer.status == 409, "a deletion is not taken back"
-    for path in (f"{TENANTS}/none", f"{TENANTS}/lab/clusters/none"):
-        async with operator.delete(path) as answer:
-            assert answer.status == 404
-    async with operator.delete(f"{TENANTS}/lab", params={"force": "maybe"}) as answer:
-        assert answer.status == 400
+
+    refused = [
+        await operator.patch(f"{TENANTS}/lab/clusters/ending", json={"state": "active"}),
+        await owner.patch("/v1/clusters/ending", json={"state": "active"}),
+    ]
+
+    assert [answer.status for answer in refused] == [409, 409]
+
+
+@pytest.mark.parametrize(
+    ("path", "force", "status"), [("none", "false", 404), ("lab/clusters/none", "false", 404), ("lab", "maybe", 400)]
+)
+async def test_a_deletion_of_nothing_is_refused(world: World, path: str, force: str, status: int) -> None:
+    await made_owner(world)
+    operator = await world.operator()
+
+    async with operator.delete(f"{TENANTS}/{path}", params={"force": force}) as answer:
+        told = answer.status
+
+    assert told == status
 
 
 async def made_owner(world: World) -> aiohttp.ClientSession:

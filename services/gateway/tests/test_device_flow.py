@@ -36,38 +36,69 @@ async def age(world: World, device_code: str, seconds: int) -> None:
     await world.store.write(Update(ACCOUNTS, key, set={"valid_until": ended.isoformat()}))
 
 
-async def test_an_approved_program_gets_one_token_with_what_it_asked_for(world: World) -> None:
-    program, browser = await world.browser(), await world.login("ada@acme.example")
+async def test_a_program_is_told_where_the_person_answers_and_waits(world: World) -> None:
+    program = await world.browser()
+
     begun = await begin(program, scope="jobs:read profile", token_seconds="7200")
+    polled = await poll(program, begun["device_code"])
+
     assert begun["verification_uri"] == f"{world.settings.public_url}/v1/auth/device"
     assert (begun["expires_in"], begun["interval"]) == (600, 5)
-    assert await poll(program, begun["device_code"]) == (
-        400,
-        {"error": "authorization_pending", "error_description": "the person has not answered yet"},
-    )
+    pending = {"error": "authorization_pending", "error_description": "the person has not answered yet"}
+    assert polled == (400, pending)
+
+
+async def test_the_person_is_asked_for_what_the_program_wants(world: World) -> None:
+    program, browser = await world.browser(), await world.login("ada@acme.example")
+    begun = await begin(program, scope="jobs:read profile", token_seconds="7200")
 
     async with browser.get(begun["verification_uri_complete"]) as answer:
         asked = text_of(await answer.text())
+
     for expected in ("login-7", begun["user_code"], "ada@acme.example", "acme", "jobs:read", "2:00:00"):
         assert expected in asked
     assert "jobs:write" not in asked
-    assert (await decide(browser, begun["user_code"], "approve"))[0] == 200
 
+
+async def test_an_approved_program_gets_a_token_with_what_it_asked_for(world: World) -> None:
+    program, browser = await world.browser(), await world.login("ada@acme.example")
+    begun = await begin(program, scope="jobs:read profile", token_seconds="7200")
+
+    decided, _ = await decide(browser, begun["user_code"], "approve")
     status, given = await poll(program, begun["device_code"])
-    assert status == 200, given
+    async with browser.get("/v1/users/me/tokens") as answer:
+        (token,) = (await answer.json())["tokens"]
+
+    assert (decided, status) == (200, 200)
     assert given == {
         "access_token": given["access_token"],
         "token_type": "Bearer",
         "expires_in": 7200,
         "scope": "profile jobs:read",
     }
-    assert await status_with(program, given["access_token"]) == 200
-    assert await status_with(program, given["access_token"], "/v1/clusters") == 403
-    async with browser.get("/v1/users/me/tokens") as answer:
-        (token,) = (await answer.json())["tokens"]
     assert (token["name"], token["scopes"]) == ("login-7", ["profile", "jobs:read"])
 
+
+async def test_the_token_of_a_program_allows_no_more_than_its_scopes(world: World) -> None:
+    program, browser = await world.browser(), await world.login("ada@acme.example")
+    begun = await begin(program, scope="jobs:read profile")
+    await decide(browser, begun["user_code"], "approve")
+    _, given = await poll(program, begun["device_code"])
+
+    statuses = [await status_with(program, given["access_token"], path) for path in ("/v1/users/me", "/v1/clusters")]
+
+    assert statuses == [200, 403]
+
+
+async def test_a_device_code_gives_one_token(world: World) -> None:
+    program, browser = await world.browser(), await world.login("ada@acme.example")
+    begun = await begin(program)
+    await decide(browser, begun["user_code"], "approve")
+    first, _ = await poll(program, begun["device_code"])
+
     status, again = await poll(program, begun["device_code"])
+
+    assert first == 200
     assert (status, again["error"]) == (400, "invalid_grant")
 
 

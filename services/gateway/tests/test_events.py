@@ -61,7 +61,7 @@ async def test_filters_reach_the_archive(world: World) -> None:
         assert answer.status == 200
         assert await answer.json() == {"events": [], "cursor": None}
 
-    (asked,) = world.acme.histories
+    (asked,) = world.acme.events.histories
     assert (asked.kinds, asked.subject, asked.newest_first) == (("job.failed", "node.*"), "7", True)
     assert (asked.limit, asked.cursor, asked.before) == (9, "x", None)
 
@@ -94,7 +94,7 @@ async def test_members_see_the_events_of_their_own_jobs_alone(world: World) -> N
         NodeFact(kind="node.down", node="n1"),
         job_fact("2", uid),
     ]
-    world.acme.events = [event_of("proxy", world.acme.ref, fact, version="1", time=now()) for fact in facts]
+    world.acme.events.archived = [event_of("proxy", world.acme.ref, fact, version="1", time=now()) for fact in facts]
 
     async with sse_reader(ada, STREAM) as hers, sse_reader(boss, STREAM) as all_events:
         for fact in facts:
@@ -395,10 +395,10 @@ async def test_a_list_of_events_says_up_to_where_the_archive_is_complete(world: 
 
     async with browser.get(EVENTS) as answer:
         unknown = answer.headers.get("Event-Position")
-    world.acme.archive_position = 17
+    world.acme.events.archive_position = 17
     async with browser.get(EVENTS) as answer:
         known, body = answer.headers.get("Event-Position"), await answer.json()
 
     assert (unknown, known) == (None, "17")
     assert body == {"events": [], "cursor": None}
-    assert [asked.complete_to for asked in world.acme.histories] == [int(reader.events[-1].id)] * 2
+    assert [asked.complete_to for asked in world.acme.events.histories] == [int(reader.events[-1].id)] * 2

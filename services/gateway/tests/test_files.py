@@ -225,16 +225,22 @@ async def test_a_repeated_rename_is_carried_out_once(files: FilesWorld) -> None:
     assert second.headers["Idempotent-Replayed"] == "true"
 
 
-async def test_shared_is_read_by_all_and_written_by_admins(files: FilesWorld) -> None:
+async def test_shared_is_written_by_admins_and_read_by_all(files: FilesWorld) -> None:
     boss, ada = await files.person("boss@acme.example"), await files.person("ada@acme.example")
-    assert await boss.put("data/refs.fa", CONTENT) == 200
+    await boss.put("data/refs.fa", CONTENT)
 
     copied = await boss.call("POST", f"{FILES}/copy", json={"source": "data/refs.fa", "destination": "shared/refs.fa"})
+    read, page = await ada.get("shared/refs.fa"), await ada.list("shared")
 
     assert (copied.status, copied.body) == (200, {"path": "shared/refs.fa", "size": 8})
-    assert await ada.get("shared/refs.fa") == CONTENT
-    page = await ada.list("shared")
+    assert read == CONTENT
     assert ([each["path"] for each in page["files"]], page["owner"]) == (["shared/refs.fa"], None)
+
+
+async def test_members_write_nothing_in_shared(files: FilesWorld) -> None:
+    boss, ada = await files.person("boss@acme.example"), await files.person("ada@acme.example")
+    await boss.put("shared/refs.fa", CONTENT)
+
     refused = [
         await ada.presign("shared/x", CONTENT),
         await ada.call("DELETE", FILES, params={"path": "shared/refs.fa"}),
@@ -245,8 +251,16 @@ async def test_shared_is_read_by_all_and_written_by_admins(files: FilesWorld) ->
         await ada.call("POST", UPLOADS, json={"path": "shared/x", "size": 1}),
         await ada.call("GET", UPLOADS, params={"path": "shared"}),
     ]
+
     assert [answer.status for answer in refused] == [403] * len(refused)
+
+
+async def test_members_copy_from_shared(files: FilesWorld) -> None:
+    boss, ada = await files.person("boss@acme.example"), await files.person("ada@acme.example")
+    await boss.put("shared/refs.fa", CONTENT)
+
     taken = await ada.call("POST", f"{FILES}/copy", json={"source": "shared/refs.fa", "destination": "data/refs.fa"})
+
     assert taken.status == 200
     assert await ada.get("data/refs.fa") == CONTENT
 

@@ -119,7 +119,7 @@ async def test_the_fleet_of_a_cluster(world: World) -> None:
     ref, at = world.acme.ref, now()
     await bus.publish_durable(world.client, subjects.scale_desired(ref), desired({"small": 2}), message_id="d1")
     await bus.publish_durable(world.client, subjects.heartbeat(ref), heartbeat({"small-1": "small"}), message_id="h1")
-    world.acme.events = [
+    world.acme.events.archived = [
         told(at - timedelta(minutes=1), "worker.started", "small-1", "small"),
         decided(at - timedelta(minutes=2), "small", 0, 2),
     ]
@@ -130,20 +130,20 @@ async def test_the_fleet_of_a_cluster(world: World) -> None:
     assert found["now"] == [{"shape": "small", "desired": 2, "live": 1}]
     assert found["before"] == [{"shape": "small", "desired": 0, "live": 0}]
     assert [(each["desired"], each["live"]) for each in found["changes"]] == [(2, 0), (2, 1)]
-    (asked,) = world.acme.histories
+    (asked,) = world.acme.events.histories
     assert (asked.kinds, asked.newest_first) == (("scale.decided", "worker.*"), True)
 
 
 async def test_a_busy_fleet_is_told_in_part(world: World) -> None:
     at = now()
-    world.acme.events = [
+    world.acme.events.archived = [
         decided(at - timedelta(seconds=number), "small", number + 1, number) for number in range(MAX_EVENTS + 500)
     ]
 
     found = await read(world, after=(at - timedelta(days=2)).isoformat())
 
     assert found["complete"] is False
-    assert datetime.fromisoformat(found["after"]) == world.acme.events[MAX_EVENTS - 1].time
+    assert datetime.fromisoformat(found["after"]) == world.acme.events.archived[MAX_EVENTS - 1].time
     assert len(found["changes"]) == MAX_EVENTS
 
 

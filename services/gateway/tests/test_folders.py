@@ -18,7 +18,7 @@ async def test_the_edge_looks_as_the_caller_and_as_nobody_else(world: World) -> 
         async with browser.get(FOLDERS, params={"path": path, "limit": "7", "cursor": "61"}) as answer:
             assert answer.status == 200, await answer.text()
 
-    first, second = world.acme.listings
+    first, second = world.acme.edge.listings
     assert (first.path, first.limit, first.after) == ("run1", 7, "61")
     assert first.user.uid != second.user.uid
     assert min(first.user.uid, second.user.uid) >= 1000
@@ -30,7 +30,7 @@ async def test_the_edge_looks_as_the_caller_and_as_nobody_else(world: World) -> 
 )
 async def test_what_the_user_may_not_see_is_as_what_does_not_exist(world: World, kind: ErrorKind, status: int) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.folder_error = kind
+    world.acme.edge.folder_error = kind
 
     async with browser.get(FOLDERS, params={"path": "private"}) as answer:
         body = await answer.json()
@@ -48,8 +48,8 @@ async def test_a_path_that_leads_elsewhere_does_not_reach_the_edge(world: World,
         async with browser.get(url, params={"path": path}) as answer:
             assert answer.status == 400, await answer.text()
 
-    assert world.acme.listings == []
-    assert world.acme.file_reads == []
+    assert world.acme.edge.listings == []
+    assert world.acme.edge.file_reads == []
 
 
 async def test_a_file_is_read_as_the_caller_whole_or_by_a_range(world: World) -> None:
@@ -61,8 +61,8 @@ async def test_a_file_is_read_as_the_caller_whole_or_by_a_range(world: World) ->
             found.append((answer.status, answer.headers.get("Content-Range"), await answer.read()))
 
     assert found == [(200, None, b"shared\n"), (206, "bytes 1-3/7", b"har")]
-    assert {read.path for read in world.acme.file_reads} == {"run1/log"}
-    assert {read.user.uid for read in world.acme.file_reads} == {20001}
+    assert {read.path for read in world.acme.edge.file_reads} == {"run1/log"}
+    assert {read.user.uid for read in world.acme.edge.file_reads} == {20001}
 
 
 @given(st.text(st.sampled_from("./a \u00fc\0\\"), max_size=20))

@@ -99,23 +99,45 @@ async def submit_streamed(browser: aiohttp.ClientSession, body: Any) -> tuple[in
         return answer.status, await answer.json()
 
 
-async def test_script_and_submission_have_a_maximum_size(world: World) -> None:
+LARGEST = "é" * (MAX_SCRIPT_BYTES // 2)
+"""json.dumps writes six bytes for each character."""
+
+
+async def test_the_largest_script_is_submitted(world: World) -> None:
     browser = await world.login("ada@acme.example")
 
-    largest = "é" * (MAX_SCRIPT_BYTES // 2)  # json.dumps writes six bytes for each
-    assert (await submit_streamed(browser, SUBMISSION | {"script": largest}))[0] == 201
+    status, _ = await submit_streamed(browser, SUBMISSION | {"script": LARGEST})
 
-    status, problem = await submit_streamed(browser, SUBMISSION | {"script": largest + "x"})
+    assert status == 201
+
+
+async def test_a_script_has_a_maximum_size(world: World) -> None:
+    browser = await world.login("ada@acme.example")
+
+    status, problem = await submit_streamed(browser, SUBMISSION | {"script": LARGEST + "x"})
+
     assert status == 413
     assert "512 KiB" in problem["detail"]
+    assert world.acme.submits == []
 
+
+async def test_a_submission_has_a_maximum_size(world: World) -> None:
+    browser = await world.login("ada@acme.example")
     variables = [f"V{number}={'x' * 1000}" for number in range(MAX_SUBMISSION_BYTES // 1000)]
-    assert (await submit_streamed(browser, {"script": "x", "job": {"environment": variables}}))[0] == 413
+
+    status, _ = await submit_streamed(browser, {"script": "x", "job": {"environment": variables}})
+
+    assert status == 413
+    assert world.acme.submits == []
+
+
+async def test_the_body_of_a_submission_has_a_maximum_size(world: World) -> None:
+    browser = await world.login("ada@acme.example")
 
     status, problem = await submit_streamed(browser, SUBMISSION | {"script": "x" * MAX_BODY_BYTES})
-    assert (status, problem["type"]) == (413, "/v1/problems/too-large")
 
-    assert len(world.acme.submits) == 1
+    assert (status, problem["type"]) == (413, "/v1/problems/too-large")
+    assert world.acme.submits == []
 
 
 async def test_the_same_key_and_body_make_one_job(world: World) -> None:
@@ -354,8 +376,8 @@ async def test_malformed_job_ids_are_not_found(world: World, job_id: str) -> Non
             assert answer.status == 404
             assert answer.content_type == "application/problem+json"
 
-    assert world.acme.reads == []
-    assert world.acme.explained == []
+    assert world.acme.edge.reads == []
+    assert world.acme.scaler.explained == []
 
 
 @pytest.mark.parametrize("job_id", ["42", "42_7"])
@@ -371,7 +393,7 @@ async def test_why_returns_the_scalers_explanation(world: World, job_id: str) ->
     assert explanation["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
     assert explanation["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
 
-    (asked,) = world.acme.explained
+    (asked,) = world.acme.scaler.explained
     assert (asked.viewer.user.name, asked.viewer.user.uid, asked.viewer.admin) == ("ada", 20001, False)
 
 
@@ -385,7 +407,7 @@ async def test_only_the_owner_and_admins_get_the_explanation(world: World) -> No
             statuses[email.partition("@")[0]] = answer.status
 
     assert statuses == {"ada": 200, "bob": 404, "boss": 200, "mallory": 404}
-    assert [asked.viewer.admin for asked in world.acme.explained] == [False, False, True]
+    assert [asked.viewer.admin for asked in world.acme.scaler.explained] == [False, False, True]
 
     async with (await world.browser()).get("/v1/clusters/main/jobs/1/why") as answer:
         assert answer.status == 401
@@ -403,7 +425,7 @@ async def test_why_is_unavailable_without_a_scaler(world: World) -> None:
 
 async def test_why_of_a_job_that_the_scaler_does_not_know_yet(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.unexplained = "not_found"
+    world.acme.scaler.unexplained = "not_found"
     world.acme.add_job("1", state="PENDING")
     world.acme.add_job("2", state="RUNNING")
 
@@ -421,7 +443,7 @@ async def test_why_of_a_job_that_the_scaler_does_not_know_yet(world: World) -> N
 
 @pytest.mark.parametrize("unexplained", ["not_found", "unavailable"])
 async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKind) -> None:
-    world.acme.unexplained = unexplained
+    world.acme.scaler.unexplained = unexplained
     job = world.acme.add_job("1", state="FAILED")
     world.acme.jobs["1"] = job.model_copy(
         update={"reason": "NonZeroExitCode", "exit_code": 3, "started_at": now(), "ended_at": now()}
@@ -440,7 +462,7 @@ async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKin
 
 
 async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: World) -> None:
-    world.acme.unexplained = "not_found"
+    world.acme.scaler.unexplained = "not_found"
     fact = JobFact(
         kind="job.cancelled",
         job_id="7",
@@ -451,7 +473,7 @@ async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: Wo
         state="CANCELLED",
         submitted_at=now(),
     )
-    world.acme.events = [event_of("proxy", world.acme.ref, fact, version="1", time=now())]
+    world.acme.events.archived = [event_of("proxy", world.acme.ref, fact, version="1", time=now())]
     browser = await world.login("ada@acme.example")
 
     async with browser.get("/v1/clusters/main/jobs/7/why") as answer:
@@ -462,13 +484,13 @@ async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: Wo
 
     assert found["text"] == "It has ended as CANCELLED without a start."
     assert (found["final_state"], found["exit_code"]) == ("CANCELLED", None)
-    (asked, _) = world.acme.histories
+    (asked, _) = world.acme.events.histories
     assert (asked.subject, asked.kinds, asked.newest_first, asked.limit) == ("7", tuple(sorted(JOB_ENDS)), True, 1)
 
 
 async def test_a_job_that_waits_is_not_explained_without_a_scaler(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    world.acme.unexplained = "unavailable"
+    world.acme.scaler.unexplained = "unavailable"
     world.acme.add_job("1", state="PENDING")
 
     async with browser.get("/v1/clusters/main/jobs/1/why") as answer:

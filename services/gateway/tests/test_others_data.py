@@ -169,7 +169,7 @@ async def test_another_user_of_the_tenant_gets_nothing_of_it(files: FilesWorld, 
     async with ada.get("/v1/users/me") as answer:
         uid = (await answer.json())["uid"]
     world.acme.add_job("7", user=SECRET, uid=uid)
-    world.acme.write_output("7", SECRET.encode())
+    world.acme.edge.write_output("7", SECRET.encode())
     if who == "viewer":
         async with other.get("/v1/users/me") as answer:
             member = (await answer.json())["id"]
@@ -193,7 +193,7 @@ async def test_an_admin_of_another_tenant_gets_nothing_of_it(files: FilesWorld, 
     eve, chief, boss = [await world.login(f"{email}.example") for email in ("eve@rival", "chief@rival", "boss@acme")]
     theirs = await all_that_is_theirs(eve, "secret", chief)
     world.rival.add_job("7", user=SECRET)
-    world.rival.write_output("7", SECRET.encode())
+    world.rival.edge.write_output("7", SECRET.encode())
 
     submitted = len(world.rival.submits)
 
@@ -205,7 +205,7 @@ async def test_an_admin_of_another_tenant_gets_nothing_of_it(files: FilesWorld, 
         if route.name in statuses and (named(route) or ("{cluster_id}" in route.path and cluster == "secret"))
     }
     assert {name: status for name, status in outside.items() if status not in (403, 404)} == {}
-    assert (world.rival.cancelled, world.rival.changes, world.rival.reads, world.rival.rests) == ([], [], [], [])
+    assert (world.rival.cancelled, world.rival.changes, world.rival.edge.reads, world.rival.rests) == ([], [], [], [])
     assert len(world.rival.submits) == submitted
     assert await all_is_there(eve, chief, theirs, cluster="secret")
 

@@ -51,7 +51,7 @@ async def test_the_output_is_returned_byte_for_byte(world: World, size: int) -> 
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     data = bytes(range(256)) * (size // 256 + 1)
-    world.acme.write_output("7", data[:size])
+    world.acme.edge.write_output("7", data[:size])
 
     assert await read_output(browser) == data[:size]
 
@@ -59,8 +59,8 @@ async def test_the_output_is_returned_byte_for_byte(world: World, size: int) -> 
 async def test_standard_error_is_a_separate_output(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"out")
-    world.acme.write_output("7", b"err", "stderr")
+    world.acme.edge.write_output("7", b"out")
+    world.acme.edge.write_output("7", b"err", "stderr")
 
     assert await read_output(browser, "?stream=stderr") == b"err"
     async with browser.get(f"{OUTPUT}?stream=stdin") as answer:
@@ -82,10 +82,10 @@ async def test_a_job_that_has_written_nothing_has_no_output(world: World) -> Non
 async def test_a_response_cut_off_by_the_edge_does_not_look_complete(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"x" * (2 * LOG_CHUNK_BYTES))
+    world.acme.edge.write_output("7", b"x" * (2 * LOG_CHUNK_BYTES))
 
     async with browser.get(OUTPUT) as answer:
-        world.acme.output.clear()
+        world.acme.edge.output.clear()
         with pytest.raises(aiohttp.ClientPayloadError):
             await answer.read()
 
@@ -93,13 +93,13 @@ async def test_a_response_cut_off_by_the_edge_does_not_look_complete(world: Worl
 async def test_the_stream_follows_the_output_until_the_job_has_ended(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_text("one\n")
-        world.acme.write_output("7", b"two\n")
+        world.acme.edge.write_output("7", b"two\n")
         await reader.until_text("one\ntwo\n")
-        world.acme.write_output("7", b"last")
+        world.acme.edge.write_output("7", b"last")
         await change_state(world)
         await reader.until_end()
 
@@ -122,7 +122,7 @@ async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
     monkeypatch.setattr("clusterra_gateway.jobs.output.follow.POLL_SECONDS", 3600.0)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_text("one\n")
@@ -130,8 +130,8 @@ async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
         async with asyncio.timeout(20.0):
             while _dropped() == dropped:
                 await change_state(world, state="RUNNING")
-        reads = len(world.acme.reads)
-        await until(lambda: len(world.acme.reads) >= reads + 4, seconds=90, what="the follower to empty its queue")
+        reads = len(world.acme.edge.reads)
+        await until(lambda: len(world.acme.edge.reads) >= reads + 4, seconds=90, what="the follower to empty its queue")
         await change_state(world)
         await reader.until_end()
 
@@ -143,7 +143,7 @@ async def test_the_stream_waits_for_a_job_that_has_not_started(world: World) -> 
     world.acme.add_job("7", state="PENDING")
 
     async with sse_reader(browser, STREAM) as reader:
-        world.acme.write_output("7", b"hello\n")
+        world.acme.edge.write_output("7", b"hello\n")
         await change_state(world, state="RUNNING")
         await reader.until_text("hello\n")
         await change_state(world)
@@ -166,7 +166,7 @@ async def test_a_client_resumes_behind_its_last_id(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7", state="COMPLETED")
     written = "ä\n" * 20_000
-    world.acme.write_output("7", written.encode())
+    world.acme.edge.write_output("7", written.encode())
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_events(2)
@@ -186,12 +186,12 @@ async def test_a_client_resumes_behind_its_last_id(world: World) -> None:
 async def test_the_stream_of_a_requeued_job_starts_from_the_beginning(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"first run\n")
+    world.acme.edge.write_output("7", b"first run\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_events(1)
-        world.acme.empty_output("7")
-        world.acme.write_output("7", b"2nd\n")
+        world.acme.edge.empty_output("7")
+        world.acme.edge.write_output("7", b"2nd\n")
         await reader.until_events(3)
 
     assert [event.event for event in reader.events] == ["message", "reset", "message"]
@@ -201,12 +201,12 @@ async def test_the_stream_of_a_requeued_job_starts_from_the_beginning(world: Wor
 async def test_output_that_is_read_before_the_record_tells_of_the_run_is_sent_once(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7", state="PENDING")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_text("one\n")
         await change_state(world, state="RUNNING")
-        await until(lambda: len(world.acme.reads) >= 4, seconds=90, what="more reads")
+        await until(lambda: len(world.acme.edge.reads) >= 4, seconds=90, what="more reads")
         await change_state(world)
         await reader.until_end()
 
@@ -216,13 +216,13 @@ async def test_output_that_is_read_before_the_record_tells_of_the_run_is_sent_on
 async def test_the_output_of_a_second_run_is_noticed_however_long_it_is(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"first run\n")
+    world.acme.edge.write_output("7", b"first run\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_events(1)
         await change_state(world, state="PENDING", restarts=1)
-        world.acme.empty_output("7")
-        world.acme.write_output("7", b"the second run writes more\n")
+        world.acme.edge.empty_output("7")
+        world.acme.edge.write_output("7", b"the second run writes more\n")
         await change_state(world, state="RUNNING", restarts=1)
         await until(
             lambda: "the second run writes more\n" in [event.data for event in reader.events],
@@ -230,8 +230,8 @@ async def test_the_output_of_a_second_run_is_noticed_however_long_it_is(world: W
             what="the text",
         )
         # Slurm tells of the run before slurmstepd empties the file.
-        world.acme.empty_output("7")
-        world.acme.write_output("7", b"the second run has written other text than was there before\n")
+        world.acme.edge.empty_output("7")
+        world.acme.edge.write_output("7", b"the second run has written other text than was there before\n")
         await change_state(world, restarts=1)
         await reader.until_end()
 
@@ -243,12 +243,12 @@ async def test_the_output_of_a_second_run_is_noticed_however_long_it_is(world: W
 async def test_the_stream_waits_for_an_edge_that_does_not_answer(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_text("one\n")
         await world.acme.stop_serving()
-        world.acme.write_output("7", b"two\n")
+        world.acme.edge.write_output("7", b"two\n")
         await world.acme.serve(world.client)
         await reader.until_text("one\ntwo\n")
 
@@ -257,7 +257,7 @@ async def test_the_stream_ends_when_the_session_is_signed_out(world: World, monk
     monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.1)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with sse_reader(browser, STREAM) as reader:
         await reader.until_text("one\n")
@@ -281,7 +281,7 @@ async def test_a_malformed_last_event_id_is_rejected(world: World, last_id: str)
 async def test_the_output_is_returned_from_a_byte_offset_on(world: World, after: int, rest: bytes) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\ntwo\n")
+    world.acme.edge.write_output("7", b"one\ntwo\n")
 
     assert await read_output(browser, f"?after={after}") == rest
 
@@ -289,7 +289,7 @@ async def test_the_output_is_returned_from_a_byte_offset_on(world: World, after:
 async def test_an_offset_behind_the_end_is_not_satisfiable(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with browser.get(f"{OUTPUT}?after=5") as answer:
         assert answer.status == 416
@@ -304,7 +304,7 @@ async def test_an_offset_behind_the_end_is_not_satisfiable(world: World) -> None
 async def test_a_wrong_beginning_is_rejected(world: World, path: str, query: str) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\n")
+    world.acme.edge.write_output("7", b"one\n")
 
     async with browser.get(f"{path}?{query}") as answer:
         assert answer.status == 400
@@ -329,7 +329,7 @@ async def test_a_wrong_beginning_is_rejected(world: World, path: str, query: str
 async def test_the_tail_is_the_last_lines(world: World, written: bytes, lines: int, tail: bytes) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", written)
+    world.acme.edge.write_output("7", written)
 
     assert await read_output(browser, f"?tail={lines}") == tail
 
@@ -348,7 +348,7 @@ async def test_the_tail_is_the_last_lines(world: World, written: bytes, lines: i
 async def test_a_range_of_the_output_is_returned(world: World, wanted: str, part: bytes, content_range: str) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"0123456789")
+    world.acme.edge.write_output("7", b"0123456789")
 
     async with browser.get(OUTPUT, headers={"Range": wanted}) as answer:
         assert answer.status == 206
@@ -361,7 +361,7 @@ async def test_a_long_range_is_returned(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     data = bytes(range(256)) * (3 * LOG_CHUNK_BYTES // 256)
-    world.acme.write_output("7", data)
+    world.acme.edge.write_output("7", data)
 
     async with browser.get(OUTPUT, headers={"Range": f"bytes=5-{2 * LOG_CHUNK_BYTES + 9}"}) as answer:
         assert await answer.read() == data[5 : 2 * LOG_CHUNK_BYTES + 10]
@@ -383,7 +383,7 @@ async def test_a_long_range_is_returned(world: World) -> None:
 async def test_a_range_that_cannot_be_returned(world: World, wanted: str, status: int) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"0123456789")
+    world.acme.edge.write_output("7", b"0123456789")
 
     async with browser.get(OUTPUT, headers={"Range": wanted}) as answer:
         assert answer.status == status
@@ -393,7 +393,7 @@ async def test_a_range_that_cannot_be_returned(world: World, wanted: str, status
 async def test_a_range_is_ignored_beside_another_beginning(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\ntwo\n")
+    world.acme.edge.write_output("7", b"one\ntwo\n")
 
     async with browser.get(f"{OUTPUT}?tail=1", headers={"Range": "bytes=0-1"}) as answer:
         assert answer.status == 200
@@ -404,7 +404,7 @@ async def test_a_range_is_ignored_beside_another_beginning(world: World) -> None
 async def test_the_output_begins_at_the_later_of_two_beginnings(world: World, query: str, rest: bytes) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\ntwo\nthree\n")
+    world.acme.edge.write_output("7", b"one\ntwo\nthree\n")
 
     assert await read_output(browser, f"?{query}") == rest
 
@@ -412,11 +412,11 @@ async def test_the_output_begins_at_the_later_of_two_beginnings(world: World, qu
 async def test_a_stream_begins_with_the_last_lines(world: World) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"one\ntwo\nthree\n")
+    world.acme.edge.write_output("7", b"one\ntwo\nthree\n")
 
     async with sse_reader(browser, f"{STREAM}?tail=1") as reader:
         await reader.until_text("three\n")
-        world.acme.write_output("7", b"four\n")
+        world.acme.edge.write_output("7", b"four\n")
         await reader.until_text("three\nfour\n")
 
     assert reader.events[-1].id == str(len(b"one\ntwo\nthree\nfour\n"))
@@ -427,7 +427,7 @@ async def test_a_stream_of_the_last_lines_waits_for_a_job_that_has_not_started(w
     world.acme.add_job("7", state="PENDING")
 
     async with sse_reader(browser, f"{STREAM}?tail=1") as reader:
-        world.acme.write_output("7", b"one\ntwo\n")
+        world.acme.edge.write_output("7", b"one\ntwo\n")
         await change_state(world, state="RUNNING")
         await reader.until_text("one\ntwo\n")
 
@@ -436,7 +436,7 @@ async def test_a_stream_of_the_last_lines_waits_for_a_job_that_has_not_started(w
 async def test_the_last_event_id_goes_before_another_beginning(world: World, begin: str) -> None:
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7", state="COMPLETED")
-    world.acme.write_output("7", b"one\ntwo\nthree\n")
+    world.acme.edge.write_output("7", b"one\ntwo\nthree\n")
 
     async with sse_reader(browser, f"{STREAM}?{begin}", last_id="4") as reader:
         await reader.until_end()
@@ -488,7 +488,7 @@ async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch
     monkeypatch.setattr("clusterra_gateway.identity.access.open_streams.MAX_STREAMS", followers)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
-    world.acme.write_output("7", b"first\n")
+    world.acme.edge.write_output("7", b"first\n")
     connector = aiohttp.TCPConnector(limit=followers)
     async with (
         aiohttp.ClientSession(world.url, connector=connector, cookie_jar=browser.cookie_jar) as many,
@@ -504,12 +504,12 @@ async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch
         for index in range(followers):
             tasks.create_task(follow(index))
         await until(lambda: all(b"first" in each for each in seen), seconds=60, what="all followers to have caught up")
-        before = len(world.acme.reads)
+        before = len(world.acme.edge.reads)
         for line in range(10):
-            world.acme.write_output("7", b"line %d\n" % line)
+            world.acme.edge.write_output("7", b"line %d\n" % line)
             wanted = b"line %d" % line
             await until(lambda: all(wanted in each for each in seen), seconds=60, what=f"line {line}")  # noqa: B023
-        spent = len(world.acme.reads) - before
+        spent = len(world.acme.edge.reads) - before
         await change_state(world)
 
     assert all(b"event: end" in each for each in seen)

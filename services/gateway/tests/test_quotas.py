@@ -150,7 +150,7 @@ async def test_what_a_job_really_cost_counts_after_its_end(world: World) -> None
     world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(
         update={"state": "COMPLETED", "started_at": now(), "ended_at": now()}
     )
-    world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+    world.acme.events.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
 
     async def settled() -> bool:
         return str((await quotas(ada))[0]["used"]["amount"]) == "0.070000"
@@ -190,14 +190,14 @@ async def test_the_quota_of_the_account_that_slurm_chose_counts_a_submit_which_n
     (kept,) = {first, second} - set(world.acme.cancelled)
     counted = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}["physics"]
     world.acme.jobs[kept] = world.acme.jobs[kept].model_copy(update={"state": "COMPLETED", "ended_at": now()})
-    world.acme.job_costs[kept] = JobCost(runs=1, open_runs=0, micro_usd=123_456, as_of=now())
+    world.acme.events.job_costs[kept] = JobCost(runs=1, open_runs=0, micro_usd=123_456, as_of=now())
 
     async def settled() -> bool:
         used = {each["name"]: each["used"]["amount"] for each in await quotas(boss)}
         return used == {"acme": "0.123456", "physics": "0.123456"}
 
     assert (len(world.acme.cancelled), counted) == (1, COST)
-    world.acme.job_costs.update(
+    world.acme.events.job_costs.update(
         {each: JobCost(runs=0, open_runs=0, micro_usd=0, as_of=now()) for each in world.acme.cancelled}
     )
     for each in world.acme.cancelled:
@@ -334,7 +334,7 @@ async def test_the_components_of_a_job_are_reserved_and_settled_in_sum(world: Wo
     for job_id in ("1", "2"):
         ended = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
         world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=ended)
-        world.acme.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
+        world.acme.events.job_costs[job_id] = JobCost(runs=1, micro_usd=70_000, as_of=now())
 
     async def settled() -> bool:
         return str((await quotas(ada))[0]["used"]["amount"]) == "0.140000"
@@ -422,23 +422,45 @@ async def test_tasks_of_an_array_that_became_dear_one_by_one_count_together(worl
     assert world.acme.cancelled == [array]
 
 
-async def test_admins_alone_set_quotas_and_others_see_their_own(world: World) -> None:
+async def test_members_set_no_quota(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    async with ada.put("/v1/quotas/user/ada", json={"limit": "500.00"}) as answer:
+        status = answer.status
+
+    assert status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "limit"), [("tenant/rival", "5.00"), ("user/ada", 5.0)], ids=["of another tenant", "a float"]
+)
+async def test_a_quota_that_means_nothing_is_refused(world: World, path: str, limit: object) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async with boss.put(f"/v1/quotas/{path}", json={"limit": limit}) as answer:
+        status = answer.status
+
+    assert status == 400
+
+
+async def test_admins_see_all_quotas_and_others_their_own(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     await set_quota(boss, "5.00")
     await set_quota(boss, "9.00", path="account/physics")
 
-    async with ada.put("/v1/quotas/user/ada", json={"limit": "500.00"}) as answer:
-        assert answer.status == 403
-    async with boss.put("/v1/quotas/tenant/rival", json={"limit": "5.00"}) as answer:
-        assert answer.status == 400
-    async with boss.put("/v1/quotas/user/ada", json={"limit": 5.0}) as answer:
-        assert answer.status == 400
-    assert [quota["name"] for quota in await quotas(ada)] == ["ada"]
-    assert {quota["name"] for quota in await quotas(boss)} == {"ada", "physics"}
-    async with boss.delete("/v1/quotas/user/ada") as answer:
-        assert answer.status == 204
-    async with boss.delete("/v1/quotas/user/ada") as answer:
-        assert answer.status == 404
+    of_ada, of_all = await quotas(ada), await quotas(boss)
+
+    assert [quota["name"] for quota in of_ada] == ["ada"]
+    assert {quota["name"] for quota in of_all} == {"ada", "physics"}
+
+
+async def test_a_quota_is_deleted_once(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await set_quota(boss, "5.00")
+
+    statuses = [(await boss.delete("/v1/quotas/user/ada")).status for _ in range(2)]
+
+    assert statuses == [204, 404]
 
 
 SMALL = Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1)

@@ -31,25 +31,44 @@ async def limited(browser: aiohttp.ClientSession) -> aiohttp.ClientResponse:
     raise AssertionError("the gateway never refused")
 
 
-async def test_a_caller_who_has_read_too_often_can_still_cancel_and_others_can_read(strict: World) -> None:
-    ada, bob = await strict.login("ada@acme.example"), await strict.login("bob@acme.example")
+async def test_each_answer_says_how_many_requests_are_left(strict: World) -> None:
+    ada = await strict.login("ada@acme.example")
+
     async with ada.get("/v1/users/me") as answer:
-        assert answer.headers["RateLimit-Limit"] == str(READS)
-        left = int(answer.headers["RateLimit-Remaining"])
+        limit, left = answer.headers["RateLimit-Limit"], int(answer.headers["RateLimit-Remaining"])
+
+    assert limit == str(READS)
+    assert 0 < left < READS
+
+
+async def test_a_caller_who_has_read_too_often_is_told_when_to_read_again(strict: World) -> None:
+    ada = await strict.login("ada@acme.example")
 
     refused = await limited(ada)
 
-    assert 0 < left < READS
     assert (await refused.json())["type"] == "/v1/problems/too-many-requests"
     assert refused.headers["RateLimit-Remaining"] == "0"
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
 
+
+async def test_a_caller_who_has_read_too_often_can_still_cancel(strict: World) -> None:
+    ada = await strict.login("ada@acme.example")
+    await limited(ada)
+
     async with ada.delete("/v1/clusters/main/jobs/7") as answer:
-        assert answer.status == 404, "there is no such job, and the request was admitted"
-    async with bob.get("/v1/users/me") as answer:
-        assert answer.status == 200
-    async with ada.get("/v1/openapi.json") as answer:
-        assert answer.status == 200
+        status = answer.status
+
+    assert status == 404, "there is no such job, and the request was admitted"
+
+
+async def test_a_caller_who_has_read_too_often_takes_nothing_from_others(strict: World) -> None:
+    ada, bob = await strict.login("ada@acme.example"), await strict.login("bob@acme.example")
+    await limited(ada)
+
+    async with bob.get("/v1/users/me") as others, ada.get("/v1/openapi.json") as public:
+        statuses = (others.status, public.status)
+
+    assert statuses == (200, 200)
 
 
 async def test_changes_are_limited_apart_from_reads(strict: World) -> None:

@@ -163,23 +163,36 @@ async def test_a_service_account_has_no_session(world: World) -> None:
     assert await status_of(world.url, {"token": session}) == 401
 
 
-async def test_a_revoked_key_and_a_deleted_account_are_gone_on_every_replica(world: World) -> None:
+async def test_a_revoked_key_is_gone_on_every_replica_and_no_other(world: World) -> None:
     boss = await world.login("boss@acme.example")
     await created(boss)
     first, second = await key(boss), await key(boss)
 
     async with replica(world) as url:
-        assert [await status_of(url, each) for each in (first, second)] == [200, 200]
-        assert await delete(boss, f"{KEYS}/{first['id']}") == 204
+        before = [await status_of(url, each) for each in (first, second)]
+        status = await delete(boss, f"{KEYS}/{first['id']}")
         await _gone(url, first)
-        assert await status_of(url, second) == 200
-        assert await delete(boss, f"{ACCOUNTS}/ci") == 204
-        await _gone(url, second)
+        left = await status_of(url, second)
 
+    assert (before, status, left) == ([200, 200], 204, 200)
+
+
+async def test_a_deleted_account_and_its_keys_are_gone_on_every_replica(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await created(boss)
+    made = await key(boss)
+
+    async with replica(world) as url:
+        before = await status_of(url, made)
+        status = await delete(boss, f"{ACCOUNTS}/ci")
+        await _gone(url, made)
     async with boss.get(ACCOUNTS) as answer:
-        assert (await answer.json())["total"] == 0
+        accounts = (await answer.json())["total"]
     async with boss.get("/v1/members") as answer:
-        assert "ci" not in {each["name"] for each in (await answer.json())["members"]}
+        members = {each["name"] for each in (await answer.json())["members"]}
+
+    assert (before, status, accounts) == (200, 204, 0)
+    assert "ci" not in members
 
 
 async def test_a_name_that_comes_back_has_its_uid_and_none_of_its_keys(world: World) -> None:
@@ -202,20 +215,43 @@ async def test_a_rotated_key_works_until_the_overlap_ends(world: World) -> None:
     old = await key(boss, scopes=["profile"])
 
     async with replica(world) as url:
-        assert await status_of(url, old) == 200
+        before = await status_of(url, old)
         status, new = await post(boss, f"{KEYS}/{old['id']}/rotate", overlap_seconds=3600)
-        assert (status, new["name"], new["scopes"], _seconds(new)) == (201, "runner", ["profile"], NINETY_DAYS)
-        assert [await status_of(url, each) for each in (old, new)] == [200, 200]
-        async with boss.get(KEYS) as answer:
-            ends = {each["id"]: _seconds(each) for each in (await answer.json())["keys"]}
-        assert ends[old["id"]] < 3700
-        assert ends[new["id"]] == NINETY_DAYS
+        statuses = [await status_of(url, each) for each in (old, new)]
+    async with boss.get(KEYS) as answer:
+        ends = {each["id"]: _seconds(each) for each in (await answer.json())["keys"]}
 
+    assert (status, new["name"], new["scopes"], _seconds(new)) == (201, "runner", ["profile"], NINETY_DAYS)
+    assert [before, *statuses] == [200, 200, 200]
+    assert ends[old["id"]] < 3700
+    assert ends[new["id"]] == NINETY_DAYS
+
+
+async def test_a_key_that_is_rotated_without_an_overlap_is_gone_at_once_and_no_other(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await created(boss)
+    old = await key(boss, scopes=["profile"])
+    _, new = await post(boss, f"{KEYS}/{old['id']}/rotate", overlap_seconds=3600)
+
+    async with replica(world) as url:
+        before = await status_of(url, new)
         status, newest = await post(boss, f"{KEYS}/{new['id']}/rotate", overlap_seconds=0)
-        assert status == 201
         await _gone(url, new)
-        assert [await status_of(url, each) for each in (old, newest)] == [200, 200]
-    assert (await post(boss, f"{KEYS}/{new['id']}/rotate"))[0] == 404
+        left = [await status_of(url, each) for each in (old, newest)]
+
+    assert (before, status) == (200, 201)
+    assert left == [200, 200]
+
+
+async def test_a_key_that_is_gone_is_not_rotated(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await created(boss)
+    old = await key(boss)
+    await post(boss, f"{KEYS}/{old['id']}/rotate", overlap_seconds=0)
+
+    status, _ = await post(boss, f"{KEYS}/{old['id']}/rotate")
+
+    assert status == 404
 
 
 async def test_accounts_that_are_made_at_once_never_exceed_the_limit(

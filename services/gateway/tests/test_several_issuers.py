@@ -66,7 +66,7 @@ async def several() -> AsyncIterator[Several]:
 @pytest.fixture
 def settings(settings: Settings, several: Several, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("CLUSTERRA_SECRET_OKTA", CLIENT_SECRET)
-    client = {"client_id": CLIENT_ID, "client_secret": f"file:{tmp_path / 'client.secret'}"}
+    client = {"client_id": CLIENT_ID, "client_secret": f"file:{settings.oidc_client_secret_file}"}
     issuers = [
         {"name": "okta", "issuer": several.okta_issuer, **client, "client_secret": "env:CLUSTERRA_SECRET_OKTA"},
         {"name": "google", "issuer": several.google.address, "kind": "google", **client},

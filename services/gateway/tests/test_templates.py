@@ -247,29 +247,59 @@ async def test_a_draft_is_used_once_an_admin_has_published_it(world: World) -> N
     assert world.acme.submits[0].script.endswith("echo hello 'a b'\n")
 
 
+NEWER = {"definition": OWN.replace("hello", "good day")}
+VERSIONS = "/v1/templates/greet/versions"
+
+
+async def last_line(browser: aiohttp.ClientSession, version: str = "") -> str:
+    """The last line of the script that a person's template gives."""
+    shown = await called(browser, "POST", f"/v1/launchables/greet/render{version}", {}, status=200)
+    return str(shown["script"]).splitlines()[-1]
+
+
+async def test_a_draft_is_shown_to_who_asks_for_it(world: World) -> None:
+    ada, bob, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "bob", "boss")]
+    await published(ada, boss)
+    await called(ada, "POST", VERSIONS, NEWER, status=201)
+
+    lines = [await last_line(bob), await last_line(bob, "?version=2")]
+
+    assert lines == ["echo hello world", "echo good day world"]
+    await called(bob, "POST", "/v1/launchables/greet/render?version=3", {}, status=404)
+
+
+async def test_only_the_author_and_admins_add_a_version(world: World) -> None:
+    ada, bob, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "bob", "boss")]
+    await published(ada, boss)
+
+    await called(bob, "POST", VERSIONS, NEWER, status=403)
+
+    await called(ada, "POST", VERSIONS, NEWER, status=201)
+
+
 async def test_a_version_is_rolled_back(world: World) -> None:
     ada, bob, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "bob", "boss")]
     await published(ada, boss)
-    newer = {"definition": OWN.replace("hello", "good day")}
-    await called(bob, "POST", "/v1/templates/greet/versions", newer, status=403)
-    await called(ada, "POST", "/v1/templates/greet/versions", newer, status=201)
-    place = "/v1/templates/greet/versions"
+    await called(ada, "POST", VERSIONS, NEWER, status=201)
+    await called(boss, "POST", f"{VERSIONS}/2/review", {"approve": True}, status=200)
+    await called(boss, "POST", f"{VERSIONS}/2/publish", status=200)
+    newer = await last_line(bob)
 
-    async def script() -> str:
-        shown = await called(bob, "POST", "/v1/launchables/greet/render", {}, status=200)
-        return str(shown["script"]).splitlines()[-1]
+    await called(boss, "POST", f"{VERSIONS}/1/publish", status=200)
+    older, kept = await last_line(bob), await called(ada, "GET", f"{VERSIONS}/2", status=200)
 
-    assert await script() == "echo hello world"
-    draft = await called(bob, "POST", "/v1/launchables/greet/render?version=2", {}, status=200)
-    assert (draft["version"], draft["script"].splitlines()[-1]) == (2, "echo good day world")
-    await called(bob, "POST", "/v1/launchables/greet/render?version=3", {}, status=404)
-    await called(boss, "POST", f"{place}/2/review", {"approve": True}, status=200)
-    await called(boss, "POST", f"{place}/2/publish", status=200)
-    assert await script() == "echo good day world"
-    await called(boss, "POST", f"{place}/2/review", {"approve": False}, status=409)
-    await called(boss, "POST", f"{place}/1/publish", status=200)
-    assert await script() == "echo hello world"
-    assert (await called(ada, "GET", f"{place}/2", status=200))["definition"] == newer["definition"]
+    assert (newer, older) == ("echo good day world", "echo hello world")
+    assert kept["definition"] == NEWER["definition"]
+
+
+async def test_a_published_version_is_not_reviewed_again(world: World) -> None:
+    ada, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "boss")]
+    await published(ada, boss)
+    await called(ada, "POST", VERSIONS, NEWER, status=201)
+    await called(boss, "POST", f"{VERSIONS}/2/review", {"approve": True}, status=200)
+    await called(boss, "POST", f"{VERSIONS}/2/publish", status=200)
+
+    await called(boss, "POST", f"{VERSIONS}/2/review", {"approve": False}, status=409)
 
 
 async def test_every_change_is_told(world: World) -> None:

@@ -38,10 +38,12 @@ async def made(world: World, **changes: Any) -> dict[str, Any]:
         return told
 
 
-async def test_a_new_tenant_is_listed_and_its_first_owner_accepts_the_invitation(world: World) -> None:
+async def test_a_new_tenant_is_told_as_it_is_then_shown(world: World) -> None:
     operator = await world.operator()
 
     told = await made(world)
+    async with operator.get(f"{TENANTS}/lab") as answer:
+        shown = await answer.json()
 
     assert told["tenant"] == {
         "id": "lab",
@@ -52,16 +54,27 @@ async def test_a_new_tenant_is_listed_and_its_first_owner_accepts_the_invitation
         "usd_per_hour": None,
         "deleting_since": None,
     }
-    async with operator.get(f"{TENANTS}/lab") as answer:
-        assert await answer.json() == told["tenant"]
+    assert shown == told["tenant"]
+
+
+async def test_a_new_tenant_is_listed(world: World) -> None:
+    await made(world)
+
+    async with (await world.operator("rita")).get(TENANTS) as answer:
+        tenants = (await answer.json())["tenants"]
+
+    assert [each["id"] for each in tenants] == ["acme", "lab", "rival"]
+
+
+async def test_the_first_owner_of_a_new_tenant_accepts_the_invitation(world: World) -> None:
+    told = await made(world)
 
     status, owner = await accept(world, told["invitation"]["token"], "head@lab.example")
-    assert status == 303
     async with owner.get("/v1/users/me") as answer:
         profile = await answer.json()
+
+    assert status == 303
     assert (profile["tenant"]["id"], profile["role"]) == ("lab", "owner")
-    async with (await world.operator("rita")).get(TENANTS) as answer:
-        assert [each["id"] for each in (await answer.json())["tenants"]] == ["acme", "lab", "rival"]
 
 
 async def test_a_tenant_of_the_release_before_is_listed_once_a_gateway_starts(world: World) -> None:
@@ -126,37 +139,71 @@ async def test_a_tenant_is_changed_and_gives_a_domain_back(world: World) -> None
     await made(world)
 
     async with operator.patch(f"{TENANTS}/lab", json={"name": "Labs", "domains": ["labs.example"]}) as answer:
-        assert answer.status == 200, await answer.text()
-        assert (await answer.json())["domains"] == ["labs.example"]
-
+        changed = await answer.json()
     async with operator.post(TENANTS, json=NEW | {"id": "other"}) as answer:
-        assert answer.status == 201, "lab.example is free again"
+        status = answer.status
+
+    assert changed["domains"] == ["labs.example"]
+    assert status == 201, "lab.example is free again"
+
+
+async def test_a_tenant_gets_no_domain_of_another(world: World) -> None:
+    operator = await world.operator()
+    await made(world)
+
     async with operator.patch(f"{TENANTS}/lab", json={"domains": ["acme.example"]}) as answer:
-        assert answer.status == 409
+        status = answer.status
+
+    assert status == 409
+
+
+async def test_a_tenant_that_is_none_is_not_changed(world: World) -> None:
+    operator = await world.operator()
+
     async with operator.patch(f"{TENANTS}/none", json={"name": "x"}) as answer:
-        assert answer.status == 404
+        status = answer.status
+
+    assert status == 404
 
 
-async def test_a_bound_cluster_is_served_and_its_agent_key_is_shown_once(world: World) -> None:
+async def test_the_agent_key_of_a_new_cluster_is_not_stored(world: World) -> None:
     operator = await world.operator()
     await made(world)
 
     async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING) as answer:
-        assert answer.status == 201, await answer.text()
-        bound = await answer.json()
+        status, bound = answer.status, await answer.json()
 
+    assert status == 201, bound
     assert bound["agent_key"] not in repr(world.store._tables)
+
+
+async def test_a_cluster_is_bound_once(world: World) -> None:
+    operator = await world.operator()
+    await made(world)
     async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING) as answer:
-        assert answer.status == 409
+        assert answer.status == 201, await answer.text()
+
+    async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING) as answer:
+        status = answer.status
+
+    assert status == 409
+
+
+async def test_a_bound_cluster_is_served(world: World) -> None:
+    operator = await world.operator()
+    await made(world)
     person = await world.login("ada@lab.example")
 
     async def served() -> bool:
         async with person.get("/v1/clusters") as answer:
             return "main" in [each["id"] for each in (await answer.json())["clusters"]]
 
+    async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING) as answer:
+        assert answer.status == 201, await answer.text()
     await until(served, seconds=30, what="the new cluster in the registry", every=0.05)
     async with operator.get(f"{TENANTS}/lab/clusters/main") as answer:
         shown = await answer.json()
+
     assert (shown["state"], shown["version"]) == ("active", 1)
 
 
@@ -183,26 +230,52 @@ async def test_a_wrong_binding_is_rejected_where_it_is_written(world: World, cha
         assert [each["id"] for each in (await answer.json())["clusters"]] == ["main"]
 
 
-async def test_a_cluster_gets_another_binding_and_stays_paused(world: World) -> None:
-    operator = await world.operator()
+MOVED = {name: value for name, value in BINDING.items() if name != "id"} | {
+    "name": "Moved",
+    "slurmrestd_url": "http://127.0.0.1:2",
+    "policy": {"usd_per_hour": 2},
+}
+
+
+async def made_clusters(world: World) -> str:
+    """The path of one of the two clusters of a new tenant that may spend 12 USD an hour."""
     await made(world, usd_per_hour=12)
-    cluster = f"{TENANTS}/lab/clusters/main"
-    for other in ("main", "other"):
-        async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING | {"id": other}) as answer:
+    operator = await world.operator()
+    for cluster in ("main", "other"):
+        async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING | {"id": cluster}) as answer:
             assert answer.status == 201, await answer.text()
+    return f"{TENANTS}/lab/clusters/main"
+
+
+async def test_a_cluster_gets_another_binding_and_stays_paused(world: World) -> None:
+    cluster, operator = await made_clusters(world), await world.operator()
     async with operator.patch(cluster, json={"state": "paused"}) as answer:
         assert answer.status == 200, await answer.text()
-    wanted = {name: value for name, value in BINDING.items() if name != "id"}
-    wanted |= {"name": "Moved", "slurmrestd_url": "http://127.0.0.1:2", "policy": {"usd_per_hour": 2}}
 
-    async with operator.put(cluster, json=wanted) as answer:
-        assert answer.status == 200, await answer.text()
+    async with operator.put(cluster, json=MOVED) as answer:
         changed = await answer.json()
-    async with operator.put(cluster, json=wanted) as answer:
-        again = await answer.json()
 
     assert (changed["name"], changed["slurmrestd_url"], changed["state"]) == ("Moved", "http://127.0.0.1:2", "paused")
-    assert again == changed, "the same binding again changes nothing"
+
+
+async def test_the_same_binding_again_changes_nothing(world: World) -> None:
+    cluster, operator = await made_clusters(world), await world.operator()
+    async with operator.put(cluster, json=MOVED) as answer:
+        changed = await answer.json()
+
+    async with operator.put(cluster, json=MOVED) as answer:
+        again = await answer.json()
+
+    assert again == changed
+
+
+async def test_the_budget_of_a_tenant_follows_the_policy_of_a_cluster(world: World) -> None:
+    cluster, operator = await made_clusters(world), await world.operator()
+
+    async with operator.put(cluster, json=MOVED) as answer:
+        status = answer.status
+
+    assert status == 200
     assert await caps(world, "lab") == {"main": 2, "other": 10}
 
 
@@ -228,7 +301,18 @@ async def test_a_wrong_binding_replaces_none(world: World, cluster: str, changes
         assert await answer.json() == before
 
 
-async def test_a_budget_is_shared_out_again_with_each_cluster(world: World) -> None:
+@pytest.mark.parametrize(
+    ("budget", "status", "expected"),
+    [
+        (12, 200, {"one": 5, "own": 2, "two": 5}),
+        (4, 200, {"one": 1, "own": 2, "two": 1}),
+        (2, 409, {"one": 5, "own": 2, "two": 5}),
+        (None, 200, {"one": None, "own": 2, "two": None}),
+    ],
+)
+async def test_a_budget_is_shared_out_between_the_clusters_without_their_own(
+    world: World, budget: int | None, status: int, expected: dict[str, int | None]
+) -> None:
     operator = await world.operator()
     await made(world, usd_per_hour=12)
     for cluster, cap in (("one", None), ("two", None), ("own", 2)):
@@ -236,17 +320,11 @@ async def test_a_budget_is_shared_out_again_with_each_cluster(world: World) -> N
         async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING | {"id": cluster} | policy) as answer:
             assert answer.status == 201, await answer.text()
 
-    assert await caps(world, "lab") == {"one": 5, "own": 2, "two": 5}
+    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": budget}) as answer:
+        told = answer.status
 
-    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": 4}) as answer:
-        assert answer.status == 200, await answer.text()
-    assert await caps(world, "lab") == {"one": 1, "own": 2, "two": 1}
-    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": 2}) as answer:
-        assert answer.status == 409
-    assert await caps(world, "lab") == {"one": 1, "own": 2, "two": 1}
-    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": None}) as answer:
-        assert answer.status == 200, await answer.text()
-    assert await caps(world, "lab") == {"one": None, "own": 2, "two": None}
+    assert told == status
+    assert await caps(world, "lab") == expected
 
 
 async def caps(world: World, tenant: str) -> dict[str, float | None]:

@@ -88,7 +88,7 @@ async def test_a_job_that_cannot_be_read_keeps_no_other_from_being_settled(world
     ended = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
     for job in jobs:
         world.acme.jobs[job] = world.acme.jobs[job].model_copy(update=ended)
-        world.acme.job_costs[job] = JobCost(runs=1, micro_usd=0, as_of=now())
+        world.acme.events.job_costs[job] = JobCost(runs=1, micro_usd=0, as_of=now())
 
     async def settled() -> bool:
         return bool(await used_by(ada) == COST)

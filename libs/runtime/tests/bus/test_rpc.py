@@ -55,6 +55,20 @@ async def test_a_server_that_is_cancelled_while_it_begins_leaves_no_subscription
     assert (await failure(client, subject)).effect == "none"
 
 
+async def test_the_server_knows_all_subscriptions_of_a_block_at_its_end(
+    client: Client, settings: ServiceSettings, ref: ClusterRef
+) -> None:
+    server, names = await bus.connect(settings, "server"), ("delete-node", "add-node", "drain")
+
+    async with server.subscribing():
+        for name in names:
+            await rpc.serve(server, subjects.slurm(ref, name), DeleteNode, done)
+    replies = [await rpc.call(client, subjects.slurm(ref, name), NODE, Done, timeout_seconds=10.0) for name in names]
+    await bus.close(server)
+
+    assert replies == [Done()] * len(names)
+
+
 async def test_a_request_is_answered_in_the_trace_of_the_caller(client: Client, ref: ClusterRef) -> None:
     received: list[tuple[ClusterRef, str, str | None]] = []
 

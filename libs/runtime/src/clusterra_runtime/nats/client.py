@@ -1,8 +1,8 @@
 """The NATS client of a service: a connection whose handlers finish before it closes, with JetStream on top."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import nats.errors
@@ -31,22 +31,38 @@ class Client(Connection):
         super().__init__(login_bytes=login_bytes)
         self._subscriptions: list[Subscription] = []
         self._handlers: set[asyncio.Task[None]] = set()
+        self._batches = 0
 
     async def listen(self, subject: str, receive: Callable[[Msg], Awaitable[None]], queue: str = "") -> Subscription:
         """Subscribe. The server knows the subscription on return; `drain` ends it and waits for its handlers."""
         subscription = await self.subscribe(subject, queue, cb=receive)
         self._subscriptions = [*(known for known in self._subscriptions if not known._closed), subscription]
+        if self._batches:
+            return subscription
         try:
-            # Without a connection, the reconnect registers it at the server.
-            with suppress(nats.errors.Error, TimeoutError):
-                async with self.while_connected(FLUSH_SECONDS):
-                    await self.flush()
+            await self._registered()
         except asyncio.CancelledError:
             # The caller never gets the subscription, and so could not end it.
             with suppress(nats.errors.Error):
                 await subscription.drain()  # type: ignore[no-untyped-call]
             raise
         return subscription
+
+    @asynccontextmanager
+    async def subscribing(self) -> AsyncIterator[None]:
+        """Makes `listen` not wait for the server. It knows all subscriptions of the block at its end."""
+        self._batches += 1
+        try:
+            yield
+        finally:
+            self._batches -= 1
+        await self._registered()
+
+    async def _registered(self) -> None:
+        # Without a connection, the reconnect registers the subscriptions at the server.
+        with suppress(nats.errors.Error, TimeoutError):
+            async with self.while_connected(FLUSH_SECONDS):
+                await self.flush()
 
     def work(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a handler concurrently; `drain` waits for it."""

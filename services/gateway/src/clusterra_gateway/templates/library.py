@@ -3,11 +3,12 @@
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import structlog
-from clusterra_templates.catalogue import load_folder
+from clusterra_templates.catalogue import Folder, load_folder
 from clusterra_templates.definitions import DEFINITION, AnyPreset, Definition, Runnable
 from clusterra_templates.parts import Nextflow
 from pydantic import ValidationError
@@ -41,17 +42,31 @@ class Found:
 
 
 def load_catalogue(folder: Path | None) -> dict[str, Definition]:
-    """The definitions of the installation. A file that cannot be read is logged, and the others are served."""
+    """The definitions of the installation. A file that cannot be read is logged, and the others are served.
+
+    They are read again only after a file has changed: to check the 20 that we ship takes 0.3 s of CPU.
+    """
     if folder is None:
         return {}
     try:
-        found = load_folder(folder)
+        found = _loaded(folder, _versions(folder))
     except OSError as error:
         log.error("templates_unreadable", folder=str(folder), reason=error.strerror)  # noqa: TRY400
         return {}
     for problem in found.problems:
         log.error("template_unreadable", reason=problem)
-    return found.definitions
+    return dict(found.definitions)
+
+
+@lru_cache(maxsize=4)
+def _loaded(folder: Path, _: tuple[tuple[str, int, int], ...]) -> Folder:
+    return load_folder(folder)
+
+
+def _versions(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time of the last change and size of each definition of a folder. Raises OSError."""
+    found = ((file.name, file.stat()) for file in sorted(folder.glob("*.yaml")))
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
 class Library:

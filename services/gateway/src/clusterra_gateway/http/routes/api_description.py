@@ -1,8 +1,9 @@
 """The API's description of itself: the list of routes for programs, and the OpenAPI document."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import cached_property
 
-import orjson
 from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
@@ -30,37 +31,48 @@ class ApiRoutes(ResponseBody):
     routes: tuple[ApiRoute, ...]
 
 
-API_ROUTES = web.AppKey("api_routes", ApiRoutes)
-DOCUMENT = web.AppKey("document", bytes)
-"""The OpenAPI document as JSON."""
+class ApiDescription:
+    """The descriptions of some routes as JSON. Each is made at its first read: most replicas are never asked."""
 
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._document: bytes | None = None
 
-def describe(app: web.Application, routes: Sequence[Route]) -> None:
-    """Gives the application the descriptions of these routes, which the handlers below serve."""
-    app[API_ROUTES] = ApiRoutes(
-        routes=tuple(
-            ApiRoute(
-                name=route.name,
-                method=route.method,
-                path=route.path,
-                stream=route.stream,
-                role=route.role,
-                scope=route.scope,
+    @cached_property
+    def listed(self) -> ApiRoutes:
+        """All routes."""
+        return ApiRoutes(
+            routes=tuple(
+                ApiRoute(
+                    name=route.name,
+                    method=route.method,
+                    path=route.path,
+                    stream=route.stream,
+                    role=route.role,
+                    scope=route.scope,
+                )
+                for route in self._routes
             )
-            for route in routes
         )
-    )
-    app[DOCUMENT] = orjson.dumps(document(routes))
+
+    async def document(self) -> bytes:
+        """The OpenAPI document, made on a thread."""
+        if self._document is None:
+            self._document = await asyncio.to_thread(document, self._routes)
+        return self._document
+
+
+DESCRIPTION = web.AppKey("description", ApiDescription)
 
 
 async def api_routes(request: web.Request) -> web.StreamResponse:
     """Lists all routes, for programs that build on them."""
-    return json_response(request.app[API_ROUTES])
+    return json_response(request.app[DESCRIPTION].listed)
 
 
 async def openapi(request: web.Request) -> web.StreamResponse:
     """Returns this document."""
-    return json_bytes(request.app[DOCUMENT])
+    return json_bytes(await request.app[DESCRIPTION].document())
 
 
 ROUTES: tuple[Route, ...] = (

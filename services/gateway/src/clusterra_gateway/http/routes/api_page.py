@@ -3,9 +3,11 @@
 The gateway serves all of it from an installed package, so that the page also works without access to the internet.
 """
 
+import asyncio
 import gzip
 import re
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from http import HTTPStatus
 from importlib.resources import files
@@ -76,15 +78,19 @@ class _File:
         return cls(content, content_type, gzip.compress(content), blake2b(content, digest_size=16).hexdigest())
 
 
-_SWAGGER_UI = files("swagger_ui") / "static"
-_FILES = {
-    "swagger-ui.css": _File.of((_SWAGGER_UI / "swagger-ui.css").read_bytes(), "text/css"),
-    "swagger-ui-bundle.js": _File.of((_SWAGGER_UI / "swagger-ui-bundle.js").read_bytes(), "text/javascript"),
-    "start.js": _File.of(_START.encode(), "text/javascript"),
-}
+_INSTALLED = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
+_NAMES = (*_INSTALLED, "start.js")
 
 
-_NAME = Parameter("name", "path", f"^({'|'.join(map(re.escape, _FILES))})$")
+@cache
+def _file(name: str) -> _File:
+    """A file of the page. To compress the largest takes 50 ms: only the first request for it does so."""
+    if name not in _INSTALLED:
+        return _File.of(_START.encode(), "text/javascript")
+    return _File.of((files("swagger_ui") / "static" / name).read_bytes(), _INSTALLED[name])
+
+
+_NAME = Parameter("name", "path", f"^({'|'.join(map(re.escape, _NAMES))})$")
 
 
 async def api_page(request: web.Request) -> web.StreamResponse:
@@ -98,9 +104,10 @@ async def api_page(request: web.Request) -> web.StreamResponse:
 
 async def api_page_file(request: web.Request) -> web.StreamResponse:
     """Returns a script or a style of the page."""
-    file = _FILES.get(path_id(request, _NAME))
-    if file is None:
+    name = path_id(request, _NAME)
+    if name not in _NAMES:
         raise NotFound("the page has no such file", hint=f"GET {PAGE} is the page")
+    file = await asyncio.to_thread(_file, name)
     headers = {"Cache-Control": "public, max-age=3600", "ETag": f'"{file.etag}"', "Vary": "Accept-Encoding"}
     if any(known.value in (file.etag, "*") for known in request.if_none_match or ()):
         return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)

@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from clusterra_gateway.http.routes.route import Route
+from clusterra_gateway.http.routes.route_description import RouteDescription
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
+def links(route: RouteDescription, routes: Sequence[RouteDescription]) -> dict[str, Any]:
     """The links of a route's answer, by the names of the operations that they lead to.
 
     The id of the resource comes from the answer, the ids above it from the path of the request. Raises ValueError for a
@@ -37,7 +37,7 @@ def path_parameters(path: str) -> list[str]:
     return _PATH_PARAMETER.findall(path)
 
 
-def _is_on(route: Route, resource: str) -> bool:
+def _is_on(route: RouteDescription, resource: str) -> bool:
     """Whether this is an operation on the resource, and on no other one below it."""
     if route.path != resource and not route.path.startswith(f"{resource}/"):
         return False

@@ -1,8 +1,10 @@
 """The OpenAPI 3.1 document, made from a table of routes and the models in it."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
+import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
@@ -10,6 +12,7 @@ from clusterra_gateway.http.answers.problems import MEDIA_TYPE, REQUEST_ID, Prob
 from clusterra_gateway.http.requests.parameters import Parameter
 from clusterra_gateway.http.routes.links import links, path_parameters
 from clusterra_gateway.http.routes.route import Route
+from clusterra_gateway.http.routes.route_description import RouteDescription, described
 
 TITLE = "Clusterra"
 VERSION = "1"
@@ -19,8 +22,16 @@ _SCHEMAS = "#/components/schemas/{model}"
 type _Schemas = Mapping[tuple[Any, JsonSchemaMode], dict[str, Any]]
 
 
-def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """The whole document. Raises KeyError for a path with a parameter that its route does not declare."""
+def document(routes: Sequence[Route]) -> bytes:
+    """The whole document as JSON, which is made once per process: it takes 0.2 s of CPU.
+
+    Raises KeyError for a path with a parameter that its route does not declare.
+    """
+    return _document(tuple(map(described, routes)))
+
+
+@lru_cache(maxsize=4)
+def _document(routes: tuple[RouteDescription, ...]) -> bytes:
     schemas, definitions = _schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -29,15 +40,17 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
             operation["responses"][str(route.status)]["links"] = linked
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     security_schemes = {scheme.name: dict(scheme.definition) for route in routes for scheme in route.security}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": TITLE, "version": VERSION},
-        "paths": paths,
-        "components": {"schemas": definitions, "securitySchemes": security_schemes},
-    }
+    return orjson.dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": TITLE, "version": VERSION},
+            "paths": paths,
+            "components": {"schemas": definitions, "securitySchemes": security_schemes},
+        }
+    )
 
 
-def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
+def _schemas(routes: Sequence[RouteDescription]) -> tuple[_Schemas, dict[str, Any]]:
     wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
     for route in routes:
         if route.body is not None:
@@ -63,7 +76,7 @@ def _any_of(schema: Any) -> Any:
     return schema
 
 
-def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
+def _operation(route: RouteDescription, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.room],
@@ -95,7 +108,7 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.partition(". ")[0].partition("\n\n")[0].split()).removesuffix(".")
 
 
-def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
+def _error(route: RouteDescription, schemas: _Schemas) -> dict[str, Any]:
     problem = {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}}
     if route.error is None:
         return {"description": "A problem (RFC 9457).", "content": problem}
@@ -122,16 +135,16 @@ def _response(
     return response
 
 
-def _declared(route: Route, place: Literal["path", "header"]) -> dict[str, Parameter]:
+def _declared(route: RouteDescription, place: Literal["path", "header"]) -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in route.parameters if parameter.place == place}
 
 
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
+def _path_parameters(route: RouteDescription) -> list[dict[str, Any]]:
     declared = _declared(route, "path")
     return [_described(declared[name], required=True) for name in path_parameters(route.path)]
 
 
-def _header_parameters(route: Route) -> list[dict[str, Any]]:
+def _header_parameters(route: RouteDescription) -> list[dict[str, Any]]:
     return [_described(parameter, required=False) for parameter in _declared(route, "header").values()]
 
 
@@ -141,7 +154,7 @@ def _described(parameter: Parameter, *, required: bool) -> dict[str, Any]:
     return described | ({"description": parameter.description} if parameter.description else {})
 
 
-def _query_parameters(route: Route) -> list[dict[str, Any]]:
+def _query_parameters(route: RouteDescription) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     model = route.query.model_json_schema()

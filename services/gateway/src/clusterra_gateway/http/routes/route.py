@@ -7,7 +7,7 @@ for edge-agents.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Literal, override
 
 from aiohttp import web
@@ -24,7 +24,7 @@ class SecurityScheme:
     """A way for callers to prove who they are: its name and definition in the OpenAPI document."""
 
     name: str
-    definition: Mapping[str, str]
+    definition: Mapping[str, str] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from clusterra_gateway.http.answers.cross_origin import ORIGINS, preflight
 from clusterra_gateway.http.answers.middleware import ENCRYPTED, LEAVING, STREAMS, add_headers, problems
 from clusterra_gateway.http.answers.sse import STOPPING
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
-from clusterra_gateway.http.routes.api_description import describe
+from clusterra_gateway.http.routes.api_description import DESCRIPTION, ApiDescription
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.http.server.connection import Connection
 from clusterra_gateway.http.server.representation import representation
@@ -43,7 +43,7 @@ def application(
     app[STOPPING] = asyncio.Event()
     app[LEAVING] = leaving or asyncio.Event()
     app[STREAMS] = frozenset(route.name for route in routes if route.stream)
-    describe(app, routes)
+    app[DESCRIPTION] = ApiDescription(routes)
     app.on_response_prepare.append(add_headers)
     literals = _last_literals(routes)
     for route in routes:

@@ -1,0 +1,63 @@
+"""Stands in for the scaler of a cluster: why a job waits, and what a new one would wait for."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
+from answering import rpc_failure
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
+from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
+from clusterra_runtime.nats.bus import Client
+from clusterra_runtime.nats.rpc import serve
+from nats.aio.subscription import Subscription
+from proxy_stand_in import ProxyStandIn
+
+
+@dataclass
+class ScalerStandIn:
+    """Explains the jobs of a proxy."""
+
+    proxy: ProxyStandIn
+    explained: list[ExplainJob] = field(default_factory=list)
+    unexplained: ErrorKind | None = None
+    """Answers every `why` with this error."""
+
+    def served(self, client: Client, ref: ClusterRef) -> tuple[Awaitable[Subscription], ...]:
+        scaler = f"scaler.{ref.tenant}.{ref.cluster}"
+        return (
+            serve(client, f"{scaler}.why", ExplainJob, self._why),
+            serve(client, f"{scaler}.estimate", EstimateJob, self._estimate),
+        )
+
+    async def _why(self, _subject: Subject, request: ExplainJob) -> Explanation:
+        self.explained.append(request)
+        if self.unexplained is not None:
+            raise rpc_failure(self.unexplained, "the scaler cannot explain it")
+        job = self.proxy.visible(request.viewer, request.job_id)
+        return Explanation(
+            job_id=job.job_id,
+            state="pending",
+            reason="Resources",
+            cause="nodes",
+            text="It waits for a worker of the shape compute-xs, which is ordered and not started yet.",
+            places=(JobPlace(kind="ordered", shape="compute-xs"),),
+            usd_per_hour=0.05,
+            generation=7,
+            snapshot_generation=9,
+            as_of=job.submitted_at,
+        )
+
+    async def _estimate(self, _subject: Subject, request: EstimateJob) -> Estimate:
+        return Estimate(
+            wait="boot",
+            text="Its tasks would wait until workers of the shape compute-xs have started.",
+            workers=(EstimatedWorkers(kind="new", shape="compute-xs", count=5),),
+            expected_start=request.job.first_submitted_at,
+            usd_per_hour=0.04,
+            limit_seconds=5400,
+            tasks=request.tasks,
+            snapshot_generation=9,
+            as_of=request.job.first_submitted_at,
+        )
