@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.directory import Directory
@@ -136,9 +137,8 @@ async def running(
         opened.push_async_callback(bus.close, client)
         acme = ClusterStandIn(ClusterRef(tenant="acme", cluster="main"))
         rival = ClusterStandIn(ClusterRef(tenant="rival", cluster="secret"))
-        # The tests of a process share its NATS server, and a binding of a higher version would be kept.
-        for stand_in in (acme, rival):
-            await delete_binding(client, stand_in.ref)
+        # The tests of a process share its NATS server: without this, they would find the clusters of others.
+        await client.jetstream().purge_stream(f"KV_{REGISTRY.name}")
         async with Outbox(store, partial(bus.store, client)) as outbox:
             await Provisioning(Directory(store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": tenants}))
         registry = Registry()

@@ -76,9 +76,9 @@ async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world:
 
 async def test_events_of_a_tenant_with_clusters_are_not_kept(world: World) -> None:
     browser = await made_events(world)
-    await provision(world, "first")
+    await provision(world, "third")
     await told(world)
-    await provision(world, "first", "second")
+    await provision(world, "third", "fourth")
 
     async with browser.post("/v1/users/me/tokens", json={"name": "more"}) as answer:
         status = answer.status
@@ -88,7 +88,7 @@ async def test_events_of_a_tenant_with_clusters_are_not_kept(world: World) -> No
 
 
 async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world: World) -> None:
-    await provision(world, "first")
+    await provision(world, "fifth")
     ours, newer = (
         kept_fact(TENANT, AdminFact(kind="token.created", actor="nina", subject=name), version="9", at=now())
         for name in ("zz-ours", "aa-newer")
@@ -103,7 +103,7 @@ async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world:
 
     await registry.stop()
     assert await kept(world) == 1
-    assert "zz-ours" in {event.subject for event in await history(world, "first")}
+    assert "zz-ours" in {event.subject for event in await history(world, "fifth")}
 
 
 async def test_a_tenant_of_many_clusters_has_what_people_do_in_each_history(world: World) -> None:
