@@ -212,11 +212,11 @@ async def test_an_idle_session_is_warned_and_cancelled_and_a_busy_one_is_not(
 
     async with idle_cull(lab, minute_seconds=0.05) as culling:
         while time.monotonic() - began < 6:
-            await culling.sweep()
+            await culling.sweeper().once()
             assert (await state(owner, page.job_id))["state"] == "ready"
 
         async def has_ended() -> bool:
-            await culling.sweep()
+            await culling.sweeper().once()
             return bool((await state(owner, page.job_id))["state"] == "ended")
 
         await until(has_ended, seconds=60, what="the end of the idle session", every=0.2)

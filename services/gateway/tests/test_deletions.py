@@ -89,7 +89,7 @@ class Deleting:
         """Step by sweeps that know nothing of each other, as after crashes."""
 
         async def gone() -> bool:
-            await self.sweep().sweep()
+            await self.sweep().sweeper().once()
             return await self.marks() == []
 
         await until(gone, seconds=seconds, what="the end of all deletions", every=0.05)
@@ -133,7 +133,7 @@ async def test_a_cluster_waits_for_its_edge_and_then_nothing_of_it_is_left(delet
     await deleting.begin()
     await beat(deleting, "compute-xs-1")
     for _ in range(3):
-        await deleting.sweep().sweep()
+        await deleting.sweep().sweeper().once()
     assert (await deleting.directory.leaving()) == frozenset(), "a worker is there"
 
     await beat(deleting)
@@ -151,7 +151,7 @@ async def test_a_cluster_waits_for_its_edge_and_then_nothing_of_it_is_left(delet
 async def test_a_silent_edge_is_waited_for_and_force_does_not_wait(deleting: Deleting) -> None:
     await deleting.begin()
     for _ in range(3):
-        await deleting.sweep().sweep()
+        await deleting.sweep().sweeper().once()
     assert await deleting.marks() == [f"cluster#{REF.key}"]
     assert await deleting.directory.leaving() == frozenset()
 
@@ -163,7 +163,7 @@ async def test_a_silent_edge_is_waited_for_and_force_does_not_wait(deleting: Del
 async def test_the_wait_for_a_silent_edge_has_an_end(deleting: Deleting) -> None:
     await deleting.begin()
 
-    await deleting.sweep(wait_seconds=0.0).sweep()
+    await deleting.sweep(wait_seconds=0.0).sweeper().once()
 
     assert await deleting.directory.leaving() == {REF}
 
@@ -173,7 +173,7 @@ async def test_a_service_that_is_away_holds_the_removal_up_and_loses_nothing(del
     await deleting.begin(force=True)
     await until(lambda: deleting.directory.leaving(), seconds=90, what="a cluster that leaves")
     for _ in range(10):
-        await deleting.sweep().sweep()
+        await deleting.sweep().sweeper().once()
     assert await deleting.directory.cluster(REF) is not None
 
     deleting.services.away = False
@@ -193,7 +193,7 @@ async def test_a_mark_without_a_tombstone_deletes_nothing(deleting: Deleting, mo
     assert await deleting.marks() == [f"cluster#{REF.key}"]
     monkeypatch.setattr(removal, "ABANDONED", removal.ABANDONED * 0)
 
-    await deleting.sweep().sweep()
+    await deleting.sweep().sweeper().once()
 
     assert await deleting.marks() == []
     assert await deleting.directory.cluster(REF) is not None

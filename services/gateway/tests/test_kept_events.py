@@ -99,7 +99,7 @@ async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world:
     registry = Registry()
     await registry.start(world.client)
 
-    await KeptEvents(world.store, world.client, registry).tell()
+    await KeptEvents(world.store, world.client, registry).tell(TENANT)
 
     await registry.stop()
     assert await kept(world) == 1

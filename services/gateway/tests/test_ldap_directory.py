@@ -157,14 +157,14 @@ async def test_an_outage_keeps_the_map_and_says_so(directory: Slapd, source: Cal
         records, registry = MapRecords(store), Registry()
         refresh = DirectoryRefresh(records, registry, known)
         await records.put_source(ref, source())
-        await refresh.once({ref})
+        await refresh.refresh(ref)
         read, _ = await records.state(ref)
         assert (read.users, read.problem) == (2 + CROWD, "")
 
         await directory.stop()
         try:
             await due(records, ref)
-            await refresh.once({ref})
+            await refresh.refresh(ref)
 
             kept, _ = await records.state(ref)
             assert (kept.users, kept.read_at) == (read.users, read.read_at)
@@ -175,7 +175,7 @@ async def test_an_outage_keeps_the_map_and_says_so(directory: Slapd, source: Cal
 
         await due(records, ref)
         change(directory, f"cn=chem,{GROUPS}", {"memberUid": [(MODIFY_ADD, ["c1"])]})
-        await refresh.once({ref})
+        await refresh.refresh(ref)
 
         again, _ = await records.state(ref)
         joined = await records.by_name(ref, "c1")
@@ -190,10 +190,10 @@ async def test_only_one_gateway_reads_a_directory(directory: Slapd, source: Call
         await store.create_tables(*tables_of(TABLES))
         records = MapRecords(store)
         await records.put_source(ref, source())
-        await DirectoryRefresh(records, Registry(), known).once({ref})
+        await DirectoryRefresh(records, Registry(), known).refresh(ref)
         state, version = await records.state(ref)
 
-        await DirectoryRefresh(records, Registry(), known).once({ref})
+        await DirectoryRefresh(records, Registry(), known).refresh(ref)
 
         assert await records.state(ref) == (state, version)
 

@@ -280,7 +280,7 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
             if ref != well:
                 raise Unavailable("no answer", hint="")
 
-    rounds = asyncio.create_task(sweep.RunSweep(cast(Any, Records()), cast(Any, Work())).run())
+    rounds = asyncio.create_task(sweep.RunSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
     await until(lambda: len(asked) == len(silent), seconds=90, what="each cluster to be asked once", every=0.01)
     hold.set()
     found.append((well, "run"))

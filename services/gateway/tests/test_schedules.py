@@ -87,7 +87,7 @@ class Replica:
 
     async def tick(self, at: datetime) -> None:
         self.at = at
-        await self.ticking.submit_due()
+        await self.ticking.sweeper().once()
 
 
 async def first_tick_at(world: World, schedule_id: str, at: datetime) -> None:

@@ -4,15 +4,12 @@ import asyncio
 import time
 from typing import Any
 
-import pytest
 from clusterra_contracts.events import Event, JobFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.sweep import (
     ARRAY_SECONDS,
-    AT_A_TIME,
     LOOK_SHARE,
-    PER_CLUSTER,
     SOON_SECONDS,
     WAITING_SECONDS,
     StagingSweep,
@@ -60,7 +57,7 @@ def test_an_array_is_looked_at_once_in_a_while_however_many_of_its_tasks_end() -
     sweep.on_event(REF, ended("43"))
 
     assert sweep._due[place] == first
-    assert sweep._chosen([place, other]) == [other]
+    assert sweep._due[other] <= time.monotonic()
     assert first - time.monotonic() <= ARRAY_SECONDS
     assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == ARRAY_SECONDS
     assert sweep._pause_seconds(place, staging("waiting", job_id="42")) == WAITING_SECONDS
@@ -92,20 +89,15 @@ async def test_an_array_is_looked_at_less_often_where_a_look_takes_long() -> Non
     assert 0.9 * 0.2 / LOOK_SHARE < after_a_look < WAITING_SECONDS
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_routine_looks_at_many_jobs_keep_no_new_and_no_ended_one_waiting(seed: int) -> None:
+def test_a_look_at_a_job_that_waits_is_routine_until_an_event_tells_its_end() -> None:
+    waiting, over, new = ((REF, number * 32) for number in "012")
     sweep = a_sweep()
-    many = [(REF, f"{number:032x}") for number in range(1000)]
-    for number, place in enumerate(many):
-        sweep._pause_seconds(place, staging("waiting", job_id=f"{number + 1}"))
-    new, over = (REF, "f" * 32), many[seed]
-    sweep.on_event(REF, ended(f"{seed + 1}"))
+    sweep._pause_seconds(waiting, staging("waiting", job_id="42"))
+    sweep._pause_seconds(over, staging("waiting", job_id="43"))
 
-    chosen = sweep._chosen([*many, new])
+    sweep.on_event(REF, ended("43"))
 
-    assert len(chosen) == PER_CLUSTER
-    assert {new, over} <= set(chosen)
-    assert not sweep._left_over
+    assert [sweep._place(key).routine for key in (waiting, over, new)] == [True, False, False]
 
 
 def test_copying_outputs_is_no_routine_look() -> None:
@@ -120,32 +112,23 @@ def test_copying_outputs_is_no_routine_look() -> None:
     assert not sweep._is_routine(place)
 
 
-async def test_the_next_round_comes_soon_where_more_is_left_than_routine() -> None:
+async def test_a_staging_is_not_due_during_its_visit_unless_its_job_ends() -> None:
+    key, visited = (REF, "0" * 32), list[tuple[bool, bool]]()
+
+    class Reconciler:
+        async def reconcile(self, _ref: ClusterRef, _staging_id: str) -> Staging:
+            at = time.monotonic()
+            during = sweep._due[key] <= at
+            sweep.on_event(REF, ended("42"))
+            visited.append((during, sweep._due[key] <= time.monotonic()))
+            return staging("waiting", job_id="42")
+
     nothing: Any = None
-    reconciler: Any = SlowReconciler()
+    reconciler: Any = Reconciler()
     sweep = StagingSweep(nothing, reconciler)
-    new = [(REF, f"{number:032x}") for number in range(PER_CLUSTER + 1)]
+    sweep._pause_seconds(key, staging("waiting", job_id="42"))
 
-    for place in sweep._chosen(new):
-        await sweep._advance(place)
+    await sweep._advance(key)
 
-    assert sweep._woken.is_set()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_tenant_with_many_stagings_keeps_nobody_waiting(seed: int) -> None:
-    sweep = a_sweep()
-    many = [
-        (ClusterRef(tenant="acme", cluster=f"c{cluster}"), f"{number:032x}")
-        for cluster in range(30)
-        for number in range(10)
-    ]
-    few = (ClusterRef(tenant="rival", cluster="main"), f"{seed:032x}")
-
-    chosen = sweep._chosen([*many, few])
-    sweep._under_way.update(place for place in chosen if place != few)
-    again = sweep._chosen([*many, few])
-
-    assert few in chosen
-    assert len(chosen) == AT_A_TIME
-    assert again == [few]
+    assert visited == [(False, True)]
+    assert sweep._due[key] - time.monotonic() <= SOON_SECONDS

@@ -73,6 +73,6 @@ async def test_the_idle_cull_goes_on_with_others(world: World) -> None:
 
     async with Outbox(store, partial(bus.store, client)) as outbox:
         users = MappedUsers(MapRecords(store))
-        await IdleCull(client, Directory(store, outbox), registry, users, jobs, entrance).sweep()
+        await IdleCull(client, Directory(store, outbox), registry, users, jobs, entrance).sweeper().once()
 
     assert (await records.running(None))[0] == ((REF, "41"),)

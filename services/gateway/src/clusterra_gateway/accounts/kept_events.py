@@ -3,8 +3,6 @@
 The archive has a history for each cluster. A fact waits in the record, at most `KEPT_DAYS`, and keeps its own time.
 """
 
-import asyncio
-import random
 from datetime import datetime, timedelta
 
 import structlog
@@ -18,6 +16,8 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import Delete, Put, Store, StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, kept_event_key, tenant_key
 from clusterra_gateway.accounts.records import expiry
@@ -28,6 +28,9 @@ SERVICE = "gateway"
 KEPT_DAYS = 90
 """As long as the archive keeps events by default."""
 INTERVAL_SECONDS = 5.0
+TELL_SECONDS = 300.0
+"""How long telling the facts of one tenant may take. What is left is told in the next round."""
+BOUNDS = Bounds(at_once=4)
 MAX_TOLD_AT_ONCE = 50
 """Clusters whose events one write may hold: an item of DynamoDB has room for some 500."""
 
@@ -58,35 +61,32 @@ class KeptEvents:
         self._registry = registry
         self._done: frozenset[str] = frozenset()
 
-    async def run(self) -> None:
-        """Look for new clusters every few seconds."""
+    def sweeper(self) -> Sweeper[str]:
+        """Looks for new clusters every few seconds."""
+        failures = (StoreError, BusUnavailable, MessageRejected)
+        return Sweeper(
+            Sweep("kept events", self._tenants, self.tell, Place, failures),
+            Pace(INTERVAL_SECONDS, TELL_SECONDS),
+            BOUNDS,
+        )
+
+    async def _tenants(self) -> frozenset[str]:
+        """The new tenants, and those with many clusters."""
+        tenants = frozenset(ref.tenant for ref in self._registry.clusters)
+        self._done &= tenants
+        return tenants - self._done
+
+    async def tell(self, tenant: str) -> None:
+        """Tell the kept facts of a tenant. Raises StoreError, BusUnavailable, MessageRejected."""
+        clusters, cursor = [ref for ref in self._registry.clusters if ref.tenant == tenant], None
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-            try:
-                await self.tell()
-            except (StoreError, BusUnavailable, MessageRejected) as error:
-                log.warning("kept_events_not_told", reason=str(error))
-
-    async def tell(self) -> None:
-        """Tell the kept facts of all new tenants, and of those with many clusters.
-
-        Raises StoreError, BusUnavailable, MessageRejected.
-        """
-        clusters = tuple(self._registry.clusters)
-        self._done &= {ref.tenant for ref in clusters}
-        for tenant in sorted({ref.tenant for ref in clusters} - self._done):
-            of_tenant = [ref for ref in clusters if ref.tenant == tenant]
-            cursor = None
-            while True:
-                page = await self._store.query(
-                    ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS, cursor=cursor, limit=100
-                )
-                for item in page.items:
-                    await self._tell(item, of_tenant)
-                if (cursor := page.cursor) is None:
-                    break
-            if are_told_at_once(len(of_tenant)):
-                self._done |= {tenant}
+            page = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS, cursor=cursor, limit=100)
+            for item in page.items:
+                await self._tell(item, clusters)
+            if (cursor := page.cursor) is None:
+                break
+        if are_told_at_once(len(clusters)):
+            self._done |= {tenant}
 
     async def _tell(self, item: Item, clusters: list[ClusterRef]) -> None:
         try:

@@ -1,8 +1,5 @@
 """Copies clusters from the gateway's record to the `registry` bucket, where the other services read them."""
 
-import asyncio
-import random
-
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
@@ -10,12 +7,17 @@ from clusterra_runtime.nats.binding import InvalidBinding
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from clusterra_runtime.nats.registry import Registry, put_binding
 from clusterra_runtime.store.store import StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.accounts.directory import Directory
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 30.0
+BOUNDS = Bounds(at_once=4)
+
+type _Recorded = tuple[ClusterRef, ClusterBinding]
 
 
 class Projection:
@@ -31,26 +33,37 @@ class Projection:
 
         Raises StoreError, BusUnavailable.
         """
-        outdated = []
+        return [ref for ref, binding in await self._outdated(only) if await self._put(ref, binding)]
+
+    def sweeper(self) -> Sweeper[_Recorded]:
+        """Projects every 30 s what the registry has lost, or what a gateway that died has not projected."""
+        sweep = Sweep("projection", self._outdated, lambda each: self._put(*each), _place, (StoreError, BusUnavailable))
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS), BOUNDS)
+
+    async def _outdated(self, only: ClusterRef | None = None) -> list[_Recorded]:
         leaving = await self._directory.leaving()
-        for ref, binding in (await self._recorded(only)).items():
-            if ref in leaving:
-                continue
-            projected = self._registry.get(ref)
-            unreadable = ref in self._registry.unreadable
-            if projected is None or unreadable or projected.version < binding.version:
-                try:
-                    if not await put_binding(self._client, ref, binding):
-                        continue
-                except (InvalidBinding, MessageRejected) as error:
-                    # It stays as it is in the registry, and all other clusters are put.
-                    log.error(  # noqa: TRY400 - the message is complete
-                        "cluster_not_projected", tenant=ref.tenant, cluster=ref.cluster, reason=str(error)
-                    )
-                    continue
-                outdated.append(ref)
-                log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
-        return outdated
+        return [
+            (ref, binding)
+            for ref, binding in (await self._recorded(only)).items()
+            if ref not in leaving and self._is_outdated(ref, binding)
+        ]
+
+    def _is_outdated(self, ref: ClusterRef, binding: ClusterBinding) -> bool:
+        projected = self._registry.get(ref)
+        return projected is None or ref in self._registry.unreadable or projected.version < binding.version
+
+    async def _put(self, ref: ClusterRef, binding: ClusterBinding) -> bool:
+        """Whether this put the binding. One that is refused stays as it is in the registry."""
+        try:
+            if not await put_binding(self._client, ref, binding):
+                return False
+        except (InvalidBinding, MessageRejected) as error:
+            log.error(  # noqa: TRY400 - the message is complete
+                "cluster_not_projected", tenant=ref.tenant, cluster=ref.cluster, reason=str(error)
+            )
+            return False
+        log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
+        return True
 
     async def _recorded(self, only: ClusterRef | None) -> dict[ClusterRef, ClusterBinding]:
         if only is None:
@@ -58,12 +71,6 @@ class Projection:
         binding = await self._directory.cluster(only)
         return {} if binding is None else {only: binding}
 
-    async def run(self) -> None:
-        """Projects every 30 s."""
-        while True:
-            # Replicas that were started together must not read at the same time.
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-            try:
-                await self.project()
-            except (StoreError, BusUnavailable) as error:
-                log.warning("clusters_not_projected", reason=str(error))
+
+def _place(recorded: _Recorded) -> Place:
+    return Place(recorded[0].tenant, recorded[0].cluster)

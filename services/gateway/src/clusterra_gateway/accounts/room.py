@@ -14,8 +14,8 @@ def room(directory: Directory, client: Client, registry: Registry, projection: P
     """What this room offers."""
     return Room(
         background={
-            "projection": projection.run,
-            "kept events": KeptEvents(directory.store, client, registry).run,
+            "projection": projection.sweeper().run,
+            "kept events": KeptEvents(directory.store, client, registry).sweeper().run,
             "outbox": lambda: directory.outbox.relay(ACCOUNTS),
         }
     )

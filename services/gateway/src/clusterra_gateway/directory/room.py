@@ -47,5 +47,5 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
             ),
             *routes_of(IdentityHandlers(parts.maps, bus.registry), access=access),
         ),
-        background={"identity maps": DirectoryRefresh(parts.maps, bus.registry, connections.secrets).run},
+        background={"identity maps": DirectoryRefresh(parts.maps, bus.registry, connections.secrets).sweeper().run},
     )

@@ -19,6 +19,7 @@ def room(connections: Connections, identity: IdentityParts, reservations: Reserv
     access, unix_users = identity.access, identity.unix_users
     directory, bus = connections.directory, connections.bus
     sweep = QuotaSweep(reservations, bus.slurm, bus.ledger, bus.registry)
+    budgets = BudgetSweep(directory, bus.ledger, bus.registry)
     return Room(
         routes=routes_of(
             Costs(bus.ledger),
@@ -28,6 +29,6 @@ def room(connections: Connections, identity: IdentityParts, reservations: Reserv
             BudgetHandlers(directory, bus.ledger, bus.registry, unix_users),
             access=access,
         ),
-        background={"quotas": sweep.run, "budgets": BudgetSweep(directory, bus.ledger, bus.registry).run},
+        background={"quotas": sweep.sweeper().run, "budgets": budgets.sweeper().run},
         observers=(Observed(WAKING, sweep.on_event),),
     )

@@ -1,11 +1,9 @@
 """Cancels the jobs of sessions that nobody uses, after a warning to their owner.
 
-A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every gateway looks; the
+A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every worker looks; the
 mark of a warning and its event are one conditional write, and cancelling twice is harmless.
 """
 
-import asyncio
-import random
 from datetime import datetime
 
 import structlog
@@ -18,7 +16,8 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import StoreError
-from pydantic import ValidationError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import SERVICE
@@ -33,11 +32,13 @@ from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 20.0
-AT_ONCE = 16
-"""How many sessions are looked at at the same time."""
 LOOK_SECONDS = 30.0
+BOUNDS = Bounds(at_once=16, per_cluster=4)
 ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
 """Who cancels: the name stands in the job's history."""
+
+
+type _Session = tuple[ClusterRef, JobId]
 
 
 class IdleCull:
@@ -62,35 +63,26 @@ class IdleCull:
         self.minute_seconds = 60.0
         """How long a minute of a template is; tests have less time."""
 
-    async def run(self) -> None:
-        """Look every few seconds, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-            try:
-                await self.sweep()
-            except StoreError as error:
-                log.warning("sessions_not_read", reason=str(error))
+    def sweeper(self) -> Sweeper[_Session]:
+        """Looks at each session every few seconds. One that cannot be looked at is left as it is."""
+        sweep = Sweep("idle sessions", self._running, self._visit, _place, (StoreError, RequestError, RpcFailed))
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, LOOK_SECONDS), BOUNDS)
 
-    async def sweep(self) -> None:
-        """Look at each session once. One that cannot be looked at is left as it is. Raises StoreError."""
-        turns, cursor = asyncio.Semaphore(AT_ONCE), None
-
-        async def one(ref: ClusterRef, job_id: JobId) -> None:
-            async with turns:
-                try:
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await self._look_at(ref, job_id)
-                except (StoreError, RequestError, RpcFailed, SessionSilent, TimeoutError) as error:
-                    log.info("session_not_looked_at", job=job_id, reason=str(error) or type(error).__name__)
-                except ValidationError as error:
-                    # Not the error's text: it repeats the record.
-                    log.error("session_unreadable", job=job_id, problems=error.error_count())  # noqa: TRY400
-
+    async def _running(self) -> list[_Session]:
+        running, cursor = list[_Session](), None
         while True:
             found, cursor = await self._records.running(cursor)
-            await asyncio.gather(*(one(*each) for each in found))
+            running += found
             if cursor is None:
-                return
+                return running
+
+    async def _visit(self, session: _Session) -> None:
+        ref, job_id = session
+        try:
+            await self._look_at(ref, job_id)
+        except SessionSilent as error:
+            # The cluster answers: only this session does not.
+            log.info("session_silent", tenant=ref.tenant, job=job_id, reason=str(error))
 
     async def _look_at(self, ref: ClusterRef, job_id: JobId) -> None:
         record, binding = await self._records.read(ref, job_id), self._registry.get(ref)
@@ -152,3 +144,7 @@ class IdleCull:
         message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
         if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
+
+
+def _place(session: _Session) -> Place:
+    return Place(session[0].tenant, session[0].cluster, session[1])

@@ -62,7 +62,7 @@ def room(connections: Connections, identity: IdentityParts, launches: Launches, 
     pages = None if settings.sessions_url is None else _pages(connections, identity, parts, settings.sessions_url)
     return Room(
         routes=routes_of(sessions, opening, access=identity.access),
-        background={"idle sessions": parts.idle_cull(connections, identity.unix_users).run},
+        background={"idle sessions": parts.idle_cull(connections, identity.unix_users).sweeper().run},
         observers=() if pages is None else (Observed(KINDS, lambda ref, _event: pages.recheck(ref.tenant)),),
         revocation_observers=() if pages is None else (lambda ref, _revocation: pages.recheck(ref.tenant),),
         server=None if pages is None else lambda: _serving(pages, settings),

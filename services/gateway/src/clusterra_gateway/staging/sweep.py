@@ -1,19 +1,19 @@
 """Goes on with the stagings of all clusters: soon after a submit and after the end of a job, and again after failures.
 
-Every gateway does so. The gateway that goes on with a staging holds a lease on it (`turn`).
+Every worker does so. The one that goes on with a staging holds a lease on it (`turn`).
 """
 
 import asyncio
-import random
+import math
 import time
-from collections import Counter, OrderedDict
-from operator import itemgetter
+from collections import OrderedDict
 
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_runtime.store.store import StoreError
-from pydantic import ValidationError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.staging import Staging
@@ -30,14 +30,15 @@ WAITING_SECONDS = 300.0
 ARRAY_SECONDS = 5.0
 """How soon an array is looked at after the end of a task: not at each of many, as a look reads all its tasks."""
 LOOK_SHARE = 0.02
-"""The most of its time that a gateway looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
+"""The most of its time that a worker looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
 PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000
-AT_A_TIME = 16
-PER_CLUSTER = 4
+RECONCILE_SECONDS = 300.0
+"""How long one step of a staging may take."""
+BOUNDS = Bounds(at_once=16, per_cluster=4)
 
-type _Place = tuple[ClusterRef, str]
+type _Key = tuple[ClusterRef, str]
 
 
 class StagingSweep:
@@ -47,16 +48,13 @@ class StagingSweep:
         self._records = records
         self._reconciler = reconciler
         self._woken = asyncio.Event()
-        self._under_way: set[_Place] = set()
-        self._due: dict[_Place, float] = {}
+        self._due: dict[_Key, float] = {}
         """When a staging is looked at again, by the monotonic clock."""
-        self._waiting: dict[tuple[ClusterRef, JobId], _Place] = {}
-        self._look_seconds: dict[_Place, float] = {}
+        self._waiting: dict[tuple[ClusterRef, JobId], _Key] = {}
+        self._look_seconds: dict[_Key, float] = {}
         """How long the last look took at a staging that waits for the end of its job."""
-        self._told: set[_Place] = set()
+        self._told: set[_Key] = set()
         """Those of whose jobs an event has told an end since the last look."""
-        self._left_over = False
-        """Whether others than routine looks were left for the next round."""
         self._ended: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
         """The jobs, and arrays of tasks, that have ended lately, and in how many seconds each is looked at.
 
@@ -84,67 +82,41 @@ class StagingSweep:
                 return
         self._woken.set()
 
-    def _array_seconds(self, place: _Place | None) -> float:
+    def _array_seconds(self, place: _Key | None) -> float:
         """How soon an array is looked at after the end of a task."""
         took = 0.0 if place is None else self._look_seconds.get(place, 0.0)
         return min(max(ARRAY_SECONDS, took / LOOK_SHARE), WAITING_SECONDS)
 
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        async with asyncio.TaskGroup() as running:
-            while True:
-                try:
-                    async with asyncio.timeout(INTERVAL_SECONDS * random.uniform(0.8, 1.2)):  # noqa: S311
-                        await self._woken.wait()
-                except TimeoutError:
-                    pass
-                self._woken.clear()
-                await asyncio.sleep(PACE_SECONDS)
-                try:
-                    places = await self._unfinished()
-                except StoreError as error:
-                    log.warning("stagings_not_read", reason=str(error))
-                    continue
-                self._forget(places)
-                for place in self._chosen(places):
-                    self._under_way.add(place)
-                    running.create_task(self._advance(place))
+    def sweeper(self) -> Sweeper[_Key]:
+        """Goes on with those that are due.
 
-    def _chosen(self, places: list[_Place]) -> list[_Place]:
-        """Those that are due, in a random order: first those of tenants that have few, and few of each cluster.
-
-        The routine looks at jobs that wait come last: with a thousand such jobs, a new one would wait for minutes.
+        Routine looks at jobs that wait come last: with a thousand such jobs, a new one would wait for minutes.
         """
-        at = time.monotonic()
-        due = [place for place in places if self._due.get(place, 0.0) <= at and place not in self._under_way]
-        random.shuffle(due)
-        due.sort(key=self._is_routine)
-        taken, ranked = Counter(ref.tenant for ref, _ in self._under_way), list[tuple[int, _Place]]()
-        for place in due:
-            ranked.append((taken[place[0].tenant], place))
-            taken[place[0].tenant] += 1
-        chosen: list[_Place] = []
-        for _, place in sorted(ranked, key=itemgetter(0)):
-            if len(self._under_way) + len(chosen) >= AT_A_TIME:
-                break
-            if sum(ref == place[0] for ref, _ in (*self._under_way, *chosen)) < PER_CLUSTER:
-                chosen.append(place)
-        self._left_over = not all(map(self._is_routine, set(due) - set(chosen)))
-        return chosen
+        sweep = Sweep("stagings", self._listed, self._advance, self._place, (StoreError,), self._woken)
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, RECONCILE_SECONDS, wake_seconds=PACE_SECONDS), BOUNDS)
 
-    def _is_routine(self, place: _Place) -> bool:
+    async def _listed(self) -> list[_Key]:
+        places = await self._unfinished()
+        self._forget(places)
+        at = time.monotonic()
+        return [place for place in places if self._due.get(place, 0.0) <= at]
+
+    def _place(self, key: _Key) -> Place:
+        return Place(key[0].tenant, key[0].cluster, key[1], routine=self._is_routine(key))
+
+    def _is_routine(self, place: _Key) -> bool:
         """Whether a look at it is only for the case that an event was missed."""
         return place in self._look_seconds and place not in self._told
 
-    def _forget(self, places: list[_Place]) -> None:
+    def _forget(self, places: list[_Key]) -> None:
         there = set(places)
         self._due = {place: at for place, at in self._due.items() if place in there}
         self._waiting = {job: place for job, place in self._waiting.items() if place in there}
         self._look_seconds = {place: took for place, took in self._look_seconds.items() if place in there}
         self._told &= there
 
-    async def _unfinished(self) -> list[_Place]:
-        places: list[_Place] = []
+    async def _unfinished(self) -> list[_Key]:
+        places: list[_Key] = []
         cursor = None
         while True:
             page, cursor = await self._records.unfinished(PAGE, cursor)
@@ -152,33 +124,26 @@ class StagingSweep:
             if cursor is None:
                 return places
 
-    async def _advance(self, place: _Place) -> None:
-        seconds = INTERVAL_SECONDS
+    async def _advance(self, place: _Key) -> None:
+        seconds = WAITING_SECONDS
         waits, began = place in self._look_seconds, time.monotonic()
         self._told.discard(place)
+        # Until this visit ends it is not due, unless an event tells of its job.
+        self._due[place] = math.inf
         try:
             staging = await self._reconciler.reconcile(*place)
-            if staging is not None:
-                seconds = self._pause_seconds(place, staging)
-        except StoreError as error:
-            log.warning("staging_not_advanced", staging=place[1], reason=str(error))
-        except ValidationError as error:
-            # Not the error's text: it repeats the record. A newer release may read it.
-            log.error("staging_unreadable", staging=place[1], problems=error.error_count())  # noqa: TRY400
-            seconds = WAITING_SECONDS
-        except Exception:
-            # One staging that a fault of ours stops must not stop the others.
-            log.exception("staging_failed", staging=place[1])
-            seconds = WAITING_SECONDS
+            seconds = INTERVAL_SECONDS if staging is None else self._pause_seconds(place, staging)
+        except (StoreError, asyncio.CancelledError):
+            seconds = INTERVAL_SECONDS
+            raise
         finally:
-            self._under_way.discard(place)
             if waits and place in self._look_seconds:
                 self._look_seconds[place] = time.monotonic() - began
-        self._due[place] = time.monotonic() + seconds
-        if seconds <= SOON_SECONDS or self._left_over:
+            self._due[place] = time.monotonic() + seconds
+        if seconds <= SOON_SECONDS:
             self._woken.set()
 
-    def _pause_seconds(self, place: _Place, staging: Staging) -> float:
+    def _pause_seconds(self, place: _Key, staging: Staging) -> float:
         if staging.phase == "waiting" and staging.job_id is not None:
             job = place[0], staging.job_id
             self._waiting[job] = place

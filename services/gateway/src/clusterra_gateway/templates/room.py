@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_terms import Lease
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
@@ -32,7 +33,11 @@ class TemplateParts:
 
 def room(connections: Connections, access: Access, parts: TemplateParts, ticking: Ticking, once: AnswerOnce) -> Room:
     """What this room offers. One replica at a time submits the schedules that are due."""
-    lease = Leases(connections.bus.client, "gateway", 1, ticking.lead, instance=connections.settings.instance)
+
+    async def lead(_lease: Lease) -> None:
+        await ticking.sweeper().run()
+
+    lease = Leases(connections.bus.client, "gateway", 1, lead, instance=connections.settings.instance)
     return Room(
         routes=routes_of(
             Reading(parts.library, parts.launches),

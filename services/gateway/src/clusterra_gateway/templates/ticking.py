@@ -1,11 +1,9 @@
 """Submits the schedules that are due, each tick exactly once.
 
-One gateway does it at a time: the holder of a lease. That saves work and is no guarantee. The guarantee is the key of
-the submit, which names the schedule and the tick: two gateways, or one after another that died, make one job.
+One worker does it at a time: the holder of a lease. That saves work and is no guarantee. The guarantee is the key of
+the submit, which names the schedule and the tick: two workers, or one after another that died, make one job.
 """
 
-import asyncio
-import random
 from collections.abc import Callable
 from datetime import datetime
 
@@ -13,12 +11,12 @@ import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.rendering import Wanted
-from pydantic import ValidationError
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
@@ -49,10 +47,12 @@ from clusterra_gateway.workflows.start import run_id_of
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
-AT_ONCE = 8
-"""How many schedules are submitted at the same time."""
 TICK_SECONDS = 60.0
 """A submit that takes longer is gone on with in the next round."""
+BOUNDS = Bounds(at_once=8, per_cluster=4)
+
+type _Stored = tuple[Schedule, int]
+"""A schedule and the version of its record."""
 
 
 class Ticking:
@@ -77,36 +77,17 @@ class Ticking:
         self.clock: Callable[[], datetime] = now
         """What time it is; tests say it."""
 
-    async def lead(self, _lease: Lease) -> None:
-        """Look for due schedules every few seconds, until cancelled. This is the work of the lease."""
-        while True:
-            try:
-                await self.submit_due()
-            except StoreError as error:
-                log.warning("schedules_not_read", reason=str(error))
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+    def sweeper(self) -> Sweeper[_Stored]:
+        """Submits all that is due. A schedule that cannot be submitted delays no other."""
+        sweep = Sweep("schedules", self._due, self._deal_with, _place, (StoreError, RequestError, RpcFailed))
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, TICK_SECONDS, at_start=True), BOUNDS)
 
-    async def submit_due(self) -> None:
-        """Submit all that is due now. A schedule that cannot be submitted delays no other. Raises StoreUnavailable."""
-        at, turns = self.clock(), asyncio.Semaphore(AT_ONCE)
+    async def _due(self) -> list[_Stored]:
+        at = self.clock()
+        return [each for each in await self._schedules.all() if each[0].latest(at) is not None]
 
-        async def one(schedule: Schedule, version: int) -> None:
-            async with turns:
-                try:
-                    async with asyncio.timeout(TICK_SECONDS):
-                        await self._deal_with(schedule, version, at)
-                except (StoreError, RequestError, RpcFailed, TimeoutError) as error:
-                    log.warning("schedule_not_submitted", schedule=schedule.id, reason=_text(error))
-                except ValidationError as error:
-                    # Such as of its owner's record. Not the error's text: it repeats the record.
-                    log.error("schedule_unreadable", schedule=schedule.id, problems=error.error_count())  # noqa: TRY400
-                except Exception:
-                    # One schedule that a fault of ours stops must not stop those of all tenants.
-                    log.exception("schedule_failed", schedule=schedule.id)
-
-        await asyncio.gather(*(one(*each) for each in await self._schedules.all() if each[0].latest(at) is not None))
-
-    async def _deal_with(self, schedule: Schedule, version: int, at: datetime) -> None:
+    async def _deal_with(self, stored: _Stored) -> None:
+        (schedule, version), at = stored, self.clock()
         tick, latest = schedule.due(at), schedule.latest(at)
         assert latest is not None  # noqa: S101 - only schedules with a tick are dealt with
         done = schedule.after(latest, "missed") if tick is None else await self._submitted(schedule, tick)
@@ -175,5 +156,6 @@ class Ticking:
         return job.state not in ENDED
 
 
-def _text(error: Exception) -> str:
-    return getattr(error, "detail", "") or str(error) or type(error).__name__
+def _place(stored: _Stored) -> Place:
+    schedule, _ = stored
+    return Place(schedule.tenant, schedule.cluster, schedule.id)

@@ -39,5 +39,5 @@ def room(
             TenantClusterHandlers(tenants, directory, deletions, projection, once),
             access=access,
         ),
-        background={"deletions": sweep.run},
+        background={"deletions": sweep.sweeper().run},
     )

@@ -26,5 +26,5 @@ def room(access: Access, parts: WorkflowParts, templates: TemplateSteps) -> Room
     """What this room offers."""
     return Room(
         routes=routes_of(Runs(parts.records, parts.work, parts.starts, templates), access=access),
-        background={"runs": RunSweep(parts.records, parts.work).run},
+        background={"runs": RunSweep(parts.records, parts.work).sweeper().run},
     )

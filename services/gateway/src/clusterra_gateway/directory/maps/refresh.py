@@ -1,8 +1,6 @@
-"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all gateways, one reads each."""
+"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all workers, one reads each."""
 
 import asyncio
-import random
-from collections.abc import Iterable
 from datetime import timedelta
 
 import structlog
@@ -11,7 +9,8 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets import reader
 from clusterra_runtime.secrets.reference import SecretUnavailable
 from clusterra_runtime.store.store import StoreError
-from pydantic import ValidationError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
@@ -23,21 +22,23 @@ from clusterra_gateway.directory.provisioned.directory import ProvisionedDirecto
 log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
-"""How often a gateway looks whether a directory is due."""
+"""How often a worker looks whether a directory is due."""
 RETRY = timedelta(seconds=30)
 """How long after a failure a directory is read again."""
-READS_AT_ONCE = 4
+READ_SECONDS = 600.0
+"""How long reading a directory may take. LDAP itself has five minutes."""
+BOUNDS = Bounds(at_once=4)
 PROVISIONED_SECONDS = 10.0
 """The least time between two reads of what was provisioned: a directory's first synchronisation changes it all the
 time."""
 ABANDONED = timedelta(minutes=1)
-"""After this time a gateway that reads what was provisioned counts as gone."""
+"""After this time a worker that reads what was provisioned counts as gone."""
 
 
 class DirectoryRefresh:
     """Keeps the maps of the LDAP and SCIM sources that a cluster uses.
 
-    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a gateway
+    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a worker
     claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
     While a directory cannot be read, its map stays what was read last, and the state says why and since when.
     """
@@ -47,36 +48,21 @@ class DirectoryRefresh:
         self._provisioned = ProvisionedDirectory(records.store)
         self._registry = registry
         self._secrets = secrets
-        self._turns = asyncio.Semaphore(READS_AT_ONCE)
 
-    async def run(self) -> None:
-        """Read what is due, until cancelled."""
-        while True:
-            await self.once(self._used())
-            await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+    def sweeper(self) -> Sweeper[MapRef]:
+        """Reads what is due, some directories at a time."""
+        sweep = Sweep("identity maps", self._used, self.refresh, _place, (StoreError,))
+        return Sweeper(sweep, Pace(LOOK_SECONDS, READ_SECONDS, at_start=True), BOUNDS)
 
-    async def once(self, refs: Iterable[MapRef]) -> None:
-        """Read those of the sources that are due, some at a time."""
-        await asyncio.gather(*(self._refreshed(ref) for ref in refs))
-
-    def _used(self) -> set[MapRef]:
+    async def _used(self) -> set[MapRef]:
         return {
             MapRef(ref.tenant, binding.identity_source)
             for ref, binding in self._registry.clusters.items()
             if binding.identity_source is not None
         }
 
-    async def _refreshed(self, ref: MapRef) -> None:
-        async with self._turns:
-            try:
-                await self._refresh(ref)
-            except StoreError as error:
-                log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
-            except ValidationError as error:
-                # Not the error's text: it repeats the record. A newer release may read it.
-                log.error("identity_source_unreadable", tenant=ref.tenant, problems=error.error_count())  # noqa: TRY400
-
-    async def _refresh(self, ref: MapRef) -> None:
+    async def refresh(self, ref: MapRef) -> None:
+        """Read a directory, if it is due. Raises StoreError, ValidationError for a record that cannot be read."""
         match await self._records.source(ref):
             case LdapSource() as source:
                 await self._refresh_ldap(ref, source)
@@ -122,3 +108,7 @@ class DirectoryRefresh:
             password=None if password is None else (await self._secrets.read(password)).decode(),
             ca_certificates=None if certificates is None else (await self._secrets.read(certificates)).decode(),
         )
+
+
+def _place(ref: MapRef) -> Place:
+    return Place(ref.tenant, record=ref.source)

@@ -1,11 +1,9 @@
 """Looks whether budgets have crossed thresholds, and tells each crossing once.
 
-The mark of a crossing and its event are one conditional write. So however many gateways look, and whenever one of them
+The mark of a crossing and its event are one conditional write. So however many workers look, and whenever one of them
 dies, a threshold is told once a month.
 """
 
-import asyncio
-import random
 from hashlib import sha256
 
 import structlog
@@ -17,6 +15,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put, StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, SERVICE
@@ -30,25 +30,24 @@ from clusterra_gateway.money.quotas.reservations import USE_SECONDS, month_of
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 15.0
+BOUNDS = Bounds(at_once=4)
 
 
 class BudgetSweep:
-    """Looks at the budgets of all tenants every few seconds. Every gateway does so."""
+    """Looks at the budgets of all tenants every few seconds. Every worker does so."""
 
     def __init__(self, directory: Directory, ledger: LedgerRequests, registry: Registry) -> None:
         self._directory = directory
         self._ledger = ledger
         self._registry = registry
 
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-            for tenant in sorted({ref.tenant for ref in self._registry.clusters}):
-                try:
-                    await self.sweep(tenant)
-                except (StoreError, RpcFailed) as error:
-                    log.warning("budgets_not_swept", tenant=tenant, reason=str(error))
+    def sweeper(self) -> Sweeper[str]:
+        """Looks at the budgets of some tenants at a time."""
+        sweep = Sweep("budgets", self._tenants, self.sweep, Place, (StoreError, RpcFailed))
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS), BOUNDS)
+
+    async def _tenants(self) -> set[str]:
+        return {ref.tenant for ref in self._registry.clusters}
 
     async def sweep(self, tenant: str) -> None:
         """Look at the budgets of one tenant once. Raises StoreError, RpcFailed."""
@@ -93,5 +92,5 @@ class BudgetSweep:
         try:
             await self._directory.outbox.write(put, messages)
         except ConditionFailed:
-            return  # another gateway told it
+            return  # another worker told it
         log.info("budget_threshold_crossed", budget=str(budget.scope), threshold=str(threshold), month=month)

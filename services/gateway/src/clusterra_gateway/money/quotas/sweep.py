@@ -1,10 +1,9 @@
 """Settles reservations of jobs that have ended, reserves for jobs of plain sbatch, cancels what is over a quota.
 
-Every gateway does so, in any order: each step is one transaction that happens once.
+Every worker does so, in any order: each step is one transaction that happens once.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -17,6 +16,8 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
@@ -36,6 +37,9 @@ from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
+SWEEP_SECONDS = 300.0
+"""How long one look at a cluster may take: one at thousands of reservations has as many answers to wait for."""
+BOUNDS = Bounds(at_once=8)
 NO_QUOTA_SECONDS = 15.0
 """How long a cluster without reservations is skipped while its tenant has no quotas.
 
@@ -87,22 +91,20 @@ class QuotaSweep:
         if time.monotonic() >= self._skip_until.get(ref, 0.0):
             self._woken.set()
 
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            try:
-                async with asyncio.timeout(INTERVAL_SECONDS * random.uniform(0.8, 1.2)):  # noqa: S311
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
-            self._woken.clear()
-            for ref, binding in tuple(self._registry.clusters.items()):
-                if time.monotonic() < self._skip_until.get(ref, 0.0):
-                    continue
-                try:
-                    await self.sweep(ref, binding)
-                except (StoreError, RpcFailed) as error:
-                    log.warning("quotas_not_swept", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+    def sweeper(self) -> Sweeper[ClusterRef]:
+        """Looks at the clusters that may have quotas, each once at a time."""
+        failures = (StoreError, RpcFailed)
+        sweep = Sweep("quotas", self._listed, self._visit, _place, failures, self._woken)
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, SWEEP_SECONDS), BOUNDS)
+
+    async def _listed(self) -> list[ClusterRef]:
+        at = time.monotonic()
+        return [ref for ref in self._registry.clusters if at >= self._skip_until.get(ref, 0.0)]
+
+    async def _visit(self, ref: ClusterRef) -> None:
+        binding = self._registry.get(ref)
+        if binding is not None:
+            await self.sweep(ref, binding)
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
@@ -289,3 +291,7 @@ class QuotaSweep:
                 raise
         # The list of jobs may show it for another moment.
         self._cancelled[ref, job_id] = time.monotonic()
+
+
+def _place(ref: ClusterRef) -> Place:
+    return Place(ref.tenant, ref.cluster)

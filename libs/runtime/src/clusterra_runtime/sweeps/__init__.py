@@ -1,0 +1,1 @@
+"""Background work that visits places again and again."""
