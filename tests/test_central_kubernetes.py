@@ -33,7 +33,7 @@ pytestmark = [
 ROUNDS = int(os.environ.get("ROLLING_ROUNDS", "1"))
 """How often each service is replaced."""
 EVERY_SECONDS = 2.0
-ROLLED = ("gateway", "proxy", "scaler", "events", "edge-agent")
+ROLLED = ("gateway", "gateway-work", "proxy", "scaler", "events", "edge-agent")
 FAMILIES = ("job.*", "node.*", "worker.*")
 KINDS = ("job.submitted", "job.running", "job.completed")
 

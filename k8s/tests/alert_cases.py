@@ -13,7 +13,7 @@ type Series = Mapping[str, str]
 _CLUSTER = '{job="scaler",tenant="acme",cluster="main"}'
 _FAILURES = f'clusterra_scaler_control_loop_failures_total{{{_CLUSTER[1:-1]},reason="error"}}'
 _SUBMIT = 'job="gateway",route="jobs_submit"'
-_UP = {f'up{{job="{job}",instance="1"}}': "1x60" for job in ("gateway", "proxy", "scaler", "events")}
+_UP = {f'up{{job="{job}",instance="1"}}': "1x60" for job in ("gateway", "gateway-work", "proxy", "scaler", "events")}
 
 
 @dataclass(frozen=True)

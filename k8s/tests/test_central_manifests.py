@@ -24,7 +24,7 @@ from kube_definitions import define, definitions
 from kube_plane import account_without_rights
 
 OVERLAYS = ("dev", "prod")
-FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "admin")
+FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "gateway-work", "admin")
 ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "admin")
 
 

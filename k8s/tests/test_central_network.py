@@ -75,7 +75,7 @@ def documented(ends: dict[str, End]) -> set[Flow]:
     text = (CENTRAL / "README.md").read_text().split("## Who may reach whom")[1]
     flows = set()
     for line in text.splitlines():
-        if not (row := re.fullmatch(r"\| ([a-z, ]+) \| ([a-z, ]+) \| ([0-9, ]+) \| .+ \|", line)):
+        if not (row := re.fullmatch(r"\| ([a-z, -]+) \| ([a-z, -]+) \| ([0-9, ]+) \| .+ \|", line)):
             continue
         sources, targets, ports = (cell.split(", ") for cell in row.groups())
         for source, target, port in product(sources, targets, ports):

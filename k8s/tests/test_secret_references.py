@@ -81,5 +81,5 @@ async def test_only_with_the_component_the_pods_that_read_secrets_have_a_token(k
             if each["kind"] == "Deployment" and each["spec"]["template"]["spec"]["automountServiceAccountToken"]
         }
 
-        assert tokens == {"proxy", "gateway", "admin"}
+        assert tokens == {"proxy", "gateway", "gateway-work", "admin"}
         assert named(built, "NetworkPolicy", "secret-references")

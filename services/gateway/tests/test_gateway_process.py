@@ -52,14 +52,20 @@ class Installation:
         log = self.directory / f"{name}.log"
         return await start(name, [sys.executable, "-m", *arguments], log=log, env=environment)
 
+    async def worker(self) -> Process:
+        """A process for the background work. It serves nothing but its health, at any free port."""
+        arguments = [sys.executable, "-m", "clusterra_gateway", "work"]
+        environment = self.environment | {"CLUSTERRA_HEALTH_PORT": "0"}
+        return await start("worker", arguments, log=self.directory / "worker.log", env=environment)
+
     async def provision(self, *tenants: dict[str, object]) -> tuple[int, str]:
         file = self.directory / "tenants.yaml"
         file.write_text(yaml.safe_dump({"tenants": list(tenants)}))
         process = await self.run("provision", "clusterra_admin", "provision", "apply", str(file), aws=self.aws)
         return await process.wait(), process.tail()
 
-    async def gateway(self) -> Process:
-        process = await self.run("gateway", "clusterra_gateway")
+    async def gateway(self, *duty: str) -> Process:
+        process = await self.run("gateway", "clusterra_gateway", *duty)
 
         async def ready() -> bool:
             try:
@@ -182,3 +188,44 @@ async def test_the_gateway_does_not_start_without_a_session_key(installation: In
 
     assert await process.wait() == 1
     assert "CLUSTERRA_SESSION_KEY_FILE" in process.tail()
+
+
+async def test_a_gateway_that_only_serves_leaves_unfinished_runs_to_the_worker(installation: Installation) -> None:
+    assert (await installation.provision(provisioned("mill", "main")))[0] == 0
+    stand_in = ClusterStandIn(REF)
+    await stand_in.serve(installation.client)
+    stand_in.lose_replies = 1
+    gateway = await installation.gateway("serve")
+    try:
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(installation.url, cookie_jar=jar) as browser:
+            await installation.login(browser)
+            steps = [{"step_id": "a", "script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}]
+            async with browser.post("/v1/clusters/main/runs", json={"run_name": "nightly", "steps": steps}) as answer:
+                run = await answer.json()
+            assert (answer.status, run["state"]) == (201, "submitting")
+
+            async def state() -> str:
+                async with browser.get(f"/v1/clusters/main/runs/{run['run_id']}") as answer:
+                    return str((await answer.json())["state"])
+
+            async def is_active() -> bool:
+                return await state() == "active"
+
+            assert await state() == "submitting"
+            worker = await installation.worker()
+            try:
+                await until(is_active, seconds=90, what="the worker to submit the job again", process=worker)
+            finally:
+                assert await worker.stop(30) == 0
+        assert len(stand_in.jobs) == 1
+    finally:
+        await gateway.stop()
+        await stand_in.stop_serving()
+
+
+async def test_the_gateway_has_no_other_duties(installation: Installation) -> None:
+    process = await installation.run("idle", "clusterra_gateway", "idle")
+
+    assert await process.wait() == 2
+    assert "serve" in process.tail()

@@ -20,7 +20,7 @@ from clusterra_lab.stack.fleet import Command, run_setup
 from clusterra_lab.stack.home import Home
 from clusterra_lab.stack.services import CATALOGUE, CLUSTER, provision_file
 
-SERVICES = ("gateway", "proxy", "scaler", "events")
+SERVICES = ("gateway", "gateway-work", "proxy", "scaler", "events")
 """The Deployments of the central side; the edge-agent's is in another namespace."""
 _SECONDS = 180
 _AWS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")

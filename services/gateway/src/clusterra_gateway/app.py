@@ -1,8 +1,14 @@
-"""The gateway's process: opens its connections, builds the shared parts, and runs and serves what the rooms offer."""
+"""The gateway's process: opens its connections, builds the shared parts, and runs and serves what the rooms offer.
 
+`clusterra-gateway serve` serves the API, `clusterra-gateway work` runs the background work, and without a word one
+process does both.
+"""
+
+import argparse
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import aiohttp
@@ -37,18 +43,40 @@ from clusterra_gateway.tenants.tenants import list_tenants_of_clusters
 NAME = "gateway"
 
 
+@dataclass(frozen=True)
+class Duties:
+    """What a process of the gateway does."""
+
+    serves: bool = True
+    """Whether it serves the API and the pages of sessions."""
+    works: bool = True
+    """Whether it runs the background work of the rooms."""
+
+
+COMMANDS = {"serve": Duties(works=False), "work": Duties(serves=False)}
+
+
 @asynccontextmanager
-async def app(service: Service) -> AsyncIterator[None]:
+async def app(service: Service, duties: Duties) -> AsyncIterator[None]:
     """The gateway with its record in DynamoDB. `run` must be given the gateway's Settings."""
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - `main` gives no others
-    async with DynamoDBStore(table_prefix=settings.table_prefix) as store, gateway_on(store, service, settings):
+    async with (
+        DynamoDBStore(table_prefix=settings.table_prefix) as store,
+        gateway_on(store, service, settings, duties),
+    ):
         yield
 
 
 @asynccontextmanager
-async def gateway_on(store: Store, service: Service, settings: Settings) -> AsyncIterator[int]:
-    """The gateway with its record in `store`, until the block ends. Yields the port it listens on."""
+async def gateway_on(
+    store: Store, service: Service, settings: Settings, duties: Duties | None = None
+) -> AsyncIterator[int]:
+    """The gateway with its record in `store`, until the block ends. It has both duties unless others are given.
+
+    Yields the port it listens on; 0 where it serves nothing.
+    """
+    duties = duties or Duties()
     session_keys, given = SigningKeys.load(settings.session_key_file), given_issuers(settings)
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
@@ -73,29 +101,37 @@ async def gateway_on(store: Store, service: Service, settings: Settings) -> Asyn
         parts = build_parts(Connections(settings, directory, gateway_bus, secrets), sign_in, buckets, catalogue)
         await parts.projection.project()
         await list_tenants_of_clusters(directory)
-        heartbeats = await gateway_bus.edges.follow(client, await directory.clusters())
 
         service.ready_when("nats", lambda: client.is_connected)
         service.ready_when("feed", lambda: gateway_bus.feed.working)
         service.background("record levels", levels.watch)
-        service.background("heartbeats", heartbeats.run)
         offered = rooms(parts)
+        if duties.works:
+            _work(offered, service, gateway_bus)
+        if not duties.serves:
+            service.background("feed", gateway_bus.feed.run)
+            yield 0
+            return
+        heartbeats = await gateway_bus.edges.follow(client, await directory.clusters())
+        service.background("heartbeats", heartbeats.run)
         for room in offered:
-            _open(room, service, gateway_bus)
+            for observed in room.observers:
+                gateway_bus.feed.observe(observed.kinds, observed.observer)
+            for observer in room.revocation_observers:
+                gateway_bus.revocations.observe(observer)
         service.background("feed", gateway_bus.feed.run)
         await gateway_bus.revocations.follow()
         async with _served(offered, service, settings) as port:
             yield port
 
 
-def _open(room: Room, service: Service, gateway_bus: GatewayBus) -> None:
-    """Starts the background tasks of a room, and lets its observers see events and revocations."""
-    for observed in room.observers:
-        gateway_bus.feed.observe(observed.kinds, observed.observer)
-    for observer in room.revocation_observers:
-        gateway_bus.revocations.observe(observer)
-    for name, task in room.background.items():
-        service.background(name, task)
+def _work(offered: Sequence[Room], service: Service, gateway_bus: GatewayBus) -> None:
+    """Starts the background work of all rooms, and lets events wake it."""
+    for room in offered:
+        for observed in room.background_observers:
+            gateway_bus.feed.observe(observed.kinds, observed.observer)
+        for name, task in room.background.items():
+            service.background(name, task)
 
 
 @asynccontextmanager
@@ -121,4 +157,9 @@ async def _served(offered: Sequence[Room], service: Service, settings: Settings)
 
 def main() -> None:
     """Runs the service."""
-    run(NAME, Settings(), app)
+    parser = argparse.ArgumentParser(prog="clusterra-gateway", description="The gateway; its settings are variables.")
+    parser.add_argument(
+        "duty", nargs="?", choices=COMMANDS, help="serve: the API only; work: the background work only; default: both"
+    )
+    duties = COMMANDS.get(parser.parse_args().duty, Duties())
+    run(NAME, Settings(), partial(app, duties=duties))

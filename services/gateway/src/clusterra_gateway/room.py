@@ -1,4 +1,4 @@
-"""What a room of the gateway offers. The app runs the background tasks of all rooms, and serves their routes."""
+"""What a room of the gateway offers. The app runs the background work of all rooms, serves their routes, or both."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -25,8 +25,11 @@ class Room:
 
     routes: tuple[Route, ...] = ()
     background: Mapping[str, BackgroundTask] = field(default_factory=dict)
-    """What runs for as long as the process lives, by name."""
+    """The background work, by name. It may run in another process than the API, and in several."""
+    background_observers: tuple[Observed, ...] = ()
+    """They wake the background work, and are told only where it runs."""
     observers: tuple[Observed, ...] = ()
+    """They keep right what the API remembers, and are told only where it is served."""
     revocation_observers: tuple[RevocationObserver, ...] = ()
     server: Callable[[], AbstractAsyncContextManager[None]] | None = None
     """A server beside the API's, which runs for as long as the block is open."""

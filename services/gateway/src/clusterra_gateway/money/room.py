@@ -30,5 +30,5 @@ def room(connections: Connections, identity: IdentityParts, reservations: Reserv
             access=access,
         ),
         background={"quotas": sweep.sweeper().run, "budgets": budgets.sweeper().run},
-        observers=(Observed(WAKING, sweep.on_event),),
+        background_observers=(Observed(WAKING, sweep.on_event),),
     )

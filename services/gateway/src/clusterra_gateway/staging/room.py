@@ -19,4 +19,4 @@ def room(connections: Connections, files: FileParts, records: StagingRecords) ->
         connections.settings.instance,
     )
     sweep = StagingSweep(records, reconciler)
-    return Room(background={"staging": sweep.sweeper().run}, observers=(Observed(WAKING, sweep.on_event),))
+    return Room(background={"staging": sweep.sweeper().run}, background_observers=(Observed(WAKING, sweep.on_event),))
