@@ -1,49 +1,41 @@
-"""Which jobs are remembered to have no staged files, and for how long."""
+"""Which jobs are remembered to have no staged files. How long and how many: the tests of the cache."""
 
 from datetime import timedelta
+from typing import Any
 
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.staging.job_stagings import KEPT_SECONDS, MAX_JOBS, NAMED_WITHIN, JobsWithoutStaging
+from clusterra_gateway.staging.job_stagings import NAMED_WITHIN, JobStagings
 
 REF = ClusterRef(tenant="acme", cluster="main")
+OTHER = ClusterRef(tenant="acme", cluster="other")
 
 
-class Clock:
+class Records:
+    """The record of a tenant that stages nothing."""
+
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.asked: list[tuple[ClusterRef, str]] = []
 
-    def __call__(self) -> float:
-        return self.seconds
-
-
-def test_a_young_job_may_still_get_its_staging() -> None:
-    without = JobsWithoutStaging(Clock())
-
-    without.add(REF, "1", age=NAMED_WITHIN - timedelta(seconds=1))
-    without.add(REF, "2", age=NAMED_WITHIN)
-
-    assert (REF, "1") not in without
-    assert (REF, "2") in without
+    async def of_job(self, ref: ClusterRef, job_id: str) -> None:
+        self.asked.append((ref, job_id))
 
 
-def test_a_job_is_asked_for_again_in_the_end() -> None:
-    clock = Clock()
-    without = JobsWithoutStaging(clock)
-    without.add(REF, "1", age=NAMED_WITHIN)
+async def test_an_old_job_without_staging_is_looked_up_once() -> None:
+    records: Any = Records()
+    stagings = JobStagings(records)
 
-    clock.seconds = KEPT_SECONDS - 1
-    assert (REF, "1") in without
+    for job_id in ("1", "1", "1_7"):
+        assert await stagings.of_job(REF, job_id, age=NAMED_WITHIN) is None
+    assert await stagings.of_job(OTHER, "1", age=NAMED_WITHIN) is None
 
-    clock.seconds = KEPT_SECONDS
-    assert (REF, "1") not in without
+    assert records.asked == [(REF, "1"), (OTHER, "1")]
 
 
-def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
-    without = JobsWithoutStaging(Clock())
+async def test_a_young_job_may_still_get_its_staging() -> None:
+    records: Any = Records()
+    stagings = JobStagings(records)
 
-    for number in range(MAX_JOBS + 1):
-        without.add(REF, str(number), age=NAMED_WITHIN)
+    for _ in range(2):
+        assert await stagings.of_job(REF, "1", age=NAMED_WITHIN - timedelta(seconds=1)) is None
 
-    assert (REF, "0") not in without
-    assert (REF, "1") in without
-    assert (ClusterRef(tenant="acme", cluster="other"), "1") not in without
+    assert records.asked == [(REF, "1"), (REF, "1")]

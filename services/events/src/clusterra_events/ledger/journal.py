@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import structlog
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Value
 from clusterra_runtime.store.page import Prefix
@@ -63,7 +63,7 @@ class Journal:
         self._store = store
         self._retention_seconds = retention_seconds
         self._clock = clock
-        self._known: OrderedDict[tuple[ClusterRef, str], tuple[int, tuple[WorkerFacts, ...]]] = OrderedDict()
+        self._known = BoundedCache[tuple[ClusterRef, str], tuple[int, tuple[WorkerFacts, ...]]](MAX_KNOWN_WORKERS)
 
     async def take(self, subject: Subject, event: Event, _sequence: int) -> None:
         """Keep what an event tells of workers and runs."""
@@ -83,13 +83,10 @@ class Journal:
         key = (ref, worker.name)
         known = self._known.get(key)
         if known is not None and known[0] == worker.version:
-            self._known.move_to_end(key)
             return known[1]
         items = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
         facts = tuple(fact for item in items if (fact := _fact(item)) is not None)
-        self._known[key] = worker.version, facts
-        if len(self._known) > MAX_KNOWN_WORKERS:
-            self._known.popitem(last=False)
+        self._known.put(key, (worker.version, facts))
         return facts
 
     async def runs(self, ref: ClusterRef, job_id: JobId) -> tuple[JobRun, ...]:

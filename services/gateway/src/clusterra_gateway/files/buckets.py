@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ import structlog
 from botocore.exceptions import BotoCoreError, ClientError
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import AccessKeys, StorageBinding
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
@@ -94,7 +95,7 @@ class Buckets:
     def __init__(self, registry: Registry, secrets: Secrets) -> None:
         self._registry = registry
         self._secrets = secrets
-        self._kept: OrderedDict[ClusterRef, _Kept] = OrderedDict()
+        self._kept = BoundedCache[ClusterRef, _Kept](MAX_KEPT)
         self._turns: defaultdict[ClusterRef, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(CONNECTIONS))
         self._opening: defaultdict[ClusterRef, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._requests = ThreadPoolExecutor(_THREADS, thread_name_prefix="s3")
@@ -135,10 +136,8 @@ class Buckets:
                 # The old client ends with the last request that uses it.
                 loop = asyncio.get_running_loop()
                 s3 = await loop.run_in_executor(self._requests, self._connect, storage, credentials)
-            kept = self._kept[ref] = _Kept(storage, s3, read_at)
-        self._kept.move_to_end(ref)
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+            kept = _Kept(storage, s3, read_at)
+            self._kept.put(ref, kept)
         return kept.s3
 
     async def _credentials(self, ref: ClusterRef, storage: StorageBinding) -> Credentials:

@@ -5,12 +5,12 @@ The answer is cached for a few seconds. Requests that ask meanwhile share one lo
 
 import asyncio
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge_streams import SessionJob
 from clusterra_contracts.rpc.reply import RpcError
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.byte_stream.opener import ByteStream
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
@@ -39,8 +39,6 @@ class FoundSession:
     view: SessionView
     token: str
     host: str
-    until: float
-    """When it must be looked at again."""
 
     @property
     def server_token(self) -> ServerToken:
@@ -66,12 +64,12 @@ class SessionLookup:
         self._unix_users = unix_users
         self._jobs = jobs
         self._entrance = entrance
-        self._known: OrderedDict[PageClaims, FoundSession] = OrderedDict()
-        self._gone: OrderedDict[PageClaims, float] = OrderedDict()
-        """The sessions that are gone, and until when they are not looked for again, by the monotonic clock."""
+        self._known = BoundedCache[PageClaims, FoundSession](MAX_KNOWN)
+        self._gone = BoundedCache[PageClaims, None](MAX_KNOWN, WAITING_SECONDS)
+        """The sessions that are gone. They are looked for again after a second."""
         self._looks: dict[PageClaims, asyncio.Task[FoundSession]] = {}
         """The looks that are under way. Further requests wait for the same one."""
-        self._targets: OrderedDict[str, tuple[ClusterRef, SessionJob]] = OrderedDict()
+        self._targets = BoundedCache[str, tuple[ClusterRef, SessionJob]](MAX_KNOWN)
 
     async def find(self, claims: PageClaims) -> FoundSession:
         """The session of these claims, ready or not.
@@ -83,9 +81,9 @@ class SessionLookup:
         if claims.exp <= time.time():
             raise _gone()
         known = self._known.get(claims)
-        if known is not None and known.until > time.monotonic():
+        if known is not None:
             return known
-        if self._gone.get(claims, 0.0) > time.monotonic():
+        if claims in self._gone:
             raise _gone()
         look = self._looks.get(claims)
         if look is None:
@@ -99,12 +97,13 @@ class SessionLookup:
             ref, view = await self._found(claims)
             reached = self._reached(claims, ref, view)
         except NotFound:
-            self._remember(self._gone, claims, time.monotonic() + WAITING_SECONDS)
+            self._gone.put(claims, None)
             raise
         else:
             # Somebody may see less since it began: the next one to ask looks again.
             if self._looks.get(claims) is look:
-                self._remember(self._known, claims, reached)
+                seconds = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
+                self._known.put(claims, reached, seconds=seconds)
             return reached
         finally:
             if self._looks.get(claims) is look:
@@ -127,9 +126,9 @@ class SessionLookup:
 
     def forget(self, tenant: str) -> None:
         """Have the sessions of a tenant be looked at again: somebody may see less than before."""
-        for known in (self._known, self._looks):
-            for claims in [claims for claims in known if claims.tenant == tenant]:
-                del known[claims]
+        self._known.forget(lambda claims, _: claims.tenant == tenant)
+        for claims in [claims for claims in self._looks if claims.tenant == tenant]:
+            del self._looks[claims]
 
     async def open(self, host: str) -> ByteStream:
         """Open a stream to the session that a host name stands for. Raises RpcFailed."""
@@ -147,17 +146,9 @@ class SessionLookup:
 
     def _reached(self, claims: PageClaims, ref: ClusterRef, view: SessionView) -> FoundSession:
         host = f"j{claims.job_id}.{ref.cluster}.{ref.tenant}.session"
-        wait = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
         if view.job is not None:
-            self._remember(self._targets, host, (ref, view.job))
-        return FoundSession(view, self._entrance.token(ref, view.record), host, time.monotonic() + wait)
-
-    @staticmethod
-    def _remember[K, V](kept: OrderedDict[K, V], key: K, value: V) -> None:
-        kept[key] = value
-        kept.move_to_end(key)
-        if len(kept) > MAX_KNOWN:
-            kept.popitem(last=False)
+            self._targets.put(host, (ref, view.job))
+        return FoundSession(view, self._entrance.token(ref, view.record), host)
 
 
 def _noticed(look: asyncio.Task[FoundSession]) -> None:

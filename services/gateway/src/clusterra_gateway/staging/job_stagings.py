@@ -3,12 +3,10 @@
 Most jobs stage nothing. The cache spares them the lookup.
 """
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_runtime.bounded_cache import BoundedCache
 from pydantic import ValidationError
 
 from clusterra_gateway.staging.staging import view
@@ -27,7 +25,7 @@ class JobStagings:
 
     def __init__(self, records: StagingRecords) -> None:
         self._records = records
-        self._without = JobsWithoutStaging()
+        self._without = BoundedCache[tuple[ClusterRef, JobId], None](MAX_JOBS, KEPT_SECONDS)
 
     async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
         """The staging of a job, for a task that of its array; None for a job without one. Raises StoreError.
@@ -43,27 +41,7 @@ class JobStagings:
             # Of a newer release.
             return None
         if staging is None:
-            self._without.add(ref, submitted, age=age)
+            if age >= NAMED_WITHIN:
+                self._without.put((ref, submitted), None)
             return None
         return view(staging)
-
-
-class JobsWithoutStaging:
-    """The jobs that were found to have no staging, as a bounded cache."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
-
-    def __contains__(self, job: tuple[ClusterRef, JobId]) -> bool:
-        kept = self._kept.get(job)
-        return kept is not None and kept > self._clock()
-
-    def add(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> None:
-        """Remember that a job of this age has no staging. A young one may still get it, and is not remembered."""
-        if age < NAMED_WITHIN:
-            return
-        self._kept[ref, job_id] = self._clock() + KEPT_SECONDS
-        self._kept.move_to_end((ref, job_id))
-        if len(self._kept) > MAX_JOBS:
-            self._kept.popitem(last=False)

@@ -6,11 +6,11 @@ Every worker does so. The one that goes on with a staging holds a lease on it (`
 import asyncio
 import math
 import time
-from collections import OrderedDict
 
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
@@ -55,7 +55,7 @@ class StagingSweep:
         """How long the last look took at a staging that waits for the end of its job."""
         self._told: set[_Key] = set()
         """Those of whose jobs an event has told an end since the last look."""
-        self._ended: OrderedDict[tuple[ClusterRef, JobId], float] = OrderedDict()
+        self._ended = BoundedCache[tuple[ClusterRef, JobId], float](MAX_ENDED)
         """The jobs, and arrays of tasks, that have ended lately, and in how many seconds each is looked at.
 
         One may end between the look at it and the wait for its end.
@@ -70,9 +70,7 @@ class StagingSweep:
             job = ref, number
             place = self._waiting.get(job)
             seconds = self._array_seconds(place) if task else 0.0
-            self._ended[job] = max(seconds, SOON_SECONDS)
-            while len(self._ended) > MAX_ENDED:
-                self._ended.popitem(last=False)
+            self._ended.put(job, max(seconds, SOON_SECONDS))
             if place is None:
                 return
             self._told.add(place)
@@ -148,7 +146,7 @@ class StagingSweep:
             job = place[0], staging.job_id
             self._waiting[job] = place
             self._look_seconds.setdefault(place, 0.0)
-            return self._ended.pop(job, WAITING_SECONDS)
+            return self._ended.pop(job) or WAITING_SECONDS
         self._look_seconds.pop(place, None)
         if staging.not_before is not None:
             return max((staging.not_before - now()).total_seconds(), SOON_SECONDS)

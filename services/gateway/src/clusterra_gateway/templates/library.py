@@ -1,13 +1,13 @@
 """Finds templates: those of the installation, and those of a tenant."""
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import structlog
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_templates.catalogue import Folder, load_folder
 from clusterra_templates.definitions import DEFINITION, AnyPreset, Definition, Runnable
 from clusterra_templates.parts import Nextflow
@@ -75,7 +75,7 @@ class Library:
     def __init__(self, catalogue: dict[str, Definition], records: TemplateRecords) -> None:
         self._catalogue = catalogue
         self._records = records
-        self._parsed: OrderedDict[tuple[str, str, int], Definition | None] = OrderedDict()
+        self._parsed = BoundedCache[tuple[str, str, int], Definition | None](KEPT_DEFINITIONS)
 
     async def all(self, tenant: str) -> list[Found]:
         """All templates, in the order of their ids. Raises StoreUnavailable."""
@@ -107,14 +107,14 @@ class Library:
     async def version(self, tenant: str, template_id: str, number: int) -> Definition | None:
         """The definition of a version of a tenant's template; None when there is none, or it cannot be read."""
         place = (tenant, template_id, number)
-        if place not in self._parsed:
-            stored = await self._records.version(tenant, template_id, number)
-            if stored is None:
-                return None
-            self._parsed[place] = _parsed(template_id, stored.model)
-            if len(self._parsed) > KEPT_DEFINITIONS:
-                self._parsed.popitem(last=False)
-        return self._parsed[place]
+        if place in self._parsed:
+            return self._parsed.get(place)
+        stored = await self._records.version(tenant, template_id, number)
+        if stored is None:
+            return None
+        parsed = _parsed(template_id, stored.model)
+        self._parsed.put(place, parsed)
+        return parsed
 
     async def parent(self, tenant: str, preset: AnyPreset) -> Runnable:
         """The template that a preset is for. Raises NotFound, Conflict."""

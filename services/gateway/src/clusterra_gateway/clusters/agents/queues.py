@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.queue import last_head, last_snapshot
 
@@ -36,7 +36,7 @@ class Queues:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._large: OrderedDict[ClusterRef, _Kept] = OrderedDict()
+        self._large = BoundedCache[ClusterRef, _Kept](MAX_CLUSTERS)
         self._turn = asyncio.Lock()
 
     async def last(self, ref: ClusterRef) -> QueueSnapshot | None:
@@ -48,15 +48,12 @@ class Queues:
         if kept is None or (kept.reading is None and time.monotonic() >= kept.read_at + READ_EVERY_SECONDS):
             head = await last_head(self._client, ref)
             if head is None or not head.is_head:
-                self._large.pop(ref, None)
+                self._large.pop(ref)
                 return head
-            kept = self._large.setdefault(ref, _Kept())
+            kept = self._large.get(ref) or _Kept()
             if kept.reading is None:
                 kept.reading = asyncio.create_task(self._read(ref, kept))
-        self._large[ref] = kept
-        self._large.move_to_end(ref)
-        while len(self._large) > MAX_CLUSTERS:
-            self._large.popitem(last=False)
+        self._large.put(ref, kept)
         return kept.snapshot
 
     async def _read(self, ref: ClusterRef, kept: _Kept) -> None:

@@ -1,11 +1,10 @@
 """Decides which Unix user a member is on a cluster: the one Clusterra gave them, or the one of the site's map."""
 
-import time
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.bounded_cache import BoundedCache
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.maps.entries import MapRef
@@ -22,7 +21,7 @@ class MappedUsers:
 
     def __init__(self, records: MapRecords) -> None:
         self._records = records
-        self._kept: OrderedDict[tuple[MapRef, str], tuple[float, UnixUser]] = OrderedDict()
+        self._kept = BoundedCache[tuple[MapRef, str], UnixUser](MAX_CACHED)
 
     async def of(self, member: Member, binding: ClusterBinding) -> UnixUser:
         """The user of a member on a cluster of their tenant. Raises StoreError."""
@@ -31,14 +30,10 @@ class MappedUsers:
         ref = MapRef(member.tenant, binding.identity_source)
         key = ref, member.id if member.kind == "service_account" else member.email.lower()
         kept = self._kept.get(key)
-        if kept is not None and kept[0] > time.monotonic():
-            return kept[1]
-        found = await self._read(ref, member)
-        self._kept[key] = time.monotonic() + CACHE_SECONDS, found
-        self._kept.move_to_end(key)
-        if len(self._kept) > MAX_CACHED:
-            self._kept.popitem(last=False)
-        return found
+        if kept is None:
+            kept = await self._read(ref, member)
+            self._kept.put(key, kept, seconds=CACHE_SECONDS)
+        return kept
 
     async def by_source(
         self, member: Member, clusters: Mapping[ClusterRef, ClusterBinding]

@@ -1,9 +1,10 @@
 """Bearer credentials: their format, their stored hash, and a short-lived cache of verified ones."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
+
+from clusterra_runtime.bounded_cache import BoundedCache
 
 from clusterra_gateway.http.requests.errors import Unauthenticated
 
@@ -41,19 +42,13 @@ class CredentialCache[C]:
     """The owners of credentials that were verified within the last 15 s, by the credential's hash."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[str, tuple[C, float]] = OrderedDict()
+        self._owners = BoundedCache[str, C](MAX_CACHED)
         self.forgotten = 0
         """How often owners were forgotten. A verification that began before the last time proves nothing."""
 
     def get(self, digest: str) -> C | None:
         """The owner of a credential; None when it must be verified (again)."""
-        entry = self._entries.get(digest)
-        if entry is None:
-            return None
-        if entry[1] <= time.monotonic():
-            del self._entries[digest]
-            return None
-        return entry[0]
+        return self._owners.get(digest)
 
     def put(self, digest: str, owner: C, forgotten: int, *, expires_at: float | None = None) -> None:
         """Remembers the owner of a credential that was verified just now, unless some were forgotten meanwhile.
@@ -64,11 +59,9 @@ class CredentialCache[C]:
         if forgotten != self.forgotten:
             return
         seconds = CACHE_SECONDS if expires_at is None else min(CACHE_SECONDS, expires_at - time.time())
-        self._entries[digest] = (owner, time.monotonic() + seconds)
-        if len(self._entries) > MAX_CACHED:
-            self._entries.popitem(last=False)
+        self._owners.put(digest, owner, seconds=seconds)
 
     def forget(self, matches: Callable[[C], bool]) -> None:
         """Forgets the credentials whose owner matches."""
         self.forgotten += 1
-        self._entries = OrderedDict((digest, entry) for digest, entry in self._entries.items() if not matches(entry[0]))
+        self._owners.forget(lambda _, owner: matches(owner))
