@@ -6,8 +6,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_scaler.planner.requests.demand import Need, Part
-from clusterra_scaler.planner.requests.gres import Gres
+from clusterra_contracts.demand import Need, Part
+from clusterra_contracts.gres import Gres
 
 UID = 5001
 BUSY = "busy-1"

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from clusterra_scaler.planner.requests.constraints import parse
-from clusterra_scaler.planner.requests.demand import Need
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Need
 
 
 class _Kind(NamedTuple):

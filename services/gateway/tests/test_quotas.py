@@ -9,14 +9,12 @@ import aiohttp
 import pytest
 from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.costs import JobCost
 from clusterra_contracts.rpc.slurm_jobs import Update as JobUpdate
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
-from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.money.quotas.projection import projected_micro_usd, task_count
+from clusterra_gateway.money.quotas.array_tasks import task_count
 from clusterra_gateway.money.quotas.records import QuotaScope, Reservation
 from clusterra_gateway.money.quotas.reservations import Reservations, month_of
 from clusterra_gateway.money.quotas.sweep import QuotaSweep
@@ -461,46 +459,6 @@ async def test_a_quota_is_deleted_once(world: World) -> None:
     statuses = [(await boss.delete("/v1/quotas/user/ada")).status for _ in range(2)]
 
     assert statuses == [204, 404]
-
-
-SMALL = Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1)
-LARGE = Shape(name="compute-small", family="compute", size="small", vcpu=8, memory_gib=16, usd_per_hour=0.8)
-GPU = Shape(
-    name="l4-small", family="l4", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.9, gpu_count=1, gpu_model="l4"
-)
-
-
-@pytest.mark.parametrize(
-    ("asked", "tasks", "micro_usd"),
-    [
-        ({"cpus": 1}, 1, 50_000),
-        ({"cpus": 1}, 10, 500_000),
-        ({"cpus": 1, "memory_per_node_mib": 4096}, 1, 100_000),
-        ({"cpus": 4}, 1, 400_000),  # does not fit on the small one
-        ({"cpus": 4, "nodes": 2}, 1, 200_000),
-        ({"cpus": 32}, 1, 1_600_000),  # fits on none: as if it could be divided, at the best price
-        ({"cpus": 1, "gres": "node/gpu=1"}, 1, 900_000),
-        ({"cpus": 1, "gres": "node/gpu:h100=1"}, 1, None),
-        ({"cpus": 1, "time_limit_seconds": None}, 1, None),
-    ],
-)
-def test_the_projected_cost_is_the_share_of_the_cheapest_shape(
-    asked: dict[str, Any], tasks: int, micro_usd: int | None
-) -> None:
-    job = PendingJobs.model_validate(
-        {
-            "job_ids": ("1",),
-            "count": 1,
-            "partition": "main",
-            "uid": 1,
-            "reason": "",
-            "first_submitted_at": now(),
-            "time_limit_seconds": HOUR,
-            **asked,
-        }
-    )
-
-    assert projected_micro_usd(job, tasks, Catalogue(shapes=(SMALL, LARGE, GPU))) == micro_usd
 
 
 @pytest.mark.parametrize(

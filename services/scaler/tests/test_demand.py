@@ -4,16 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusterra_scaler.planner.requests.demand import (
-    Fits,
-    Need,
-    Part,
-    demand_of,
-    startable,
-    unknown_reasons,
-    waits_for_nodes,
-)
-from clusterra_scaler.planner.requests.gres import Gres
+from clusterra_contracts.demand import Fits, Need, Part
+from clusterra_contracts.gres import Gres
+from clusterra_scaler.planner.requests.demand import demand_of, startable, unknown_reasons, waits_for_nodes
 from fleet_examples import START, at, group
 from hypothesis import given
 from hypothesis import strategies as st

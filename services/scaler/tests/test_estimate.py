@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,18 +10,15 @@ from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_scaler.decisions.lanes import DecisionLanes
-from clusterra_scaler.explain.estimate import PLANNED_TASKS, EstimateInputs, estimate
+from clusterra_scaler.explain.estimate import PLANNED_TASKS, estimate
 from clusterra_scaler.explain.estimate_service import MAX_WAITING, EstimateService
-from clusterra_scaler.planner.decide import decide
-from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
+from estimate_examples import BOOT_SECONDS, inputs_of
 from explanation_examples import explained
 from fleet_examples import (
     CATALOGUE,
     NOW,
-    START,
     WITH_GPUS,
     at,
     edge,
@@ -37,24 +33,6 @@ from fleet_examples import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-
-BOOT_SECONDS = 60.0
-
-
-def inputs_of(view: Observation, before: FleetState | None = None, *, shadow: bool = False) -> EstimateInputs:
-    history = ObservationHistory()
-    latency = history.registrations.latency.with_registered("compute-xs", BOOT_SECONDS)
-    history = replace(history, registrations=replace(history.registrations, latency=latency))
-    decision = decide(view, before or FleetState.initial(START), history)
-    assert decision.plan is not None
-    return EstimateInputs(
-        observation=view,
-        state=decision.state,
-        observation_history=history,
-        run_history=RunHistory(),
-        plan=decision.plan,
-        shadow=shadow,
-    )
 
 
 def estimated(

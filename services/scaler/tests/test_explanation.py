@@ -1,11 +1,11 @@
 """Explanations of pending and running jobs, each from a decision that was really made."""
 
 import pytest
+from clusterra_contracts.shape_fit import new_workers
 from clusterra_scaler.explain.explanation import explanation
 from clusterra_scaler.explain.forecast import Forecast
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.placement.plan import Place
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import demand_of
 from explanation_examples import ADA, BOB, LATENCY, empty_cluster, explained, inputs_of
 from fleet_examples import (

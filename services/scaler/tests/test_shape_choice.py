@@ -1,10 +1,11 @@
 """The policy `family`: family by memory per vCPU (<= 3, <= 6, > 6 GiB), size by the family's biggest pending job."""
 
 import pytest
+from clusterra_contracts.demand import Need
+from clusterra_contracts.gres import Gres
+from clusterra_contracts.shape_fit import holds
 from clusterra_contracts.shapes import Shape
-from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape, family_of, holds
-from clusterra_scaler.planner.requests.demand import Need
-from clusterra_scaler.planner.requests.gres import Gres
+from clusterra_scaler.planner.placement.shape_choice import FamilyShapes, NoShape, family_of
 from fleet_examples import CATALOGUE
 from hypothesis import given
 from hypothesis import strategies as st

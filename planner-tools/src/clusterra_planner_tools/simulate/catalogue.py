@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import get_args
 
 import yaml
+from clusterra_contracts.demand import Need
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.shapes import Catalogue as ShapeCatalogue
 from clusterra_contracts.shapes import Family, Shape, Size
 from clusterra_scaler.planner.packing.items import Offering
 from clusterra_scaler.planner.placement.shape_choice import family_of
-from clusterra_scaler.planner.requests.demand import Need
 from pydantic import AliasChoices, Field, ValidationError
 
 from clusterra_planner_tools.simulate.trace import Job

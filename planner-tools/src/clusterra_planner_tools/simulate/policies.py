@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from clusterra_contracts.demand import Need
 from clusterra_contracts.shapes import Shape
 from clusterra_scaler.planner.packing.items import Offering
 from clusterra_scaler.planner.placement.shape_choice import FamilyShapes
-from clusterra_scaler.planner.requests.demand import Need
 
 from clusterra_planner_tools.simulate.catalogue import Catalogue, memory_mib
 from clusterra_planner_tools.simulate.fleet import Worker

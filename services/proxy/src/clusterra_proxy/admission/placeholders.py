@@ -17,12 +17,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from clusterra_contracts.gres import parse_spec
 from clusterra_contracts.node_extra import OPEN
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
 
 from clusterra_proxy.slurmrestd.answers import FutureNode
-from clusterra_proxy.slurmrestd.gres import gres_counts
 
 PREFIX = "placeholder-"
 MIN_PER_SHAPE = 8
@@ -140,12 +140,12 @@ def _is_maximal(shape: Shape, catalogue: Catalogue) -> bool:
 def _covers(large: Shape, small: Shape) -> bool:
     """Whether `large` can run whatever `small` can, except jobs that request `small` by its name."""
     larger, smaller = large.worker, small.worker
-    available = gres_counts(larger.gres)
+    available = parse_spec(larger.gres)
     return (
         larger.cpus >= smaller.cpus
         and larger.memory_mib >= smaller.memory_mib
         and set(smaller.features) - {small.name} <= set(larger.features)
-        and all(available.get(name, 0) >= count for name, count in gres_counts(smaller.gres).items())
+        and all(available.get(name, 0) >= count for name, count in parse_spec(smaller.gres).items())
     )
 
 

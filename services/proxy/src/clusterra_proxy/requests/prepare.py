@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 
+from clusterra_contracts.gres import gpus_of_job, parse_request
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Prepare, Prepared
@@ -12,7 +13,7 @@ from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
-from clusterra_proxy.slurmrestd.gres import parse_gres
+from clusterra_proxy.slurmrestd.gres import gres_request
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.reading.fields import YEAR_MINUTES
 
@@ -65,7 +66,11 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
     tasks = max(job.tasks or nodes * (job.tasks_per_node or 1), 1)
     cpus_per_task = max(job.cpus_per_task or 1, 1)
     own_cpus = 0 if job.overcommit else tasks * cpus_per_task
-    cpus = max(own_cpus, job.minimum_cpus or 0, _gpus(job, tasks, nodes) * per_gpu.cpus, nodes)
+    gres = _gres(job)
+    gpus = gpus_of_job(parse_request(gres), tasks, nodes)
+    cpus = max(own_cpus, job.minimum_cpus or 0, gpus * per_gpu.cpus, nodes)
+    # `job_submit.lua` gives such a job a class, so that workers may be closed to it.
+    classed = nodes == 1 and not (job.required_nodes or job.reservation or gres)
     shared = frozenset(job.shared or ())
     begins_at = _begin(job, at)
     count = _tasks_of_array(job)
@@ -83,7 +88,7 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         memory_per_cpu_mib=job.memory_per_cpu or None,
         memory_per_gpu_mib=per_gpu.memory_mib or None,
         features=job.constraints or "",
-        gres=_gres(job),
+        gres=gres,
         exclusive=not {"none", "topo"}.isdisjoint(shared),
         exclusive_user=not {"user", "mcs"}.isdisjoint(shared),
         required_nodes=_hosts("required_nodes", job.required_nodes),
@@ -97,7 +102,7 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         begins_at=begins_at,
         time_limit_seconds=job.time_limit * 60.0 if job.time_limit and job.time_limit != YEAR_MINUTES else None,
         first_submitted_at=at,
-        extra=_CLASS if _has_class(job, nodes) else "",
+        extra=_CLASS if classed else "",
     )
 
 
@@ -110,36 +115,12 @@ def _nodes(job: ScriptJob) -> tuple[int, int | None]:
     return fewest, None if most is None else max(most, fewest)
 
 
-def _has_class(job: ScriptJob, nodes: int) -> bool:
-    """Whether `job_submit.lua` gives the job a class, so that workers may be closed to it."""
-    return nodes == 1 and not (job.required_nodes or job.reservation or _gres(job))
-
-
 def _gres(job: ScriptJob) -> str:
     """As `gres.requested_gres` writes them of a job's record. A socket counts as a node: a worker has one."""
     if job.ntasks_per_tres:
         return f"job/gpu={-(-(job.tasks or 1) // job.ntasks_per_tres)}"
     per_node = ",".join(filter(None, (job.tres_per_node, job.tres_per_socket)))
-    return ",".join(
-        f"{per}/{name}={count}"
-        for per, tres in (("node", per_node), ("task", job.tres_per_task), ("job", job.tres_per_job))
-        for name, count in parse_gres(tres or "")
-    )
-
-
-def _gpus(job: ScriptJob, tasks: int, nodes: int) -> int:
-    asked = (
-        (job.tres_per_node, nodes),
-        (job.tres_per_socket, nodes),
-        (job.tres_per_task, tasks),
-        (job.tres_per_job, 1),
-    )
-    return sum(
-        count * times
-        for tres, times in asked
-        for name, count in parse_gres(tres or "")
-        if name.partition(":")[0] == "gpu"
-    )
+    return gres_request(per_node, job.tres_per_task or "", job.tres_per_job or "")
 
 
 def _tasks_of_array(job: ScriptJob) -> int:

@@ -1,16 +1,14 @@
 """Generic resources (such as GPUs) of jobs and nodes, in the notation of queue snapshots."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
+
+from clusterra_contracts.gres import gres_counts, name_and_count
 
 from clusterra_proxy.slurmrestd.records import JobRecord
 
-_COUNT = re.compile(r"([0-9]{1,19})([KMGTP]?)")
-_IN_PARENTHESES = re.compile(r"\([^)]*\)")
 _MAX_KNOWN = 512
 """The length of the longest list whose content is remembered."""
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
 def requested_gres(record: JobRecord) -> str:
@@ -19,17 +17,22 @@ def requested_gres(record: JobRecord) -> str:
     Slurm's total for the job, which names no types, is used in two cases: for requests per socket, because the number
     of sockets of a node is unknown, and for `--ntasks-per-gpu`, which leaves GPUs in none of the lists.
     """
-    requested = [
-        f"{per}/{name}={count}"
-        for per, tres in (("node", record.tres_per_node), ("task", record.tres_per_task), ("job", record.tres_per_job))
-        for name, count in parse_gres(tres)
-    ]
+    requested = gres_request(record.tres_per_node, record.tres_per_task, record.tres_per_job)
     if not requested:
         sums = {name: count for name, count in parse_gres(record.tres_req_str) if ":" not in name}
         per_socket = dict(parse_gres(record.tres_per_socket))
         counts = {name: sums.get(name.partition(":")[0], count) for name, count in per_socket.items()} or sums
-        requested = [f"job/{name}={count}" for name, count in counts.items()]
-    return ",".join(requested)
+        requested = ",".join(f"job/{name}={count}" for name, count in counts.items())
+    return requested
+
+
+def gres_request(per_node: str, per_task: str, per_job: str) -> str:
+    """Write three TRES lists in the notation of `PendingJobs.gres`."""
+    return ",".join(
+        f"{per}/{name}={count}"
+        for per, tres in (("node", per_node), ("task", per_task), ("job", per_job))
+        for name, count in parse_gres(tres)
+    )
 
 
 def memory_per_gpu_mib(record: JobRecord) -> int | None:
@@ -46,20 +49,6 @@ def allocated_gres(record: JobRecord) -> dict[str, dict[str, int]]:
         sums = {name: count for name, count in parse_gres(record.tres_alloc_str) if ":" not in name}
         allocated = [{name: -(-count // nodes) for name, count in sums.items()}] * nodes
     return {name: counts for name, counts in zip(record.hosts, allocated, strict=False) if counts}
-
-
-def gres_counts(text: str) -> dict[str, int]:
-    """Return `NodeState.gres` of a node's list. Parentheses hold sockets or indices, which may contain commas."""
-    counts: dict[str, int] = {}
-    for item in filter(None, _IN_PARENTHESES.sub("", text).split(",")):
-        name, count = _name_and_count(item)
-        counts[name] = counts.get(name, 0) + count
-    return {name: count for name, count in counts.items() if count}
-
-
-def gpu_count(counts: Mapping[str, int]) -> int:
-    """Return the number of GPUs among counts of generic resources, of all types together."""
-    return sum(count for name, count in counts.items() if name == "gpu" or name.startswith("gpu:"))
 
 
 def parse_gres(tres: str) -> tuple[tuple[str, int], ...]:
@@ -79,12 +68,5 @@ def _parse_known_gres(tres: str) -> tuple[tuple[str, int], ...]:
 def _parse_gres(tres: str) -> Iterator[tuple[str, int]]:
     for item in tres.split(","):
         kind, name = item[:5], item[5:]
-        if kind in ("gres/", "gres:"):
-            yield _name_and_count(name.replace("=", ":"))
-
-
-def _name_and_count(item: str) -> tuple[str, int]:
-    """Split `gpu:h100:2` into the name with type and the count, by default one."""
-    name, _, last = item.rpartition(":")
-    counted = _COUNT.fullmatch(last) if name else None
-    return (name, int(counted[1]) * 1024 ** _POWERS[counted[2]]) if counted else (item, 1)
+        if name and kind in ("gres/", "gres:"):
+            yield name_and_count(name.replace("=", ":"))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
+from clusterra_contracts.gres import gpu_count_of
 from clusterra_contracts.identity import JobId
 
-from clusterra_proxy.slurmrestd.gres import allocated_gres, gpu_count
+from clusterra_proxy.slurmrestd.gres import allocated_gres
 from clusterra_proxy.slurmrestd.notation.tres import memory_mib
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
@@ -88,7 +89,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
 
 
 def _gpus(record: JobRecord) -> dict[str, int]:
-    counts = {node: gpu_count(gres) for node, gres in allocated_gres(record).items()}
+    counts = {node: gpu_count_of(gres) for node, gres in allocated_gres(record).items()}
     return {node: count for node, count in counts.items() if count}
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from clusterra_contracts.events import MachineSize, NodeFact, NodeKind
+from clusterra_contracts.gres import gpu_count_of, gres_counts
 
-from clusterra_proxy.slurmrestd.gres import gpu_count, gres_counts
 from clusterra_proxy.slurmrestd.records import NodeRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 
@@ -82,7 +82,7 @@ class PublishedNodeEvents:
 def _size(node: NodeRecord) -> MachineSize | None:
     if node.unreadable:
         return None
-    return MachineSize(cpus=node.cpus, memory_mib=node.real_memory, gpus=gpu_count(gres_counts(node.gres)))
+    return MachineSize(cpus=node.cpus, memory_mib=node.real_memory, gpus=gpu_count_of(gres_counts(node.gres)))
 
 
 def _version(moment: datetime | None) -> str:

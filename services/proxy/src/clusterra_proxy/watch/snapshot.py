@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
+from clusterra_contracts.gres import gres_counts
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot, RunningJob
 
 from clusterra_proxy.slurmrestd.accounting import OLDEST
-from clusterra_proxy.slurmrestd.gres import allocated_gres, gres_counts, memory_per_gpu_mib, requested_gres
+from clusterra_proxy.slurmrestd.gres import allocated_gres, memory_per_gpu_mib, requested_gres
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.notation.tres import memory_mib
 from clusterra_proxy.slurmrestd.reading.fields import LATEST

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+from clusterra_contracts.demand import node_count
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_runtime.shared_rate import SharedRate
 from clusterra_runtime.turns import Turns
 
 from clusterra_scaler.planner.placement.node_bounds import MAX_NODES
-from clusterra_scaler.planner.requests.demand import node_count
 from clusterra_scaler.planner.time_limit import time_limit
 
 SMALL_QUEUE = 500

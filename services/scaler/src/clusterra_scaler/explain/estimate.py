@@ -9,6 +9,7 @@ from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Estimate, EstimatedWorkers, EstimateJob, Wait
 from clusterra_contracts.rpc.why import Cause
+from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.blocking import cause_of, cause_text
 from clusterra_scaler.explain.forecast import Forecast
@@ -19,7 +20,6 @@ from clusterra_scaler.planner.observed.observation_history import ObservationHis
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.packing_policy import LONGEST_GATHER_SECONDS
 from clusterra_scaler.planner.placement.plan import AT_QUOTA, Plan
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import demand_of
 
 PLANNED_TASKS = 1000

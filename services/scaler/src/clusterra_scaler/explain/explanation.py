@@ -8,6 +8,7 @@ from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation, JobPlace
+from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.blocking import cause_of, cause_text, moment_text
 from clusterra_scaler.explain.forecast import Forecast
@@ -17,7 +18,6 @@ from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import shape_of
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import Demand, demand_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 

@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from clusterra_contracts import gres
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Need
 from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.job_price import requests_memory, usd_per_hour
 from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.shape_fit import holds
 from clusterra_contracts.shapes import Shape
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.placement.plan import Place, Unmet
-from clusterra_scaler.planner.placement.shape_choice import holds
-from clusterra_scaler.planner.requests import gres
-from clusterra_scaler.planner.requests.constraints import parse
-from clusterra_scaler.planner.requests.demand import Demand, Need
+from clusterra_scaler.planner.requests.demand import Demand
 
 _NAMED_WORKERS = 3
 """Maximum number of worker names in a sentence."""
@@ -80,8 +82,13 @@ class Forecast:
         if not self.places:
             return None
         by_name = {shape.name: shape for shape in shapes}
-        shapes_of_places = [by_name.get(place.shape) for place in self.places]
-        return sum(part.nodes * _mean_usd_per_hour(part.need, shapes_of_places) for part in self.demand.parts)
+        places = [
+            (by_name[name], n) for name, n in Counter(each.shape for each in self.places).items() if name in by_name
+        ]
+        with_memory = any(map(requests_memory, self.groups))
+        return sum(
+            part.nodes * _mean_usd_per_hour(part.need, places, with_memory=with_memory) for part in self.demand.parts
+        )
 
     def _places_text(self, observation: Observation, at: datetime) -> str:
         subject, verb = self._subject_and_verb
@@ -156,15 +163,12 @@ def _names(names: Sequence[str]) -> str:
     return shown if len(names) <= _NAMED_WORKERS else f"{shown} and {len(names) - _NAMED_WORKERS} others"
 
 
-def _share(need: Need, shape: Shape) -> float:
-    """The share of a worker's price that a job is charged: by CPU or by GPU, whichever is more."""
-    by_gpu = gres.gpu_count(need.gres) / shape.gpu_count if shape.gpu_count else 0.0
-    return 1.0 if need.exclusive else max(need.cpus / shape.worker.cpus, by_gpu)
-
-
-def _mean_usd_per_hour(need: Need, shapes: Sequence[Shape | None]) -> float:
-    """The mean cost of a node's share of a job over the places whose shape can hold it."""
+def _mean_usd_per_hour(need: Need, places: Sequence[tuple[Shape, int]], *, with_memory: bool) -> float:
+    """The mean cost of a node's share of a job over the places whose shape can hold it. `places`: how many by shape."""
     allows = parse(need.constraint)
-    holding = [each for each in shapes if each and holds(each, need) and allows(each.worker.features)]
-    costs = [each.usd_per_hour * _share(need, each) for each in holding]
-    return sum(costs) / len(costs) if costs else 0.0
+    costs = [
+        (float(usd_per_hour(need, shape, with_memory=with_memory)), count)
+        for shape, count in places
+        if holds(shape, need) and allows(shape.worker.features)
+    ]
+    return sum(cost * count for cost, count in costs) / sum(count for _, count in costs) if costs else 0.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from clusterra_contracts.events import ScaleFact, ShapeChange
 from clusterra_contracts.rpc.slurm_nodes import SetExtra, Undrain
 from clusterra_contracts.scale import ShapeTarget
+from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.planner.changes import ChangeCauses, changes_of
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -26,7 +27,6 @@ from clusterra_scaler.planner.placement.node_bounds import LargestFleet, plannab
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.placement.policies import policy_of
 from clusterra_scaler.planner.placement.policy import PlacementRequest
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.placement.warm_pool import with_warm_pool
 from clusterra_scaler.planner.requests.demand import Demand, startable
 from clusterra_scaler.planner.scale_down.drain import Action, ScaleDown, plan_scale_down

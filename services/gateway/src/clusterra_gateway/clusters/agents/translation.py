@@ -30,6 +30,7 @@ from clusterra_contracts.agent_http import (
     FreeShape,
     ScalingCommand,
 )
+from clusterra_contracts.gres import GPU, parse_spec
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Lifecycle, NodeClaim, Price
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.scale import ShapeTarget
@@ -44,7 +45,6 @@ DEPLOYMENT_PREFIX = "slurmd-"
 
 _LIFECYCLES: Mapping[str, Lifecycle] = {"spot": "spot", "on-demand": "on-demand"}
 _MAJOR = re.compile(r"v?([0-9]+)")
-_GPU = re.compile(r"gpu(?::([a-z][a-z0-9_-]*))?(?::([0-9]+))?")
 
 
 def takes_free_shapes(agent_version: str) -> bool:
@@ -178,11 +178,11 @@ def _free_shape(spec: WorkerSpec | None) -> FreeShape:
         # The catalogue does not have this shape, so its workers are only counted. Should one of its pods vanish just
         # now, the agent's replacement asks for nothing and fits any machine, so that no machine is bought for it.
         return FreeShape(arch="arm64", vcpus=0, mem_gib=0)
-    gpu = _GPU.search(spec.gres)
+    gpus = {name: count for name, count in parse_spec(spec.gres).items() if name.partition(":")[0] == GPU}
     return FreeShape(
         arch=spec.architecture,
         vcpus=spec.cpus,
         mem_gib=math.ceil(spec.memory_mib / 1024),
-        gpu_count=int(gpu[2] or 1) if gpu else 0,
-        gpu_model=(gpu[1] or "") if gpu else "",
+        gpu_count=sum(gpus.values()),
+        gpu_model=next((name.partition(":")[2] for name in gpus), ""),
     )

@@ -4,6 +4,7 @@ import hashlib
 import uuid
 
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_runtime.nats.registry import Registry
 from pydantic import BaseModel, ConfigDict
@@ -11,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.money import Money, decimal
 from clusterra_gateway.http.requests.errors import InvalidRequest
-from clusterra_gateway.money.quotas.projection import projected_together
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 
@@ -54,7 +54,7 @@ class Admission:
             return None
         prepared = await self._slurm.prepare(ref, request)
         jobs = ((prepared.job, prepared.tasks), *((component, 1) for component in prepared.components))
-        projected = projected_together(jobs, binding.catalogue)
+        projected = JobPrices(binding.catalogue).micro_usd_together(jobs)
         if projected is None and any(quota.mode != "warn" for quota in quotas):
             raise InvalidRequest(
                 "a quota applies to this job, and its cost has no bound",

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
 from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.money.quotas.projection import projected_together, task_count
+from clusterra_gateway.money.quotas.array_tasks import task_count
 
 MAX_JOBS = 5000
 PAGE_JOBS = 1000
@@ -43,9 +44,11 @@ def request_of(job: Job) -> PendingJobs:
         job_ids=(job.job_id.partition("_")[0],),
         count=1,
         cpus=max(job.cpus, 1),
+        tasks=job.tasks,
         nodes=max(job.node_count, 1),
         memory_per_node_mib=job.memory_per_node_mib,
         memory_per_cpu_mib=job.memory_per_cpu_mib,
+        features=job.constraints,
         gres=job.gres,
         partition=job.partition,
         uid=job.uid,
@@ -62,7 +65,8 @@ def projected_of(jobs: Iterable[Job], catalogue: Catalogue) -> int | None:
     """
     known = tuple(jobs)
     apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
-    return projected_together(((request_of(job), task_count(job.array_tasks, apart)) for job in known), catalogue)
+    priced = ((request_of(job), task_count(job.array_tasks, apart)) for job in known)
+    return JobPrices(catalogue).micro_usd_together(priced)
 
 
 def changed_by(job: Job, update: Update) -> Job:

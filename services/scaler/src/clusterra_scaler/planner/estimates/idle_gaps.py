@@ -13,12 +13,12 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from clusterra_contracts import gres
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shapes import Catalogue
 from pydantic import Field
 
 from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, KeepAliveCosts
-from clusterra_scaler.planner.requests import gres
 
 MAX_FOLLOWED = 200
 """Maximum number of released workers that are followed at the same time."""

@@ -1,12 +1,13 @@
 """Feeds the run-time model from queue snapshots: which jobs began, which ended, and which were stopped and requeued."""
 
+from clusterra_contracts.demand import DEFAULT_MEMORY_MIB_PER_CPU
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining
 from clusterra_scaler.planner.estimates.run_time_model import RunTimeCounts, RunTimeModel
 from clusterra_scaler.planner.estimates.run_times import Traits
 from clusterra_scaler.planner.estimates.settings import LearningSettings
-from clusterra_scaler.planner.requests.demand import DEFAULT_MEMORY_MIB_PER_CPU, Demand
+from clusterra_scaler.planner.requests.demand import Demand
 
 MIB_PER_GIB = 1024
 

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.shape_fit import GpuShapes
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.breakers import CircuitBreaker, breakers_after
@@ -15,7 +16,6 @@ from clusterra_scaler.planner.observed.registration import recovered
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply, supply_of
 from clusterra_scaler.planner.observed.taken_back import still_unconfirmed, taken_back
-from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from clusterra_contracts import gres
+from clusterra_contracts.gres import GresCounts
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.queue import NodeState, RunningJob
@@ -15,8 +17,6 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
-from clusterra_scaler.planner.requests import gres
-from clusterra_scaler.planner.requests.gres import GresCounts
 
 _UNUSABLE = frozenset({
     "BLOCKED",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from clusterra_contracts.identity import ShapeName, WorkerName
+from clusterra_contracts.shape_fit import new_workers
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.observed.booking import Booking
@@ -28,7 +29,6 @@ from clusterra_scaler.planner.observed.registration import OverdueWorker
 from clusterra_scaler.planner.observed.supply import Supply
 from clusterra_scaler.planner.placement.plan import Plan, Unmet
 from clusterra_scaler.planner.placement.policy import Placement, PlacementRequest, Policy
-from clusterra_scaler.planner.placement.shape_choice import new_workers
 from clusterra_scaler.planner.requests.demand import Demand
 
 

@@ -6,6 +6,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 
+from clusterra_contracts import gres
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Need
 from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.shapes import Catalogue, Shape
 
@@ -13,9 +16,7 @@ from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.supply import Kind, Supply, SupplyBin, best_fit_key, empty_bin
 from clusterra_scaler.planner.placement.plan import AT_QUOTA, NAMED_JOBS, Place, Plan, Unmet
 from clusterra_scaler.planner.placement.shape_choice import NoShape, ShapeChooser
-from clusterra_scaler.planner.requests import gres
-from clusterra_scaler.planner.requests.constraints import parse
-from clusterra_scaler.planner.requests.demand import Demand, Need
+from clusterra_scaler.planner.requests.demand import Demand
 
 _COMING = frozenset({"booting", "ordered", "new"})
 _ROUNDS = 8

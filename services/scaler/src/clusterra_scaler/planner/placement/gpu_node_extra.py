@@ -9,13 +9,13 @@ GPUs after all.
 from collections.abc import Iterator
 from itertools import islice
 
+from clusterra_contracts.constraints import UnreadableConstraint, layouts
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.node_extra import closed, is_class_filter, job_class
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueSnapshot
+from clusterra_contracts.shape_fit import GpuShapes
 
 from clusterra_scaler.planner.placement.node_extra import MOST_CLASSES
-from clusterra_scaler.planner.requests.constraints import UnreadableConstraint, layouts
-from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 
 def gpu_nodes(snapshot: QueueSnapshot, gpu_shapes: GpuShapes) -> dict[WorkerName, NodeState]:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
+from clusterra_contracts.constraints import parse
 from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.queue import RunningJob
+from clusterra_contracts.shape_fit import GpuShapes
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
 from clusterra_scaler.planner.packing.items import Group, Offering
-from clusterra_scaler.planner.requests.constraints import parse
 from clusterra_scaler.planner.requests.demand import Demand
-from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 BOOT_SECONDS = 60.0
 """The provisioning latency that is assumed before the first observation."""

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from clusterra_contracts import gres
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Need
 from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.shape_fit import GpuShapes, holds
 from clusterra_contracts.shapes import Catalogue, Family, Shape
-
-from clusterra_scaler.planner.requests import gres
-from clusterra_scaler.planner.requests.constraints import parse
-from clusterra_scaler.planner.requests.demand import Fits, Need
-from clusterra_scaler.planner.requests.gpu_shapes import GpuShapes
 
 COMPUTE_UP_TO_MIB_PER_CPU = 3 * 1024
 GENERAL_UP_TO_MIB_PER_CPU = 6 * 1024
@@ -110,36 +109,6 @@ def family_of(need: Need) -> Family:
     if need.memory_mib <= GENERAL_UP_TO_MIB_PER_CPU * need.cpus:
         return "general"
     return "memory"
-
-
-def holds(shape: Shape, need: Need) -> bool:
-    """Whether an empty worker of the shape has enough CPUs, memory and generic resources."""
-    worker = shape.worker
-    return (
-        need.cpus <= worker.cpus
-        and need.memory_mib <= worker.memory_mib
-        and gres.fits(need.gres, gres.parse_spec(worker.gres))
-    )
-
-
-def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
-    """A predicate: whether a new worker of any shape of the catalogue could run a need. `whole`: see FamilyShapes."""
-    workers = [(shape.name, shape.worker, gres.parse_spec(shape.worker.gres)) for shape in catalogue.shapes]
-    gpu_shapes = GpuShapes(whole or catalogue)
-
-    def fits(need: Need) -> bool:
-        allows = parse(need.constraint)
-        excluded_shapes = gpu_shapes.excluded_shapes(need)
-        return any(
-            need.cpus <= worker.cpus
-            and need.memory_mib <= worker.memory_mib
-            and gres.fits(need.gres, has)
-            and name not in excluded_shapes
-            and allows(worker.features)
-            for name, worker, has in workers
-        )
-
-    return fits
 
 
 def _price(shape: Shape) -> tuple[float, int, int, str]:

@@ -1,1 +1,1 @@
-"""What pending jobs request from nodes, and what running jobs cost."""
+"""Which pending jobs are demand for nodes, and what running jobs cost."""

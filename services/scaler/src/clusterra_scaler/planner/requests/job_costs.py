@@ -1,9 +1,8 @@
 """The cost of running jobs, from one snapshot of the queue."""
 
+from clusterra_contracts.gres import gpu_count_of
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_contracts.registry import ClusterBinding
-
-from clusterra_scaler.planner.requests.gres import gpu_count_of
 
 
 class JobCosts:

@@ -7,11 +7,11 @@ shortage of cheap workers is no reason to pay for expensive ones.
 
 from collections.abc import Iterable
 
+from clusterra_contracts import gres
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Fits, Need
 from clusterra_contracts.identity import ShapeName
-from clusterra_contracts.shapes import Catalogue
-
-from clusterra_scaler.planner.requests.constraints import parse
-from clusterra_scaler.planner.requests.demand import Need
+from clusterra_contracts.shapes import Catalogue, Shape
 
 _NONE: frozenset[ShapeName] = frozenset()
 
@@ -42,3 +42,33 @@ class GpuShapes:
             allows_others = any(map(allows, self._features_without_gpus))
             self._excluded_by_constraint[constraint] = self.names if allows_others else _NONE
         return self._excluded_by_constraint[constraint]
+
+
+def holds(shape: Shape, need: Need) -> bool:
+    """Whether an empty worker of the shape has enough CPUs, memory and generic resources."""
+    worker = shape.worker
+    return (
+        need.cpus <= worker.cpus
+        and need.memory_mib <= worker.memory_mib
+        and gres.fits(need.gres, gres.parse_spec(worker.gres))
+    )
+
+
+def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
+    """A predicate: whether a new worker of any shape of the catalogue could run a need. `whole`: see FamilyShapes."""
+    workers = [(shape.name, shape.worker, gres.parse_spec(shape.worker.gres)) for shape in catalogue.shapes]
+    gpu_shapes = GpuShapes(whole or catalogue)
+
+    def fits(need: Need) -> bool:
+        allows = parse(need.constraint)
+        excluded_shapes = gpu_shapes.excluded_shapes(need)
+        return any(
+            need.cpus <= worker.cpus
+            and need.memory_mib <= worker.memory_mib
+            and gres.fits(need.gres, has)
+            and name not in excluded_shapes
+            and allows(worker.features)
+            for name, worker, has in workers
+        )
+
+    return fits

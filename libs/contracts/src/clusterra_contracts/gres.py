@@ -1,4 +1,4 @@
-"""Generic resources (GRES): what a job requests on one node, and what a node has free.
+"""Generic resources (GRES): their notations, what a job requests on one node, and what a node has free.
 
 A node's resources are a mapping from name and type to a count, as in `NodeState.gres`: `{"gpu:h100": 8}`. A request
 with a type is met by that type only. A request without a type is met by any types, also by several together.
@@ -15,6 +15,9 @@ type GresCounts = Mapping[str, int]
 """Counts by name and type: of all that a node has, or of what is free."""
 
 _ITEM = re.compile(r"(node|task|job)/([^=,]+)=(\d+)")
+_COUNT = re.compile(r"([0-9]{1,19})([KMGTP]?)")
+_IN_PARENTHESES = re.compile(r"\([^)]*\)")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 GPU = "gpu"
 
 
@@ -56,6 +59,12 @@ def needed_on_node(asked: tuple[GresRequest, ...], tasks: int, nodes: int) -> tu
     return tuple(Gres(name, count) for name, count in sorted(counts.items()) if count)
 
 
+def gpus_of_job(asked: tuple[GresRequest, ...], tasks: int, nodes: int) -> int:
+    """The number of GPUs of all types that a job requests over all of its nodes."""
+    times = {"node": nodes, "task": tasks, "job": 1}
+    return sum(each.count * times[per] for per, each in asked if each.name.partition(":")[0] == GPU)
+
+
 def gpu_count(asked: tuple[Gres, ...]) -> int:
     """The number of requested GPUs of all types."""
     return sum(each.count for each in asked if each.name.partition(":")[0] == GPU)
@@ -71,14 +80,29 @@ def names_type(asked: tuple[Gres, ...]) -> bool:
     return any(":" in each.name for each in asked)
 
 
+def gres_counts(text: str) -> dict[str, int]:
+    """Parse Slurm's list of a node, such as `gpu:l4:4(S:0),shard:8`, as `NodeState.gres` has it.
+
+    Parentheses hold sockets or indices, which may contain commas.
+    """
+    counts: dict[str, int] = {}
+    for item in filter(None, _IN_PARENTHESES.sub("", text).split(",")):
+        name, count = name_and_count(item)
+        counts[name] = counts.get(name, 0) + count
+    return {name: count for name, count in counts.items() if count}
+
+
 @lru_cache(maxsize=256)
 def parse_spec(text: str) -> GresCounts:
-    """Parse `WorkerSpec.gres`."""
-    counts: Counter[str] = Counter()
-    for item in filter(None, text.split(",")):
-        name, _, count = item.rpartition(":")
-        counts[name] += int(count)
-    return counts
+    """Parse `WorkerSpec.gres`, which has the notation of `gres_counts`. A catalogue has few different ones."""
+    return gres_counts(text)
+
+
+def name_and_count(item: str) -> tuple[str, int]:
+    """Split Slurm's `gpu:h100:2` into the name with type and the count, by default one."""
+    name, _, last = item.rpartition(":")
+    counted = _COUNT.fullmatch(last) if name else None
+    return (name, int(counted[1]) * 1024 ** _POWERS[counted[2]]) if counted else (item, 1)
 
 
 def request_for(has: GresCounts) -> tuple[Gres, ...]:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from clusterra_scaler.planner.requests.gres import (
+from clusterra_contracts.gres import (
     Gres,
     fits,
     gpu_count,

@@ -1,7 +1,7 @@
 """Slurm's constraint expressions, for one node and for all nodes of a job."""
 
 import pytest
-from clusterra_scaler.planner.requests.constraints import UnreadableConstraint, layouts, parse
+from clusterra_contracts.constraints import UnreadableConstraint, layouts, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

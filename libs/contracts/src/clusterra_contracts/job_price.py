@@ -1,0 +1,97 @@
+"""The price of a job before it runs: its dominant share of its workers, for its time limit.
+
+Quotas and estimates price the same demand (`parts_of`) by the same share. They differ in the shape: an estimate has
+that of the workers that the planner chooses, a quota the cheapest one that a new worker could have (`JobPrices`).
+"""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from clusterra_contracts.constraints import parse
+from clusterra_contracts.demand import Need, parts_of
+from clusterra_contracts.gres import gpu_count
+from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.shape_fit import GpuShapes, holds, new_workers
+from clusterra_contracts.shapes import Catalogue, Shape
+
+
+def requests_memory(job: PendingJobs) -> bool:
+    """Whether a job itself says how much memory it needs. What Slurm gives to any other one is not known here."""
+    return not (job.memory_per_node_mib is job.memory_per_cpu_mib is job.memory_per_gpu_mib is None)
+
+
+def usd_per_hour(need: Need, shape: Shape, *, with_memory: bool) -> Fraction:
+    """The price of a need on one worker: the largest of its parts of the worker's CPUs, memory and GPUs.
+
+    Jobs that share their workers with no other pay for all of them. The memory of a job that requests none is the
+    planner's assumption, so it must not count: `with_memory` is `requests_memory` of the job.
+    """
+    worker = shape.worker
+    parts = [Fraction(need.cpus, worker.cpus)]
+    if with_memory:
+        parts.append(Fraction(need.memory_mib, worker.memory_mib))
+    if shape.gpu_count:
+        parts.append(Fraction(gpu_count(need.gres), shape.gpu_count))
+    if need.exclusive:
+        parts.append(Fraction(1))
+    return Fraction(Decimal(repr(shape.usd_per_hour))) * max(parts)
+
+
+class JobPrices:
+    """What jobs will cost at the prices of a catalogue, each on the cheapest shape that could run it."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._shapes = catalogue.shapes
+        self._gpu_shapes = GpuShapes(catalogue)
+        self._fits = new_workers(catalogue)
+        self._cheapest: dict[tuple[Need, bool], Fraction | None] = {}
+
+    def micro_usd(self, job: PendingJobs, tasks: int) -> int | None:
+        """Return the cost of all tasks of an array (1 for any other job), rounded up.
+
+        None without a time limit, or if no shape has its GPUs. A job that no single worker per node could run is priced
+        as if its CPUs, memory and GPUs could be divided. A constraint that no shape meets, such as one for nodes that
+        are not Clusterra's, does not count.
+        """
+        if job.time_limit_seconds is None:
+            return None
+        parts = parts_of(job, self._fits)
+        if any(part.need.unreadable for part in parts):
+            parts = parts_of(job.model_copy(update={"features": ""}), self._fits)
+        with_memory, hourly = requests_memory(job), Fraction(0)
+        for part in parts:
+            each = self._cheapest_usd_per_hour(part.need, with_memory)
+            if each is None:
+                return None
+            hourly += each * part.nodes
+        exact = hourly * tasks * Fraction(job.time_limit_seconds) / 3600 * 1_000_000
+        return -(-exact.numerator // exact.denominator)
+
+    def micro_usd_together(self, jobs: Iterable[tuple[PendingJobs, int]]) -> int | None:
+        """Return the cost of jobs with their numbers of tasks, such as a job's components. None where one has none."""
+        costs = [self.micro_usd(job, tasks) for job, tasks in jobs]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def _cheapest_usd_per_hour(self, need: Need, with_memory: bool) -> Fraction | None:
+        key = need, with_memory
+        if key not in self._cheapest:
+            prices = (usd_per_hour(need, shape, with_memory=with_memory) for shape in self._candidates(need))
+            self._cheapest[key] = min(prices, default=None)
+        return self._cheapest[key]
+
+    def _candidates(self, need: Need) -> Sequence[Shape]:
+        """The shapes that could run it; if there are none, those with its features and GPUs, or at least its GPUs."""
+        if need.unreadable:
+            return ()
+        allows, excluded = parse(need.constraint), self._gpu_shapes.excluded_shapes(need)
+        with_gpus = [shape for shape in self._shapes if shape.name not in excluded and _has_gpus_of(shape, need)]
+        allowed = [shape for shape in with_gpus if allows(shape.worker.features)] or with_gpus
+        return [shape for shape in allowed if holds(shape, need)] or allowed
+
+
+def _has_gpus_of(shape: Shape, need: Need) -> bool:
+    """Whether a shape has the model of GPUs that a need names, whatever the number."""
+    models = {model for name in need.gres for kind, _, model in (name.name.partition(":"),) if kind == "gpu"}
+    return not models or (shape.gpu_count > 0 and models <= {"", shape.gpu_model})
