@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import socket
 import sys
 import time
 import uuid
@@ -9,9 +10,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from aiohttp import ClientTimeout
+from botocore.credentials import Credentials
 from clusterra_runtime.store import dynamodb_client
 from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, VersionIs, at_most, compare
 from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.dynamodb_wire import Wire
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.page import Page
@@ -65,6 +69,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(dynamodb_client, "READ_TIMEOUT_SECONDS", 0.3)
     monkeypatch.setattr(dynamodb_client, "CONNECT_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(dynamodb_client, "REQUEST_TIMEOUT_SECONDS", 3.0)
     monkeypatch.setattr(dynamodb_client, "ATTEMPTS", 2)
 
 
@@ -117,6 +122,40 @@ async def test_a_server_that_does_not_answer_properly_is_unavailable(
             await store.write(Put(JOBS, Key("p", "s"), {}, Absent()))
 
         _cut_off(server)
+
+
+async def test_a_server_that_reads_no_whole_body_is_unavailable(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamodb_client, "REQUEST_TIMEOUT_SECONDS", 0.5)
+    puts = [Put(JOBS, Key("p", f"{n}"), {"text": "x" * 390 * 1024}, Absent()) for n in range(25)]
+    with socket.socket() as server:
+        # The kernel takes a part of the body, and nobody takes the rest.
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+
+        async with asyncio.timeout(30), DynamoDBStore() as store:
+            with pytest.raises(StoreUnavailable):
+                await store.put_all(puts)
+
+
+async def test_many_requests_at_once_read_the_credentials_once(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, url = await _serve(_http(200, b"{}"))
+    reads = 0
+
+    class Keychain:
+        def get_frozen_credentials(self) -> Credentials:
+            nonlocal reads
+            reads += 1
+            return Credentials("visible", "hidden", None)
+
+    async with server:
+        wire = Wire(url, "us-east-1", Keychain(), connections=4, attempts=1, timeout=ClientTimeout(total=10))
+        await asyncio.gather(*(wire.call("get_item", {"Key": f"{n}"}) for n in range(20)))
+        await wire.close()
+        _cut_off(server)
+
+    assert reads == 1
 
 
 async def test_a_server_that_cannot_be_reached_is_unavailable(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,31 @@ async def test_an_event_that_is_published_again_is_kept_once(archive: Archive) -
         assert await all_pages(archive, request) == [first]
 
 
+async def test_an_event_that_was_archived_in_part_is_completed_by_its_next_publication() -> None:
+    class CutOff(MemoryStore):
+        """Ends between the writes of an event."""
+
+        async def put_all(self, puts: Sequence[Put]) -> None:
+            await super().put_all(puts[:1])
+            raise StoreUnavailable("cut off")
+
+    first = event(job("job.running", "7"))
+    repeated = first.model_copy(update={"time": first.time + timedelta(seconds=9)})
+    async with CutOff() as store:
+        await store.create_tables(TABLE)
+        archive = Archive(store, TABLE, retention_seconds=3600)
+        with pytest.raises(StoreUnavailable):
+            await keep(archive, first)
+
+        # The first message is gone, such as with a NATS server that forgot its last writes.
+        await archive.keep(Subject("event", ACME, repeated.kind), repeated, 2)
+        await archive.keep(Subject("event", ACME, repeated.kind), repeated, 3)
+
+        assert await all_pages(archive, ReadHistory()) == [first]
+        assert await all_pages(archive, ReadHistory(subject="7")) == [repeated]
+        assert await all_pages(archive, ReadHistory(kinds=("job.running",))) == [repeated]
+
+
 async def test_an_event_that_was_archived_in_part_is_completed_by_its_next_delivery() -> None:
     class CutOff(MemoryStore):
         """Ends between the writes of an event."""

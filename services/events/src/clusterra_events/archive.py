@@ -5,8 +5,8 @@ import binascii
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -95,10 +95,9 @@ class Archive:
         # Slurm's times are whole seconds: of two events of one second, the one that was published first is first.
         sort_key = f"{_sortable(event.time)}#{sequence:020d}#{event.id}"
         expires_at = int(self._clock() + self._retention_seconds)
-        copies = [
-            Put(self._table, Key(view, sort_key), {"event": event.model_dump_json()}, Absent(), expires_at)
-            for view in (_by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
-        ]
+        body = {"event": event.model_dump_json()}
+        views = (_by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
+        copies = [Put(self._table, Key(view, sort_key), body, Absent(), expires_at) for view in views]
         id_item = Put(
             self._table,
             Key(f"{ref.key}#id#{event.id}", "id"),
@@ -109,10 +108,17 @@ class Archive:
         try:
             await self._store.write(id_item)
         except ConditionFailed as known:
-            if known.current is not None and known.current.attributes.get("sort_key") != sort_key:
-                # An earlier message had this event. It was or will be archived with that one.
+            place = sort_key if known.current is None else str(known.current.attributes.get("sort_key"))
+            if place != sort_key:
+                await self._complete([replace(copy, key=Key(copy.key.pk, place)) for copy in copies])
                 return
         await self._store.put_all(copies)
+
+    async def _complete(self, copies: Iterable[Put]) -> None:
+        """Write the copies that an earlier message with this event lacks: it may have been given up in between."""
+        for copy in copies:
+            with suppress(ConditionFailed):
+                await self._store.write(copy)
 
     async def read(self, ref: ClusterRef, request: ReadHistory, bound: Bound | None = None) -> HistoryPage:
         """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""

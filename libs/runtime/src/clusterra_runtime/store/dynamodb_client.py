@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CONNECTIONS = 32
 CONNECT_TIMEOUT_SECONDS = 2.0
 READ_TIMEOUT_SECONDS = 4.0
+REQUEST_TIMEOUT_SECONDS = 10.0
+"""For one attempt as a whole. No other timeout ends a request whose body the server does not read."""
 ATTEMPTS = 3
 CONFLICT_ATTEMPTS = 12
 _BUSY = frozenset(
@@ -85,7 +87,7 @@ class Client:
             connections=CONNECTIONS,
             attempts=ATTEMPTS,
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
+                total=REQUEST_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
             ),
         )
 

@@ -86,6 +86,8 @@ class Wire:
         self._signer = Signer(region, _host(self._url), self._url.raw_path)
         self._proxy = get_environ_proxies(str(self._url)).get(self._url.scheme)
         self._loop = asyncio.get_running_loop()
+        # The timeout of a request begins when it has its connection, not while it waits for one.
+        self._free = asyncio.Semaphore(connections)
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_CONNECTION_SECONDS, ssl=verify),
             timeout=timeout,
@@ -114,7 +116,13 @@ class Wire:
         return await retry(send, backoff, on=_worth_trying_again, attempts=self._attempts)
 
     async def _send(self, operation: str, body: bytes) -> dict[str, Any]:
-        headers = self._signer.headers(operation, body, await self._present_credentials(), datetime.now(UTC))
+        credentials = await self._present_credentials()
+        async with self._free:
+            # Signed here, for the wait may be longer than a signature counts.
+            return await self._exchange(operation, body, credentials)
+
+    async def _exchange(self, operation: str, body: bytes, credentials: Credentials) -> dict[str, Any]:
+        headers = self._signer.headers(operation, body, credentials, datetime.now(UTC))
         try:
             async with self._http.post(
                 # aiohttp writes a buffer piece by piece, and warns of a large body that it cannot.
@@ -141,6 +149,9 @@ class Wire:
         found = self._credentials
         if found is None or time.monotonic() - self._credentials_at > CREDENTIALS_SECONDS:
             async with self._reading:
+                if self._credentials is not found and self._credentials is not None:
+                    # Another request has read them meanwhile.
+                    return self._credentials
                 found = await asyncio.to_thread(self._read_credentials)
                 self._credentials, self._credentials_at = found, time.monotonic()
         return found
