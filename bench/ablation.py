@@ -1,7 +1,8 @@
 """Measures what each part of the packing earns: simulated bills with one part at a time switched off.
 
-Plays two synthetic traces with the shipped shapes, and the first 3,000 jobs of a given trace, in three settings: as
-shipped, with gathering, and with caps of three quarters of what the whole planner uses at its peak. Then packs small
+Plays two synthetic traces with the shipped shapes, and the first 3,000 jobs of a given trace, in four settings: as
+shipped, with gathering, with gathering and run times that are known beforehand, and with caps of three quarters of what
+the whole planner uses at its peak. Then packs small
 random queues of jobs that all run for four hours; there the bill is the price of the workers per hour. A part is
 switched off by replacing it for a run.
 
@@ -32,6 +33,7 @@ from clusterra_planner_tools.simulate.simulation import NothingFits, fitting
 from clusterra_planner_tools.simulate.world import World
 from clusterra_scaler.planner.estimates.remaining_time import certain
 from clusterra_scaler.planner.estimates.run_time_model import RunTimeModel
+from clusterra_scaler.planner.estimates.run_times import KnownRunTimes, RunTimes
 from clusterra_scaler.planner.estimates.settings import LearningSettings
 from clusterra_scaler.planner.packing import local_search, pack
 from clusterra_scaler.planner.packing.items import Group
@@ -79,6 +81,8 @@ class Scene:
     setting: str
     batch_seconds: float = 0.0
     capped: bool = False
+    known: bool = False
+    """Whether run times are known beforehand, else learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ def simulated(scene: Scene, part: str) -> Bill:
     settings = replace(Settings(), batch_seconds=scene.batch_seconds)
 
     def policy(caps: Caps | None) -> PackingPolicy:
-        run_times = RunTimeModel(LearningSettings())
+        known = KnownRunTimes({str(job.id): job.run_seconds for job in jobs})
+        run_times: RunTimes = known if scene.known else RunTimeModel(LearningSettings())
         if caps is None:
             return PackingPolicy(catalogue, run_times, settings, WAIT_USD_PER_HOUR)
         return CappedPolicy(catalogue, run_times, settings, WAIT_USD_PER_HOUR, caps)
@@ -148,6 +153,7 @@ def scenes(folder: Path, trace: Path | None, shapes: Path) -> Iterator[Scene]:
     for name, file, catalogue in files:
         yield Scene(name, file, catalogue, "as shipped")
         yield Scene(name, file, catalogue, "gathering", batch_seconds=GATHER_SECONDS)
+        yield Scene(name, file, catalogue, "known times", batch_seconds=GATHER_SECONDS, known=True)
         yield Scene(name, file, catalogue, "caps", capped=True)
 
 
