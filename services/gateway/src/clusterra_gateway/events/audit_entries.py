@@ -1,7 +1,5 @@
 """Entries of the audit, made from archived events, and their forms for programs and for tables."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
@@ -17,6 +15,7 @@ from clusterra_contracts.events import (
 )
 from clusterra_contracts.identity import Moment
 
+from clusterra_gateway.http.answers.csv_lines import csv_lines
 from clusterra_gateway.http.answers.responses import ResponseBody
 
 KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
@@ -77,12 +76,12 @@ def ndjson(entries: Iterable[Entry]) -> bytes:
 
 def csv_header() -> bytes:
     """The first line of a table, with the names of the fields."""
-    return _csv([tuple(Entry.model_fields)])
+    return csv_lines([tuple(Entry.model_fields)])
 
 
 def csv_rows(entries: Iterable[Entry]) -> bytes:
     """One line of a table for each entry (RFC 4180)."""
-    return _csv(tuple(map(_cell, entry.model_dump(mode="json").values())) for entry in entries)
+    return csv_lines(entry.model_dump(mode="json").values() for entry in entries)
 
 
 WRITERS: dict[Format, tuple[str, Callable[[], bytes], Callable[[Iterable[Entry]], bytes]]] = {
@@ -90,14 +89,3 @@ WRITERS: dict[Format, tuple[str, Callable[[], bytes], Callable[[Iterable[Entry]]
     "csv": ("text/csv", csv_header, csv_rows),
 }
 """Of each format the media type, what comes first, and how entries are written."""
-
-
-def _cell(value: str) -> str:
-    """A spreadsheet takes a text with such a beginning for a formula. Job names are free text."""
-    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def _csv(rows: Iterable[tuple[str, ...]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()

@@ -1,14 +1,12 @@
 """Rows of costs as tables: our own columns, and those of FOCUS (FinOps Open Cost and Usage Specification 1.1)."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable
 from datetime import date, timedelta
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.costs import CostDimension, CostPage, CostRow
 
+from clusterra_gateway.http.answers.csv_lines import csv_lines
 from clusterra_gateway.http.answers.money import CURRENCY, decimal
 from clusterra_gateway.money.costs.models import CostEntry
 
@@ -56,22 +54,22 @@ PROVIDER = "Clusterra"
 
 def csv_header() -> bytes:
     """The first line of our own table."""
-    return _csv([COLUMNS])
+    return csv_lines([COLUMNS])
 
 
 def csv_rows(page: CostPage) -> bytes:
     """One line for each row. An unknown amount is empty."""
-    return _csv(_own(row) for row in page.rows)
+    return csv_lines(_own(row) for row in page.rows)
 
 
 def focus_header() -> bytes:
     """The first line of a table in the columns of FOCUS."""
-    return _csv([FOCUS_COLUMNS])
+    return csv_lines([FOCUS_COLUMNS])
 
 
 def focus_rows(ref: ClusterRef, page: CostPage) -> bytes:
     """One line for each row."""
-    return _csv(_focus(ref, row) for row in page.rows)
+    return csv_lines(_focus(ref, row) for row in page.rows)
 
 
 def _own(row: CostRow) -> tuple[str, ...]:
@@ -122,14 +120,3 @@ def _focus(ref: ClusterRef, row: CostRow) -> tuple[str, ...]:
 
 def _midnight(day: date) -> str:
     return f"{day.isoformat()}T00:00:00Z"
-
-
-def _cell(value: str) -> str:
-    """A spreadsheet takes a text with such a beginning for a formula. Job names are free text."""
-    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def _csv(rows: Iterable[tuple[str, ...]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(tuple(map(_cell, row)) for row in rows)
-    return text.getvalue().encode()
