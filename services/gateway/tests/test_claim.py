@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.deadlines import SETTLED_SECONDS, SUBMIT
-from clusterra_contracts.rpc.slurm import Submitted
+from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS, ScopedKey
@@ -14,6 +14,7 @@ from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservatio
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.submits.claim import ALONE_SECONDS, Claim
 from clusterra_gateway.submits.keys import SubmitKeys
+from clusterra_gateway.submits.submit_once import SubmitOnce
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -23,6 +24,13 @@ from hypothesis import strategies as st
 
 KEY = ScopedKey(ClusterRef(tenant="acme", cluster="main"), "ada", "key-00001")
 BEGIN = 1_800_000_000.0
+MESSAGE = Submit(
+    user=SlurmUser(name="ada", uid=20001, gid=20001),
+    email="ada@acme.example",
+    script="#!/bin/sh\n",
+    job=JobDescription(environment=("PATH=/bin",)),
+    idempotency_key=KEY.key,
+)
 ANSWER = Submitted(job_id="42", accepted_at=now())
 QUOTA = Quota(
     scope=QuotaScope(kind="user", name="ada"),
@@ -188,12 +196,75 @@ async def test_of_many_requests_one_claims_a_key_and_reserves(store: MemoryStore
     assert await Reservations(store).used("acme", PENDING.reservation.month, QUOTA.scope) == 7
 
 
-async def test_a_key_whose_reservation_was_not_released_is_claimed_and_reserves_no_more(store: MemoryStore) -> None:
+class Accepting:
+    """A Slurm that accepts every job."""
+
+    def __init__(self) -> None:
+        self.accepted = 0
+
+    async def submit(self, _ref: ClusterRef, _submit: Submit) -> Submitted:
+        self.accepted += 1
+        return Submitted(job_id=f"{self.accepted}", accepted_at=now())
+
+
+def room_for(micro_usd: int, *, asks: int = 7) -> PendingReservation:
+    """The pending reservation of a submit with the same key, made at this moment."""
+    reservation = PENDING.reservation.model_copy(update={"micro_usd": asks, "made_at": now()})
+    return PendingReservation(reservation, (QUOTA.model_copy(update={"limit_micro_usd": micro_usd}),))
+
+
+async def test_a_reservation_that_was_not_released_makes_room_for_the_next_submit_with_its_key(
+    store: MemoryStore, clock: Clock
+) -> None:
     await store.create_tables(ACCOUNTS)
-    keys, affordable = SubmitKeys(store), replace(PENDING, quotas=(QUOTA.model_copy(update={"limit_micro_usd": 20}),))
-    await Reservations(store).make(affordable)
+    reservations = Reservations(store)
+    once = SubmitOnce(SubmitKeys(store), Accepting().submit, clock, reservations)
+    await reservations.make(room_for(20, asks=1))
 
-    _, is_new = await keys.claim(KEY, "hash", BEGIN, affordable)
+    await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=15))
 
-    assert is_new
-    assert await Reservations(store).used("acme", PENDING.reservation.month, QUOTA.scope) == 7
+    found = (await reservations.of_cluster(KEY.ref, 10)).reservations
+    assert [(each.micro_usd, each.job_id) for each in found] == [(15, "1")]
+    assert await reservations.used("acme", PENDING.reservation.month, QUOTA.scope) == 15
+
+
+async def test_a_key_that_expired_reserves_beside_its_first_job_which_still_runs(
+    store: MemoryStore, clock: Clock
+) -> None:
+    await store.create_tables(ACCOUNTS)
+    reservations = Reservations(store)
+    once = SubmitOnce(SubmitKeys(store), Accepting().submit, clock, reservations)
+    await once.submit(KEY, MESSAGE, "hash", room_for(20))
+    clock.at += KEEP_SECONDS + 1
+
+    await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=13))
+    again = await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=13))
+
+    found = (await reservations.of_cluster(KEY.ref, 10)).reservations
+    assert sorted((each.job_id, each.micro_usd) for each in found) == [("1", 7), ("2", 13)]
+    assert (again.job_id, again.repeated) == ("2", True)
+
+
+async def test_a_key_that_expired_is_no_way_around_a_quota(store: MemoryStore, clock: Clock) -> None:
+    await store.create_tables(ACCOUNTS)
+    slurm = Accepting()
+    once = SubmitOnce(SubmitKeys(store), slurm.submit, clock, Reservations(store))
+    await once.submit(KEY, MESSAGE, "hash", room_for(20))
+    clock.at += KEEP_SECONDS + 1
+
+    with pytest.raises(QuotaExceeded):
+        await once.submit(KEY, MESSAGE, "another", room_for(20, asks=14))
+
+    assert slurm.accepted == 1
+
+
+async def test_a_late_release_leaves_what_was_reserved_anew_under_the_same_id(store: MemoryStore) -> None:
+    await store.create_tables(ACCOUNTS)
+    reservations, first = Reservations(store), room_for(20)
+    await reservations.make(first)
+    await reservations.settle(first.reservation, 0)
+    await reservations.make(room_for(20))
+
+    await reservations.settle(first.reservation, 0)
+
+    assert await reservations.used("acme", PENDING.reservation.month, QUOTA.scope) == 7

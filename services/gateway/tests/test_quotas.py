@@ -261,7 +261,8 @@ async def test_a_job_whose_reservation_lost_its_booking_gets_it_again_and_runs_o
         status, job = await submit(ada, "key-00000001" if with_key else None)
     (item,) = (await world.store.query(ACCOUNTS, reservations)).items
     before = now() - timedelta(minutes=2)
-    await world.store.write(Update(ACCOUNTS, item.key, set={"made_at": before.isoformat()}))
+    stored = Reservation.of(item).model_copy(update={"made_at": before}).attributes()
+    await world.store.write(Update(ACCOUNTS, item.key, set={"made_at": stored["made_at"]}))
     shown = {"submitted_at": before, "time_limit_seconds": HOUR, "array_tasks": "0-9"}
     world.acme.jobs[job["job_id"]] = world.acme.jobs[job["job_id"]].model_copy(update=shown)
 

@@ -9,7 +9,7 @@ from clusterra_runtime.store.store import Store, TransactionCancelled
 
 from clusterra_gateway.idempotency.claims import OWNER, REQUEST, Claims, expiry
 from clusterra_gateway.idempotency.key import KEEP_SECONDS, ScopedKey
-from clusterra_gateway.money.quotas.reservations import PendingReservation
+from clusterra_gateway.money.quotas.reservations import AlreadyReserved, PendingReservation
 from clusterra_gateway.submits.claim import Claim
 
 ANSWER = "answer"
@@ -35,7 +35,7 @@ class SubmitKeys:
     ) -> tuple[StoredClaim, bool]:
         """Claim a key, and with it make the reservation of its job. Returns its claim, and whether it is a new one.
 
-        Raises QuotaExceeded: then nothing is claimed. Raises InFlight.
+        Raises QuotaExceeded and AlreadyReserved: then nothing is claimed. Raises InFlight.
         """
         place, mine = key.place("submit"), _attributes(Claim.first(request, uuid.uuid4().hex, at))
         beside = () if pending is None else pending.writes()
@@ -43,10 +43,9 @@ class SubmitKeys:
             found, is_new = await self._claims.claim(place, mine, at, beside)
         except TransactionCancelled as cancelled:
             assert pending is not None  # noqa: S101 - only its writes are beside the claim
-            if cancelled.reasons[1] is None:
-                raise pending.refusal(cancelled.reasons[1:]) from cancelled
-            # The key is free and the cost is reserved: the release after an attempt before was lost.
-            found, is_new = await self._claims.claim(place, mine, at)
+            if (taken := cancelled.reasons[1]) is not None:
+                raise AlreadyReserved(taken.current) from cancelled
+            raise pending.refusal(cancelled.reasons[1:]) from cancelled
         return _stored(found), is_new
 
     async def claim_again(self, key: ScopedKey, before: StoredClaim, at: float) -> StoredClaim | None:

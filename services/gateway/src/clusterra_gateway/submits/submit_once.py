@@ -17,7 +17,7 @@ from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
 from clusterra_gateway.idempotency.key import ScopedKey
-from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
+from clusterra_gateway.money.quotas.reservations import AlreadyReserved, PendingReservation, Reservations
 from clusterra_gateway.submits.claim import Claim
 from clusterra_gateway.submits.keys import StoredClaim, SubmitKeys
 
@@ -55,10 +55,12 @@ class SubmitOnce:
 
         Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, RpcFailed, StoreUnavailable.
         """
-        submitted = await self._submit(key, message, request, pending)
-        if pending is not None and self._reservations is not None:
-            await self._reservations.book(pending, submitted.job_id)
-        return submitted
+        try:
+            return await self._submit(key, message, request, pending)
+        except AlreadyReserved as taken:
+            # The key is free. The job of an attempt before still runs, or the release of its reservation was lost.
+            assert pending is not None and self._reservations is not None  # noqa: S101, PT018 - nothing is reserved else
+            return await self._submit(key, message, request, await self._reservations.make_room(pending, taken))
 
     async def _submit(
         self, key: ScopedKey, message: Submit, request: str, pending: PendingReservation | None
@@ -66,12 +68,15 @@ class SubmitOnce:
         at = self._clock()
         found, is_new = await self._keys.claim(key, request, at, pending)
         if is_new:
-            return await self._first_attempt(key, message, found, pending)
-        answer = await self._answered(key, message, request, found.claim, at)
-        if answer is not None:
-            return answer
-        mine = await self._claimed_again(key, found, at)
-        return await self._attempt(key, message, mine, before=found.claim)
+            submitted = await self._first_attempt(key, message, found, pending)
+        else:
+            answer = await self._answered(key, message, request, found.claim, at)
+            submitted = answer or await self._attempt(
+                key, message, await self._claimed_again(key, found, at), before=found.claim
+            )
+        if pending is not None and self._reservations is not None:
+            await self._reservations.book(pending, submitted.job_id)
+        return submitted
 
     async def find(self, key: ScopedKey, message: Submit, request: str) -> Submitted | None:
         """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.

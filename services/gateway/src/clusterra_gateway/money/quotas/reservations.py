@@ -6,7 +6,7 @@ Each change of it is in the transaction with the reservation that causes it, so 
 
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -115,6 +115,14 @@ class PendingReservation:
         return Update(ACCOUNTS, key, add={COMMITTED: amount}, condition=fits, expires_at=expires_at)
 
 
+class AlreadyReserved(Exception):
+    """There is a reservation under this id already. `item` is None if it has just expired."""
+
+    def __init__(self, item: Item | None) -> None:
+        super().__init__()
+        self.item = item
+
+
 class ClusterReservations(NamedTuple):
     """What is reserved for the jobs of a cluster."""
 
@@ -157,6 +165,13 @@ class Reservations:
             if cancelled.reasons[0] is None:
                 raise pending.refusal(cancelled.reasons) from cancelled
 
+    async def make_room(self, pending: PendingReservation, taken: AlreadyReserved) -> PendingReservation:
+        """The same pending reservation under another id. What is reserved under its own for no job is released."""
+        found = None if taken.item is None else Reservation.readable(taken.item)
+        if found is not None and not found.job_id:
+            await self.settle(found, 0)
+        return replace(pending, reservation=pending.reservation.model_copy(update={"id": uuid.uuid4().hex}))
+
     async def grow(self, reservation: Reservation, micro_usd: int, *, force: bool = False) -> bool:
         """Reserve `micro_usd` in place of what is reserved. `force`: whatever is left.
 
@@ -194,16 +209,11 @@ class Reservations:
         return True
 
     async def book(self, pending: PendingReservation, job_id: str) -> None:
-        """Note which job the reservation is for. Where that is lost, the sweep finds the job."""
+        """Note which job the reservation is for, unless it has one. Where that is lost, the sweep finds the job."""
+        free = compare("job_id", "==", "") | compare("job_id", "==", job_id)
+        key = reservation_key(pending.ref, pending.reservation.id)
         try:
-            await self._store.write(
-                Update(
-                    ACCOUNTS,
-                    reservation_key(pending.ref, pending.reservation.id),
-                    set={"job_id": job_id},
-                    condition=Present(),
-                )
-            )
+            await self._store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=Present() & free))
         except ConditionFailed:
             log.info("reservation_gone", job_id=job_id)
         except StoreError as error:
@@ -263,9 +273,13 @@ def month_of(at: datetime) -> str:
 
 
 def _unchanged(reservation: Reservation) -> Condition:
-    """Whether as much is reserved, in the same quotas, as when it was read."""
-    same = compare("micro_usd", "==", reservation.micro_usd)
-    return same & compare("scopes", "==", reservation.attributes()["scopes"])
+    """Whether it is the reservation that was read: as much, in the same quotas, and not made anew under its id."""
+    stored = reservation.attributes()
+    return (
+        compare("micro_usd", "==", stored["micro_usd"])
+        & compare("scopes", "==", stored["scopes"])
+        & compare("made_at", "==", stored["made_at"])
+    )
 
 
 def _scope_of(item: Item) -> QuotaScope | None:
