@@ -69,7 +69,7 @@ def _of_process(job: str) -> tuple[Panel, ...]:
     )  # fmt: skip
 
 
-_LEASES = Panel("Leases", "The scaler and the proxy have 8 partitions each.", "none",
+_LEASES = Panel("Leases", "The scaler and the proxy have 8 shards each.", "none",
                 {"{{service}} {{instance}}": "clusterra_leases_held"})  # fmt: skip
 _OUTBOX = Panel("Outbox", "Age of messages that a writer left to the relay. It should be 0.", "s",
                 {"{{job}} {{table}}": "max by (job, table) (clusterra_outbox_oldest_seconds)"})  # fmt: skip

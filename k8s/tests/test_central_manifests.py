@@ -24,8 +24,8 @@ from kube_definitions import define, definitions
 from kube_plane import account_without_rights
 
 OVERLAYS = ("dev", "prod")
-FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "gateway-work", "admin")
-ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "admin")
+FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "admin")
+ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "gateway-work", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,21 @@ async def test_each_folder_can_be_applied_alone(central: ControlPlane, kubectl: 
         for source in (pod_spec(manifest) or {"containers": []})["containers"]:
             for reference in source.get("envFrom", []):
                 assert ("ConfigMap", reference["configMapRef"]["name"].rpartition("-")[0]) in objects
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_settings_that_each_pod_names_are_there(kubectl: Path, name: str) -> None:
+    built = build(kubectl, CENTRAL / "overlays" / name)
+
+    made = {each["metadata"]["name"] for each in built if each["kind"] == "ConfigMap"}
+    named_by_pods = {
+        reference["configMapRef"]["name"]
+        for each in built
+        for container in (pod_spec(each) or {"containers": []})["containers"]
+        for reference in container.get("envFrom", [])
+    }
+    assert named_by_pods
+    assert named_by_pods <= made
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ async def tenant(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, 
     folder = tmp_path_factory.mktemp("tenant")
     component = CENTRAL / "tenant" / "secret-references"
     await apply(plane, build(kubectl, CENTRAL / "base" / "namespace"))
-    for service in ("proxy", "gateway", "scaler"):
+    for service in ("proxy", "gateway", "gateway-work", "scaler"):
         await apply(plane, [named(build(kubectl, CENTRAL / "base" / service), "ServiceAccount", service)])
     await plane.kubectl("create", "namespace", TENANT)
     await apply(plane, build(kubectl, overlay(folder, resources=[], components=[component], namespace=TENANT)))
@@ -48,7 +48,7 @@ async def mounted(plane: ControlPlane, account: str, folder: Path, patch: pytest
     patch.setattr(kubernetes, "ACCOUNT", folder)
 
 
-@pytest.mark.parametrize("account", ["proxy", "gateway"])
+@pytest.mark.parametrize("account", ["proxy", "gateway", "gateway-work"])
 async def test_an_account_reads_the_slurm_keys_of_a_tenant_and_nothing_else(
     tenant: ControlPlane, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

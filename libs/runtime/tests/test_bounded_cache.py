@@ -1,5 +1,7 @@
 """The cache against a model of it: a list of what was used, the last use last."""
 
+from functools import partial
+
 from clusterra_runtime.bounded_cache import BoundedCache
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,10 @@ from hypothesis import strategies as st
 STEPS = st.lists(
     st.tuples(st.sampled_from(["put", "get", "pop", "forget", "wait"]), st.integers(0, 6), st.integers(1, 5))
 )
+
+
+def has(number: int, _key: int, value: int) -> bool:
+    return value == number
 
 
 @given(most=st.integers(1, 4), seconds=st.integers(1, 6), steps=STEPS)
@@ -32,7 +38,7 @@ def test_it_remembers_the_last_used_values_that_are_not_too_old(
                 assert cache.pop(key) == expected
                 model = others
             case "forget":
-                cache.forget(lambda _, value, number=number: value == number)
+                cache.forget(partial(has, number))
                 model = [each for each in model if each[1] != number]
             case _:
                 at += number

@@ -1,7 +1,6 @@
 """The sessions' origin for many at once: whoever's session never answers leaves connections to others."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -55,7 +54,7 @@ class Edges:
         names = {"template_id": "jupyter", "name": "Jupyter", "run_id": "r1", "kid": "k1"}
         record = SessionRecord(job_id=claims.job_id, member=claims.member, created_at=now(), **names)
         view = SessionView(record, "ready", ready=SessionReady(strip_prefix=False, streams=0, idle_seconds=0.0))
-        return FoundSession(view, "0" * 64, f"j{claims.job_id}.main.{claims.tenant}.session", time.monotonic() + 60)
+        return FoundSession(view, "0" * 64, f"j{claims.job_id}.main.{claims.tenant}.session")
 
     async def open(self, host: str) -> Any:
         if ".acme." in host:

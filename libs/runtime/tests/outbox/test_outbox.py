@@ -8,7 +8,7 @@ from clusterra_runtime.store.item import InvalidItem, Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox, Publish
 from clusterra_runtime.store.outbox_item import with_messages
-from clusterra_runtime.store.store import ConditionFailed, Put, Store, StoreUnavailable, Update
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, StoreUnavailable, TransactionCancelled, Update
 
 from .conftest import JOBS, KEY, Clock, Faulty, change, ids, outbox_message, stream, unsent
 
@@ -75,19 +75,31 @@ async def test_a_later_write_sends_the_unsent_messages_of_earlier_writes(
     assert await store.get(JOBS, KEY) == Item(KEY, {"value": 3}, 3)
 
 
-async def test_the_messages_of_a_transaction_are_sent(
-    store: Store, client: Client, publish: Publish, clock: Clock
-) -> None:
+async def test_the_messages_of_a_transaction_are_sent(store: Store, client: Client, publish: Publish) -> None:
     other = Key("acme", "quota")
-    carrying = with_messages(Put(JOBS, KEY, {"value": 1}, Absent()), [outbox_message(1)], now=clock.now)
-    await store.transact([carrying, Update(JOBS, other, add={"jobs": 1})], token="submit-1")
-    async with Outbox(store, publish, clock=clock) as outbox:
-        await outbox.send(JOBS, KEY)
-        await outbox.send(JOBS, other)
-        await outbox.send(JOBS, Key("nobody", "at all"))
+
+    async with Outbox(store, publish) as outbox:
+        carrier, beside = Put(JOBS, KEY, {"value": 1}, Absent()), Update(JOBS, other, add={"jobs": 1})
+        await outbox.transact(carrier, [outbox_message(1)], [beside], token="submit-1")
 
     assert await ids(client) == ["job-1:1:changed"]
     assert await store.get(JOBS, KEY) == Item(KEY, {"value": 1}, 1)
+
+
+async def test_a_refused_transaction_writes_and_publishes_nothing(
+    store: Store, client: Client, publish: Publish
+) -> None:
+    other = Key("acme", "quota")
+    await store.write(Put(JOBS, other, {"jobs": 1}, Absent()))
+    beside = Put(JOBS, other, {"jobs": 2}, Absent())
+
+    async with Outbox(store, publish) as outbox:
+        with pytest.raises(TransactionCancelled) as refused:
+            await outbox.transact(change(1), [outbox_message(1)], [beside], token="submit-1")
+
+    assert [reason is None for reason in refused.value.reasons] == [True, False]
+    assert await ids(client) == []
+    assert await store.get(JOBS, KEY) is None
 
 
 def test_a_write_that_would_lose_messages_is_rejected() -> None:

@@ -37,7 +37,7 @@ from clusterra_runtime.store.outbox_item import (
     without_messages,
 )
 from clusterra_runtime.store.page import Between
-from clusterra_runtime.store.store import ConditionFailed, ItemTooLarge, Put, Store, StoreError, Table, Update
+from clusterra_runtime.store.store import ConditionFailed, ItemTooLarge, Put, Store, StoreError, Table, Update, Write
 
 log = structlog.get_logger(__name__)
 
@@ -94,6 +94,19 @@ class Outbox:
         await self._send(write.table, item, "writer")
         return replace(item, attributes=without_messages(item.attributes))
 
+    async def transact(
+        self, carrier: Put | Update, messages: Sequence[OutboxMessage], others: Sequence[Write] = (), *, token: str
+    ) -> None:
+        """Write several items or none, and send the messages, which the item of `carrier` holds until then.
+
+        Raises what `Store.transact` raises. The reasons of TransactionCancelled are that of `carrier`, then those of
+        the others in their order.
+        """
+        await self._store.transact([with_messages(carrier, messages, now=self._clock()), *others], token=token)
+        item = await self._store.get(carrier.table, carrier.key)
+        if item is not None:
+            await self._send(carrier.table, item, "writer")
+
     async def write_first(self, write: Put | Update, messages: Sequence[OutboxMessage]) -> Item:
         """Write one item and return it; its messages are sent afterwards. Raises what `Store.write` raises.
 
@@ -130,12 +143,6 @@ class Outbox:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-
-    async def send(self, table: Table, key: Key) -> None:
-        """Send the unsent messages of an item. Call it after a transaction that wrote messages."""
-        item = await self._store.get(table, key)
-        if item is not None:
-            await self._send(table, item, "writer")
 
     async def relay(self, *tables: Table) -> None:
         """Send messages that were left behind, until cancelled. Any number of replicas may run it.

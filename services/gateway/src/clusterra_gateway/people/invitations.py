@@ -1,7 +1,6 @@
 """Creates, lists and revokes the invitations of a tenant in the record."""
 
 import secrets
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
@@ -12,7 +11,6 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events
@@ -115,12 +113,9 @@ class Invitations:
         fact = AdminFact(kind=kind, actor=by.name, subject=sent_invitation_id(write.key))
         events = tenant_events(self._registry, by.tenant, fact, version="1")
         update = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
-        carrier = with_messages(update, events.messages, now=time.time())
+        token = f"invitation-{secrets.token_hex(16)}"
         try:
-            await self._directory.store.transact(
-                [write, carrier, *events.kept], token=f"invitation-{secrets.token_hex(16)}"
-            )
+            await self._directory.outbox.transact(update, events.messages, [write, *events.kept], token=token)
         except TransactionCancelled:
             return False
-        await self._directory.outbox.send(ACCOUNTS, tenant.key)
         return True

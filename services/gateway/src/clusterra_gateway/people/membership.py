@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.page import InvalidCursor
 from clusterra_runtime.store.store import TransactionCancelled, Update, Write
 
@@ -101,16 +99,18 @@ class Membership:
                 return member
             if not change.by_directory:
                 await self._refuse(actor, member, changed)
-            writes = self._update(item, changed, actor)
+            update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
+            events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
+            others: list[Write] = [*events.kept]
             if change.by_directory and _owns(member) and not _owns(changed):
-                writes.append(await self._while_another(member, _owns, "owner"))
+                others.append(await self._while_another(member, _owns, "owner"))
             elif _in_charge(member) and not _in_charge(changed):
-                writes.append(await self._while_another(member, _in_charge, "admin"))
+                others.append(await self._while_another(member, _in_charge, "admin"))
+            token = f"member-{secrets.token_hex(8)}"
             try:
-                await self._directory.store.transact(writes, token=f"member-{secrets.token_hex(8)}")
+                await self._directory.outbox.transact(update, events.messages, others, token=token)
             except TransactionCancelled:
                 continue
-            await self._directory.outbox.send(ACCOUNTS, item.key)
             log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
             return changed
         raise Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
@@ -130,11 +130,6 @@ class Membership:
             raise Conflict(
                 f"the directory of your workspace has deactivated {member.user}", hint="activate the person there"
             )
-
-    def _update(self, item: Item, changed: Member, actor: Member) -> list[Write]:
-        events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
-        update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
-        return [with_messages(update, events.messages, now=time.time()), *events.kept]
 
     def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> TenantEvents:
         fact = AdminFact(kind=kind, actor=actor.user, subject=subject)

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from dataclasses import dataclass
 from itertools import batched
 
@@ -12,7 +11,6 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
 
 from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
@@ -99,10 +97,11 @@ class ServiceAccounts:
             if uid is None:
                 uid = fresh = fresh or await next_uid(self._store, actor.tenant)
             account = _account(actor.tenant, new, uid=uid)
-            writes = await self._creation(actor, account, reserve=reserved is None)
+            added = await self._added(account)
+            others = _reserving(account, reserve=reserved is None)
             # The tenant changes with each new account, so that two cannot both be the last one allowed.
-            writes.append(Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version)))
-            if await self._written(account, writes):
+            others.append(Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version)))
+            if await self._written(added, self._events(actor, "user.created", account.user), others):
                 log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)
                 return account
         raise _changed_by_others()
@@ -116,13 +115,11 @@ class ServiceAccounts:
             update = Update(ACCOUNTS, item.key, set=gone.attributes(), condition=VersionIs(item.version))
             tokens = await self._store.query(ACCOUNTS, item.key.pk, sort=API_TOKENS)
             events = self._events(actor, "member.deleted", name)
-            writes: list[Write] = [
-                with_messages(update, events.messages, now=time.time()),
+            others: list[Write] = [
                 Delete(ACCOUNTS, service_account_key(actor.tenant, name)),
                 *(Delete(ACCOUNTS, token.key) for token in tokens.items),
-                *events.kept,
             ]
-            if await self._written(account, writes):
+            if await self._written(update, events, others):
                 log.info("service_account_deleted", tenant=account.tenant, name=name)
                 return account
         raise _changed_by_others()
@@ -147,36 +144,37 @@ class ServiceAccounts:
             raise Conflict(f"the name {name} is taken", hint="choose another one: a name keeps its owner for good")
         return reservation.uid
 
-    async def _creation(self, actor: Member, account: Member, *, reserve: bool) -> list[Write]:
+    async def _added(self, account: Member) -> Put | Update:
+        """The write of a new account, or of one that was deleted. Raises Conflict for one that is there."""
         key = member_key(account.id)
         known = await self._store.get(ACCOUNTS, key)
         if known is not None and not Member.of(known).deleted:
             raise Conflict(f"there is a service account {account.user}", hint="delete it first, or choose another name")
-        put: Put | Update = Put(ACCOUNTS, key, account.attributes(), Absent())
-        if known is not None:
-            put = Update(ACCOUNTS, key, set=account.attributes(), condition=VersionIs(known.version))
-        events = self._events(actor, "user.created", account.user)
-        mark = Put(ACCOUNTS, service_account_key(account.tenant, account.user), {}, Absent())
-        writes: list[Write] = [with_messages(put, events.messages, now=time.time()), mark, *events.kept]
-        if reserve:
-            reservation = UserNameReservation(uid=account.uid, owner=account.id)
-            writes.append(
-                Put(ACCOUNTS, user_name_key(account.tenant, account.user), reservation.attributes(), Absent())
-            )
-        return writes
+        if known is None:
+            return Put(ACCOUNTS, key, account.attributes(), Absent())
+        return Update(ACCOUNTS, key, set=account.attributes(), condition=VersionIs(known.version))
 
     def _events(self, actor: Member, kind: AdminKind, name: str) -> TenantEvents:
         fact = AdminFact(kind=kind, actor=actor.user, subject=name)
         return tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))
 
-    async def _written(self, account: Member, writes: list[Write]) -> bool:
-        """Applies the writes and sends their events. Returns False where another writer was faster."""
+    async def _written(self, account: Put | Update, events: TenantEvents, others: list[Write]) -> bool:
+        """Applies the writes and sends the events. Returns False where another writer was faster."""
+        beside, token = [*others, *events.kept], f"service-account-{secrets.token_hex(16)}"
         try:
-            await self._store.transact(writes, token=f"service-account-{secrets.token_hex(16)}")
+            await self._directory.outbox.transact(account, events.messages, beside, token=token)
         except TransactionCancelled:
             return False
-        await self._directory.outbox.send(ACCOUNTS, member_key(account.id))
         return True
+
+
+def _reserving(account: Member, *, reserve: bool) -> list[Write]:
+    """The writes of an account's mark and, for a new name, of the reservation of its uid."""
+    writes: list[Write] = [Put(ACCOUNTS, service_account_key(account.tenant, account.user), {}, Absent())]
+    if reserve:
+        reservation = UserNameReservation(uid=account.uid, owner=account.id)
+        writes.append(Put(ACCOUNTS, user_name_key(account.tenant, account.user), reservation.attributes(), Absent()))
+    return writes
 
 
 def _account(tenant: str, new: NewServiceAccount, *, uid: int) -> Member:

@@ -10,7 +10,6 @@ A deleted template keeps its item, so that its numbers go on: a version is never
 """
 
 import secrets
-import time
 from typing import Annotated, Literal
 
 from clusterra_contracts.events import AdminFact, AdminKind
@@ -18,7 +17,7 @@ from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.outbox_item import OUTBOX, with_messages
+from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Delete, Put, Store, Table, TransactionCancelled, Update, Write
 from clusterra_runtime.store.table_use import TableUse
@@ -139,16 +138,16 @@ class TemplateRecords:
         change: Put | Update = Put(TEMPLATES, key, kept.attributes(), Absent())
         if at is not None:
             change = Update(TEMPLATES, key, set=kept.attributes(), condition=VersionIs(at))
-        writes: list[Write] = [with_messages(change, events.messages, now=time.time()), *events.kept]
+        others: list[Write] = [*events.kept]
         if new is not None:
             place = _version_key(actor.tenant, record.template_id, record.newest)
-            writes.append(Put(TEMPLATES, place, new.attributes(), Absent()))
-        writes += [Delete(TEMPLATES, _version_key(actor.tenant, record.template_id, number)) for number in gone]
+            others.append(Put(TEMPLATES, place, new.attributes(), Absent()))
+        others += [Delete(TEMPLATES, _version_key(actor.tenant, record.template_id, number)) for number in gone]
+        token = f"template-{secrets.token_hex(16)}"
         try:
-            await self._store.transact(writes, token=f"template-{secrets.token_hex(16)}")
+            await self._directory.outbox.transact(change, events.messages, others, token=token)
         except TransactionCancelled:
             return None
-        await self._directory.outbox.send(TEMPLATES, key)
         return kept
 
 

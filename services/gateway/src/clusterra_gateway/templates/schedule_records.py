@@ -7,9 +7,9 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.outbox_item import OutboxMessage, with_messages
+from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
 
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
@@ -67,12 +67,9 @@ class ScheduleRecords:
         )
         messages = [_event(actor, schedule, "schedule.deleted")]
         try:
-            await self._store.transact(
-                [with_messages(gone, messages, now=time.time())], token=f"schedule-{secrets.token_hex(16)}"
-            )
-        except TransactionCancelled:
+            await self._outbox.write(gone, messages)
+        except ConditionFailed:
             return False
-        await self._outbox.send(TEMPLATES, key)
         return True
 
     async def forget(self, ref: ClusterRef) -> int:

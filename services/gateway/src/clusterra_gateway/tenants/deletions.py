@@ -5,7 +5,6 @@ between: it changes nothing and is dropped.
 """
 
 import secrets
-import time
 
 import structlog
 from clusterra_contracts.events import AdminFact
@@ -13,7 +12,6 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import VersionIs
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import ConditionFailed, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import cluster_event, tenant_events
@@ -99,11 +97,10 @@ async def write_tenant(
         changed = tenant.model_copy(update=changes)
         events = tenant_events(registry, tenant_id, fact, version=secrets.token_hex(8))
         update = Update(ACCOUNTS, key, set=changed.attributes(), condition=VersionIs(item.version))
-        carrier = with_messages(update, events.messages, now=time.time())
+        token = f"tenant-{secrets.token_hex(16)}"
         try:
-            await directory.store.transact([carrier, *events.kept], token=f"tenant-{secrets.token_hex(16)}")
+            await directory.outbox.transact(update, events.messages, events.kept, token=token)
         except TransactionCancelled:
             continue
-        await directory.outbox.send(ACCOUNTS, key)
         return changed
     raise Conflict(f"others are changing the tenant {tenant_id}", hint="try again")

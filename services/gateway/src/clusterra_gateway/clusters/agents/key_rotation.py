@@ -4,7 +4,6 @@ Whoever loses the answer to a rotation asks for another one. The agent may then 
 So a rotation ends no key early, unless the request says so.
 """
 
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +15,6 @@ from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, Moment, now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
 from pydantic import Field
 
@@ -118,20 +116,16 @@ async def rotate_agent_key(
         change = Put(ACCOUNTS, current_key, made.attributes(), Absent())
     else:
         change = Update(ACCOUNTS, current_key, set=made.attributes(), condition=VersionIs(item.version))
-    writes: list[Write] = [
-        Put(ACCOUNTS, agent_key_owner_key(made.hash), owner.attributes(), Absent()),
-        with_messages(change, told, now=time.time()),
-    ]
+    others: list[Write] = [Put(ACCOUNTS, agent_key_owner_key(made.hash), owner.attributes(), Absent())]
     if not overlap:
-        writes.extend(Delete(ACCOUNTS, each.key) for each in live.values())
+        others.extend(Delete(ACCOUNTS, each.key) for each in live.values())
     elif before is not None:
         ends = int(until.timestamp())
-        writes.append(Update(ACCOUNTS, before.key, condition=VersionIs(before.version), expires_at=ends))
+        others.append(Update(ACCOUNTS, before.key, condition=VersionIs(before.version), expires_at=ends))
     try:
-        await store.transact(writes, token=f"agent-key-{made.hash}")
+        await directory.outbox.transact(change, told, others, token=f"agent-key-{made.hash}")
     except TransactionCancelled:
         raise Conflict("the agent key is being changed by somebody else", hint="try again") from None
-    await directory.outbox.send(ACCOUNTS, current_key)
     return until
 
 

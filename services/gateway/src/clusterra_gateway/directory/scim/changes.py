@@ -1,7 +1,6 @@
 """Writes changes of provisioned users and groups: one transaction each, with its event and the count of changes."""
 
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import TenantRef
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, at_most
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
 from scim2_models import UniquenessException
 
@@ -52,7 +50,7 @@ class Changes:
             raise Conflict("this workspace is being deleted", hint="contact the operators")
 
     async def written(
-        self, told: Told, resource: Put | Update | Delete, others: Sequence[Write], counts: Write
+        self, told: Told, resource: Put | Update | Delete, others: Sequence[Write], counts: Update
     ) -> bool:
         """Applies the writes and sends their event. Returns False where another writer was faster.
 
@@ -61,20 +59,14 @@ class Changes:
         """
         fact = AdminFact(kind=told.kind, actor=told.actor.user, subject=told.subject)
         events = tenant_events(self._registry, told.actor.tenant, fact, version=secrets.token_hex(8))
-        carrier: Write = resource
-        if isinstance(resource, Delete):
-            # What is gone cannot hold the event until it is sent.
-            assert isinstance(counts, Update)  # noqa: S101 - `counted` makes no other
-            carrier = counts = with_messages(counts, events.messages, now=time.time())
-        else:
-            carrier = resource = with_messages(resource, events.messages, now=time.time())
-        writes = [resource, *others, counts, *events.kept]
+        # What is gone cannot hold the event until it is sent.
+        carrier, further = (counts, resource) if isinstance(resource, Delete) else (resource, counts)
+        beside, token = [*others, further, *events.kept], f"scim-{secrets.token_hex(16)}"
         try:
-            await self._directory.store.transact(writes, token=f"scim-{secrets.token_hex(16)}")
+            await self._directory.outbox.transact(carrier, events.messages, beside, token=token)
         except TransactionCancelled as cancelled:
-            _refuse(writes, cancelled)
+            _refuse([carrier, *beside], cancelled)
             return False
-        await self._directory.outbox.send(ACCOUNTS, carrier.key)
         return True
 
 

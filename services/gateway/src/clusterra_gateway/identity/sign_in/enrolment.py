@@ -1,6 +1,5 @@
 """Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
-import time
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -9,7 +8,6 @@ from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import TenantRef, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
 
 from clusterra_gateway.accounts.admin_events import tenant_events
@@ -230,7 +228,6 @@ class Enrolment:
                 if cancelled.reasons[0] is None:
                     continue  # the member is new, so it is the name that is taken
                 raise
-            await self._directory.outbox.send(ACCOUNTS, member_key(member.id))
             log.info("member_joined", tenant=member.tenant, user=name, uid=uid)
             return member
         raise Conflict("every user name for this address is taken", hint="contact the operators")
@@ -241,14 +238,10 @@ class Enrolment:
         put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
         reservation = UserNameReservation(uid=member.uid, owner=member.id)
         name_key = user_name_key(member.tenant, member.user)
-        await self._directory.store.transact(
-            [
-                with_messages(put_member, events.messages, now=time.time()),
-                Put(ACCOUNTS, name_key, reservation.attributes(), Absent()),
-                admission,
-                *joining.writes,
-                *events.kept,
-            ],
+        await self._directory.outbox.transact(
+            put_member,
+            events.messages,
+            [Put(ACCOUNTS, name_key, reservation.attributes(), Absent()), admission, *joining.writes, *events.kept],
             token=f"join-{member.id}-{member.user}-{member.uid}",
         )
 

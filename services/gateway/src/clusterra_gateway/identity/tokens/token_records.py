@@ -3,7 +3,6 @@
 import asyncio
 import random
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +12,7 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Condition, Present, VersionIs
-from clusterra_runtime.store.outbox_item import OutboxMessage, with_messages
+from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.admin_events import tenant_events
@@ -132,7 +131,7 @@ class TokenRecords:
                 writes = {"token.created": put, **others}
                 await self._write(actor, member_id, writes, VersionIs(item.version), silent)
             except TransactionCancelled as cancelled:
-                if any(cancelled.reasons[: len(silent)]):
+                if any(cancelled.reasons[1 : 1 + len(silent)]):
                     raise AlreadyRedeemed from None
                 await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
             else:
@@ -167,9 +166,6 @@ class TokenRecords:
             events = tenant_events(self._registry, actor.tenant, fact, version="1")
             messages += events.messages
             kept += events.kept
-        key = member_key(member_id)
-        carrier = with_messages(Update(ACCOUNTS, key, condition=member_is), messages, now=time.time())
-        await self._directory.store.transact(
-            [*silent, *writes.values(), carrier, *kept], token=f"token-{secrets.token_hex(16)}"
-        )
-        await self._directory.outbox.send(ACCOUNTS, key)
+        carrier = Update(ACCOUNTS, member_key(member_id), condition=member_is)
+        others = [*silent, *writes.values(), *kept]
+        await self._directory.outbox.transact(carrier, messages, others, token=f"token-{secrets.token_hex(16)}")

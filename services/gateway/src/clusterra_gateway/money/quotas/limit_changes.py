@@ -4,14 +4,12 @@ The event stands in an item of its own, because a deleted item cannot hold it. B
 """
 
 import secrets
-import time
 from datetime import timedelta
 
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.outbox_item import with_messages
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled
 
 from clusterra_gateway.accounts.admin_events import tenant_events
@@ -42,9 +40,6 @@ class LimitChanges:
         key = limit_event_key(actor.tenant, version)
         carrier = Put(ACCOUNTS, key, {}, Absent(), expiry(now() + _KEPT))
         try:
-            await self._directory.store.transact(
-                [write, with_messages(carrier, events.messages, now=time.time()), *events.kept], token=version
-            )
+            await self._directory.outbox.transact(carrier, events.messages, [write, *events.kept], token=version)
         except TransactionCancelled:
             raise Conflict("somebody else has just changed it", hint="read it and decide again") from None
-        await self._directory.outbox.send(ACCOUNTS, key)
