@@ -4,8 +4,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
+from clusterra_contracts.identity import TenantRef
 from clusterra_lab.machine.process import until
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper, Unfinished
@@ -53,6 +55,22 @@ async def running(sweeper: Sweeper[str]) -> AsyncIterator[asyncio.Task[None]]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+def readable_place(tenant: str) -> Place:
+    return Place(TenantRef(tenant=tenant).tenant)
+
+
+async def test_a_key_whose_place_cannot_be_read_stops_no_other() -> None:
+    visits = Visits("not a tenant!", "acme")
+    sweep = replace(visits.sweep(), place=readable_place)
+
+    async with running(Sweeper(sweep, OFTEN, Bounds(at_once=4))) as task:
+        await visits.have_reached("acme", 2)
+        ended = task.done()
+
+    assert not ended
+    assert visits.seen.keys() == {"acme"}
 
 
 async def hang() -> None:

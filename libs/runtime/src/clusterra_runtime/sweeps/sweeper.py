@@ -87,7 +87,13 @@ class Sweeper[K]:
         return True
 
     async def _begin_round(self, *, woken: bool) -> None:
-        listed = {self._sweep.place(key): key for key in await self._sweep.listed()}
+        listed = dict[Place, K]()
+        for key in await self._sweep.listed():
+            try:
+                listed[self._sweep.place(key)] = key
+            except ValidationError as error:
+                # A newer release may know where it is. The others have their turn.
+                log.error("place_unreadable", sweep=self._sweep.name, problems=error.error_count())  # noqa: TRY400
         self._keys = listed
         self._agenda.begin_round(listed, woken=woken)
 
