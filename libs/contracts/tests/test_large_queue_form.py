@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import zlib
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,8 @@ import pytest
 from clusterra_contracts.bus import large_queue
 from clusterra_contracts.bus.envelope import MAX_DECODED_BYTES, InvalidMessage, decode, encode
 from clusterra_contracts.bus.large_queue import (
+    FORM,
+    LARGE,
     MAX_BODY_BYTES,
     QueueTooLarge,
     decode_head,
@@ -242,3 +245,14 @@ def test_the_body_is_json() -> None:
 
     assert [len(told[name]) for name in ("running", "nodes")] == [10, 10]
     assert told["counts"] == {"pending": 10, "running": 10, "nodes": 10}
+
+
+def test_a_line_without_an_end_is_refused_as_fast_as_it_is_decompressed() -> None:
+    body = zlib.compress(b"x" * (63 * 1024 * 1024), 1, wbits=31)
+    began = time.process_time()
+
+    with pytest.raises(InvalidMessage):
+        decode_head(body, {FORM: LARGE})
+
+    # Copied for each piece, it takes a minute.
+    assert time.process_time() - began < 10

@@ -132,14 +132,18 @@ def _records(name: str, line: bytes) -> list[BaseModel]:
 
 def _lines(body: bytes) -> Iterator[bytes]:
     """The lines of a compressed body, decompressed as they are asked for. Raises InvalidMessage."""
-    rest, size = b"", 0
+    begun, size = list[bytes](), 0
     for piece in _decompressed(body):
         size += len(piece)
         if size > MAX_DECODED_BYTES:
             raise InvalidMessage(f"the compressed body has more than {MAX_DECODED_BYTES} bytes")
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from lines
-    yield rest
+        # Joined once at its end: a line of many pieces would be copied for each of them.
+        *ends, begin = piece.split(b"\n")
+        for end in ends:
+            yield b"".join((*begun, end))
+            begun = []
+        begun.append(begin)
+    yield b"".join(begun)
 
 
 def _decompressed(body: bytes) -> Iterator[bytes]:
