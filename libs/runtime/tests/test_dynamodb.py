@@ -139,6 +139,23 @@ async def test_a_server_that_reads_no_whole_body_is_unavailable(quick: None, mon
                 await store.put_all(puts)
 
 
+@pytest.mark.parametrize("scheme", ["http://", ""])
+async def test_requests_go_by_the_proxy_of_the_environment(
+    quick: None, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    server, url = await _serve(_http(200, b'{"Item": {"pk": {"S": "p"}, "sk": {"S": "s"}, "version": {"N": "1"}}}'))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://dynamodb.invalid")
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("HTTP_PROXY", scheme + url.removeprefix("http://"))
+    monkeypatch.setenv("http_proxy", scheme + url.removeprefix("http://"))
+
+    async with server, DynamoDBStore() as store:
+        found = await store.get(JOBS, Key("p", "s"))
+        _cut_off(server)
+
+    assert found is not None
+
+
 async def test_many_requests_at_once_read_the_credentials_once(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     server, url = await _serve(_http(200, b"{}"))
     reads = 0

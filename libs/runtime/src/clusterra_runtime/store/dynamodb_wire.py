@@ -84,7 +84,7 @@ class Wire:
         self._keychain = keychain
         self._attempts = attempts
         self._signer = Signer(region, _host(self._url), self._url.raw_path)
-        self._proxy = get_environ_proxies(str(self._url)).get(self._url.scheme)
+        self._proxy = _proxy(self._url)
         self._loop = asyncio.get_running_loop()
         # The timeout of a request begins when it has its connection, not while it waits for one.
         self._free = asyncio.Semaphore(connections)
@@ -236,6 +236,12 @@ def _worth_trying_again(error: Exception) -> bool:
         return isinstance(error, NotAnswered)
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     return status in _TRY_AGAIN_STATUS or error.response["Error"]["Code"] in _TRY_AGAIN
+
+
+def _proxy(url: URL) -> str | None:
+    """The proxy that the environment names, which may leave out that it speaks HTTP."""
+    found = get_environ_proxies(str(url)).get(url.scheme)
+    return found if found is None or "://" in found else f"http://{found}"
 
 
 def _host(url: URL) -> str:
