@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from clusterra_gateway.accounts.budget import cluster_caps
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from gateway_world import provisioned
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def tenant_with_two_clusters(**fields: Any) -> dict[str, Any]:
 
 
 def caps_in_file(acme: dict[str, Any]) -> dict[str, float | None]:
-    return Given.model_validate({"tenants": [acme]}).tenants[0].caps()
+    return ProvisionFile.model_validate({"tenants": [acme]}).tenants[0].caps()
 
 
 def test_a_file_divides_the_budget_among_the_clusters() -> None:

@@ -27,7 +27,7 @@ from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.workflows.run_records import RunRecords
@@ -107,7 +107,7 @@ async def deleting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         tenant = provisioned(TENANT, "main", "other") | {"usd_per_hour": 10, "members": ["guest@elsewhere.example"]}
-        given = Given.model_validate({"tenants": [tenant]})
+        given = ProvisionFile.model_validate({"tenants": [tenant]})
         await Provisioning(directory, CATALOGUE, registry.clusters).apply(given)
         await Projection(directory, world.client, registry).project()
         await until(lambda: registry.get(REF), seconds=30, what="the clusters in the registry", every=0.05)

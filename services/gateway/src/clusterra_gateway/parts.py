@@ -41,7 +41,7 @@ from clusterra_gateway.workflows.start import RunStarts
 class SignIn:
     """With what people sign in."""
 
-    session_keys: SigningKeys
+    signing_keys: SigningKeys
     issuers: ServedIssuers
 
 
@@ -71,7 +71,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     bus, directory = connections.bus, connections.directory
     store, registry = directory.store, bus.registry
     people = DirectoryParts.of(store)
-    identity = IdentityParts.of(connections, sign_in.session_keys, people.unix_users)
+    identity = IdentityParts.of(connections, sign_in.signing_keys, people.unix_users)
     files = FileParts.of(connections.settings, buckets)
     reservations, stagings = Reservations(store), StagingRecords(store)
     admission = Admission(reservations, bus.slurm, registry)

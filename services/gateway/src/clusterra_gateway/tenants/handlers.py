@@ -23,7 +23,7 @@ from clusterra_gateway.tenants.models import (
     TenantsQuery,
     TenantView,
 )
-from clusterra_gateway.tenants.specification import GivenTenant
+from clusterra_gateway.tenants.specification import TenantSpecification
 from clusterra_gateway.tenants.tenant_state import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
 
@@ -59,7 +59,7 @@ class TenantHandlers:
         )
 
     async def _create(self, operator: Operator, wanted: CreateTenant) -> MadeTenant:
-        given = GivenTenant(**wanted.model_dump(include={"id", "name", "domains", "issuers", "usd_per_hour"}))
+        given = TenantSpecification(**wanted.model_dump(include={"id", "name", "domains", "issuers", "usd_per_hour"}))
         tenant = await self._tenants.create(given, by=operator.actor)
         invite = InviteToTenant(email=wanted.owner, expires_in_seconds=wanted.invitation_seconds)
         invitation = await self._invite(operator, wanted.id, invite)

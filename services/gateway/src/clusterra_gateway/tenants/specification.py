@@ -1,4 +1,4 @@
-"""What operators give of tenants: their people and clusters. A provision file has it, and the API's requests."""
+"""Specifications of tenants, their people and clusters, as provision files and requests of operators state them."""
 
 from typing import Annotated, Self
 
@@ -45,7 +45,7 @@ def _known_storage_fields(given: object) -> object:
     return given
 
 
-GivenStorage = Annotated[StorageBinding, AfterValidator(check_storage), BeforeValidator(_known_storage_fields)]
+CheckedStorage = Annotated[StorageBinding, AfterValidator(check_storage), BeforeValidator(_known_storage_fields)]
 
 
 class _Strict(BaseModel):
@@ -64,7 +64,7 @@ class BindingFields(_Strict):
     policy: ScalingPolicy = ScalingPolicy()
     visibility: Visibility = "own"
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
-    storage: GivenStorage | None = None
+    storage: CheckedStorage | None = None
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
@@ -87,7 +87,7 @@ class ClusterFields(BindingFields):
     id: Id
 
 
-class GivenCluster(ClusterFields):
+class ClusterSpecification(ClusterFields):
     """A cluster of a provision file, and its agent's keys."""
 
     agent_key: CheckedReference | None = None
@@ -100,7 +100,7 @@ class GivenCluster(ClusterFields):
         return self
 
 
-class GivenTenant(_Strict):
+class TenantSpecification(_Strict):
     """A tenant: the e-mail addresses of its people, and its clusters."""
 
     id: Id
@@ -119,7 +119,7 @@ class GivenTenant(_Strict):
     """By name, where the users of clusters come from whose uids Clusterra does not allocate."""
     identity_source: Id | None = None
     """The source of all clusters that name none; None: Clusterra allocates uids."""
-    clusters: tuple[GivenCluster, ...] = ()
+    clusters: tuple[ClusterSpecification, ...] = ()
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The budget of all these clusters' workers together. None: only the clusters' own caps apply."""
 
@@ -147,7 +147,7 @@ class GivenTenant(_Strict):
         return given if self.usd_per_hour is None else {**cluster_caps(self.usd_per_hour, given)}
 
 
-class Given(_Strict):
+class ProvisionFile(_Strict):
     """The provision file."""
 
-    tenants: Annotated[tuple[GivenTenant, ...], Field(min_length=1)]
+    tenants: Annotated[tuple[TenantSpecification, ...], Field(min_length=1)]

@@ -21,7 +21,7 @@ from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.shares import share_out, shares
-from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, GivenTenant
+from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, TenantSpecification
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class Tenants:
         """A tenant, also while it is being deleted. Raises NotFound."""
         return await existing(self._directory, tenant_id)
 
-    async def create(self, given: GivenTenant, *, by: str) -> Tenant:
+    async def create(self, given: TenantSpecification, *, by: str) -> Tenant:
         """Makes a tenant. Raises Conflict."""
         created = AdminFact(kind="tenant.created", actor=by, subject=given.id)
         tenant = await self._provisioning(by).create_tenant(given, created)
