@@ -75,7 +75,7 @@ async def test_a_changed_cluster_gets_the_next_version(directory: Directory) -> 
     assert (binding.name, binding.version) == ("renamed", 2)
 
 
-async def test_the_only_cluster_gets_the_whole_budget_of_the_tenant(directory: Directory) -> None:
+async def test_the_only_cluster_gets_the_whole_cap_of_the_tenant(directory: Directory) -> None:
     await apply(directory, provisioned("acme", "main") | {"usd_per_hour": 12.5})
     assert (await directory.clusters())[MAIN].policy.usd_per_hour == 12.5
 

@@ -78,9 +78,9 @@ class Tenant(Record):
     """The e-mail domains of its people, for those who look at the tenant: `Domain` decides."""
     issuers: tuple[str, ...] = ()
     usd_per_hour: float | None = None
-    """The budget of all its clusters' workers together; None: only the clusters' own caps apply."""
+    """The cap on all its clusters' workers together; None: only the clusters' own caps apply."""
     own_caps: dict[str, float | None] = Field(default_factory=dict)
-    """Of each cluster the cap that is its own, in USD per hour; None: its share of what is left of the budget."""
+    """Of each cluster the cap that is its own, in USD per hour; None: its share of what is left of the tenant's cap."""
     identity_source: Id | None = None
     """The identity source of all clusters that name none; None: Clusterra allocates uids."""
     deletion: TenantDeletion | None = None

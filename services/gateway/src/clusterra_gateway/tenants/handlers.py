@@ -82,7 +82,7 @@ class TenantHandlers:
     async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Changes a tenant. `domains` and `issuers` replace the ones before.
 
-        People of a domain that is taken away stay members. A new budget is shared out among the clusters at once.
+        People of a domain that is taken away stay members. A new cap is shared out among the clusters at once.
         """
         tenant_id, wanted = path_id(request, TENANT_ID), await body(request, ChangeTenant)
         changes = {

@@ -119,7 +119,7 @@ class Provisioning:
         return tenant
 
     async def put_tenant(self, given: TenantSpecification) -> None:
-        """Makes a tenant, or changes its name and budget and adds domains. Raises Conflict."""
+        """Makes a tenant, or changes its name and cap and adds domains. Raises Conflict."""
         known = await self._directory.tenant(TenantRef(tenant=given.id))
         if known is None:
             await self.create_tenant(given)
@@ -149,7 +149,7 @@ class Provisioning:
     async def bind_cluster(self, tenant_id: str, given: ClusterFields) -> int:
         """Adds a cluster to a tenant. Returns the version of its binding.
 
-        Raises NotFound, Conflict for one that exists or a budget that does not suffice, InvalidRequest.
+        Raises NotFound, Conflict for one that exists or a cap that does not suffice, InvalidRequest.
         """
         tenant = await existing(self._directory, tenant_id)
         refuse_deleted(tenant_id, tenant)
@@ -178,7 +178,7 @@ class Provisioning:
             raise Conflict(f"the cluster {given.id} is being deleted", hint="a deletion cannot be taken back")
         own_caps = {**tenant.own_caps, given.id: given.policy.usd_per_hour}
         with_cap = tenant.model_copy(update={"own_caps": own_caps})
-        await shares(self._directory, tenant_id, with_cap)  # a budget that does not suffice changes nothing
+        await shares(self._directory, tenant_id, with_cap)  # a cap that does not suffice changes nothing
         await self._directory.replace(tenant_key(tenant_id), with_cap)
         self.changes += await share_out(self._directory, tenant_id)
         return await self._put_binding(tenant_id, given, new=False)

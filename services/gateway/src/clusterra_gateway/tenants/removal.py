@@ -155,7 +155,7 @@ class ClusterRemoval:
         return count
 
     async def _forget_cap(self, ref: ClusterRef) -> None:
-        """Gives the other clusters what this one had of the tenant's budget."""
+        """Gives the other clusters this one's share of the tenant's cap."""
         item = await self._directory.store.get(ACCOUNTS, tenant_key(ref.tenant))
         if item is None:
             return

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.accounts.caps import cluster_caps
 from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
 
 
@@ -121,7 +121,7 @@ class TenantSpecification(_Strict):
     """The source of all clusters that name none; None: Clusterra allocates uids."""
     clusters: tuple[ClusterSpecification, ...] = ()
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The budget of all these clusters' workers together. None: only the clusters' own caps apply."""
+    """The cap on all these clusters' workers together. None: only the clusters' own caps apply."""
 
     @model_validator(mode="after")
     def _sources_exist(self) -> Self:
@@ -133,7 +133,7 @@ class TenantSpecification(_Strict):
         return self
 
     @model_validator(mode="after")
-    def _budget_suffices(self) -> Self:
+    def _cap_suffices(self) -> Self:
         self.caps()
         return self
 
@@ -142,7 +142,7 @@ class TenantSpecification(_Strict):
         return {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
 
     def caps(self) -> dict[str, float | None]:
-        """The cap of each cluster's workers in USD per hour. Raises ValueError where the budget does not suffice."""
+        """The cap of each cluster's workers in USD per hour. Raises ValueError where the tenant's does not suffice."""
         given = self.own_caps()
         return given if self.usd_per_hour is None else {**cluster_caps(self.usd_per_hour, given)}
 

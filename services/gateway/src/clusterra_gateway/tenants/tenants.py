@@ -66,11 +66,11 @@ class Tenants:
         return tenant
 
     async def change(self, tenant_id: str, changes: Mapping[str, object], *, by: str) -> Tenant:
-        """Changes the name, the domains, the issuers or the budget. Raises NotFound, Conflict."""
+        """Changes the name, the domains, the issuers or the cap. Raises NotFound, Conflict."""
         tenant = await existing(self._directory, tenant_id)
         refuse_deleted(tenant_id, tenant)
         changed = tenant.model_copy(update=dict(changes))
-        await shares(self._directory, tenant_id, changed)  # a budget that does not suffice changes nothing
+        await shares(self._directory, tenant_id, changed)  # a cap that does not suffice changes nothing
         await self._provisioning(by).assign_domains(tenant_id, changed, changed.domains)
         fact = AdminFact(kind="tenant.changed", actor=by, subject=tenant_id)
         written = await write_tenant(self._directory, self._registry, tenant_id, dict(changes), fact)
