@@ -221,7 +221,7 @@ async def test_impossible_runs_are_refused(world: World, wanted: list[dict[str, 
 
 async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
-    monkeypatch.setattr(start, "MAX_RUNS", 1)
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 1)
     await started(ada, steps("a"), key="first-run")
 
     await started(ada, steps("a"), status=409)

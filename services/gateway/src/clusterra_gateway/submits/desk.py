@@ -21,7 +21,13 @@ from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
 from clusterra_gateway.money.quotas.reservations import PendingReservation
 from clusterra_gateway.submission.messages import prepare_message, submit_message
-from clusterra_gateway.submission.models import AnyJob, HeterogeneousSubmission, OneJob, StepSubmission, Submission
+from clusterra_gateway.submission.models import (
+    AnyJob,
+    HeterogeneousSubmission,
+    OneJob,
+    Submission,
+    WorkflowJobSubmission,
+)
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.submits.held_submits import HeldSubmits, StagedJob, key_reused
@@ -68,7 +74,9 @@ class SubmitDesk:
         submitted = await self._held.submit(ref, job, plan, lambda: self._send(who, ref, submission.held, key, digest))
         return submitted if isinstance(submitted, SubmittedJob) else SubmittedJob(**submitted.model_dump())
 
-    async def find(self, who: Person, ref: ClusterRef, step: StepSubmission, key: str, digest: str) -> Submitted | None:
+    async def find(
+        self, who: Person, ref: ClusterRef, step: WorkflowJobSubmission, key: str, digest: str
+    ) -> Submitted | None:
         """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
 
         Raises KeyReused, InFlight, OutcomeUnknown, TooLarge, Unavailable, StoreError.
@@ -88,7 +96,7 @@ class SubmitDesk:
             await self._planning.check(who, ref, submission)
 
     async def _plan(self, who: Person, ref: ClusterRef, submission: OneJob, key: str, digest: str) -> StagingPlan:
-        if isinstance(submission, StepSubmission):
+        if isinstance(submission, WorkflowJobSubmission):
             assert submission.plan is not None  # noqa: S101 - only staged jobs are planned
             return submission.plan
         known = await self._held.known(ref, who.member.id, key)

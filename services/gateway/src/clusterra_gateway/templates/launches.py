@@ -23,7 +23,7 @@ from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
-from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, TemplateStep
+from clusterra_gateway.workflows.models import ScriptedWorkflow, StepRequest, TemplateStep
 from clusterra_gateway.workflows.start import RunStarts, run_id_of
 
 ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
@@ -220,9 +220,9 @@ def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> 
         ) from None
 
 
-def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
+def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedWorkflow:
     """The run of a workflow. Raises InvalidRequest, TooLarge."""
-    return ScriptedRun(
+    return ScriptedWorkflow(
         run_name=name[:200],
         steps=tuple(_step_of(each.step_id or each.template_id, job_of(each, None), each.depends_on) for each in steps),
     )

@@ -144,7 +144,7 @@ class Ticking:
         """Whether the job or run of the tick before has not ended. Raises RpcFailed where nobody knows."""
         if schedule.last_run is not None:
             stored = await self._runs.read(ref, schedule.last_run)
-            return stored is not None and not stored.run.over
+            return stored is not None and not stored.workflow.over
         if schedule.last_job is None:
             return False
         try:
