@@ -6,7 +6,7 @@ WARNING_SECONDS = 300.0
 """How long before its end the owner of an idle session is warned; of a short time half."""
 
 type Step = Literal["keep", "warn", "withdraw", "cancel"]
-"""`withdraw`: it is in use again, so the warning counts no more."""
+"""`withdraw`: the session is in use again, so its warning is void."""
 
 
 def warning_seconds(cull_seconds: float) -> float:

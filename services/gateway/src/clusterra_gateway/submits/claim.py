@@ -75,5 +75,6 @@ class Claim:
         return not self.ended and at < self.sent_at + SUBMIT.gateway
 
     def retry_after_seconds(self, at: float) -> int:
-        """When to ask again: after as long again as it has taken so far, but not later than when it settles."""
+        """Seconds until the client should ask again: as long as the attempt has taken so far, but no later than its
+        settling."""
         return math.ceil(max(1.0, min(at - self.sent_at, self.settled_at - at)))

@@ -1,6 +1,6 @@
-"""Submits every job of this gateway, whoever asks for it: requests, schedules, runs and interactive sessions.
+"""Submits every job of this gateway: those of requests, schedules, workflows and interactive sessions.
 
-One submit goes down through these steps:
+One submit takes these steps:
 
 1. The files of a job that has some are looked up, and their staging is stored (`held_submits`).
 2. The cost of the job is projected, if a quota counts it (`money.quotas.admission`).
@@ -44,7 +44,7 @@ class SubmittedJob(Submitted):
 
 
 class SubmitDesk:
-    """Submits jobs. A process has one desk: all who wait for the job of one key share the looks for it."""
+    """Submits jobs. A process has one desk, so that all requests with one key share the lookups of its job."""
 
     def __init__(
         self, slurm: SlurmRequests, keys: SubmitKeys, admission: Admission, planning: Planning, held: HeldSubmits
@@ -60,8 +60,8 @@ class SubmitDesk:
     ) -> SubmittedJob:
         """Submit a job as this person: once for the key, or once for this call without one.
 
-        `digest` tells requests with one key apart. A job with staged files is held until they are there; without a
-        key it gets one, by which it is found after a crash.
+        `digest` tells requests with one key apart. A job with staged files is held until they are copied. Without a key
+        it gets one, by which it is found after a crash.
 
         Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, InvalidRequest, Forbidden, NotFound, Conflict,
         TooLarge, Unavailable, RpcFailed, StoreError.
@@ -77,7 +77,9 @@ class SubmitDesk:
     async def find(
         self, who: Person, ref: ClusterRef, step: WorkflowJobSubmission, key: str, digest: str
     ) -> Submitted | None:
-        """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
+        """Returns the job of an earlier submit, and submits nothing.
+
+        None: no job exists, and no earlier submit can make one.
 
         Raises KeyReused, InFlight, OutcomeUnknown, TooLarge, Unavailable, StoreError.
         """

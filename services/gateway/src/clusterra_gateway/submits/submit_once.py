@@ -79,7 +79,9 @@ class SubmitOnce:
         return submitted
 
     async def find(self, key: ScopedKey, message: Submit, request: str) -> Submitted | None:
-        """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
+        """Returns the job of an earlier submit, and submits nothing.
+
+        None: no job exists, and no earlier submit can make one.
 
         It claims the key, so that a submit that another gateway is about to begin finds the key taken.
         Raises KeyReused, StoreUnavailable; InFlight and OutcomeUnknown while an earlier submit may still make a job.
@@ -191,7 +193,7 @@ class SubmitOnce:
         return submitted.model_copy(update={"repeated": True})
 
     async def _note(self, write: Awaitable[object]) -> None:
-        """Write what is known of the outcome. A lost write costs time but no job: the claim settles without it."""
+        """Stores the known outcome. A lost write costs time but no job: the claim settles without it."""
         try:
             await write
         except StoreError as error:

@@ -50,7 +50,7 @@ log = structlog.get_logger()
 QUIET_SECONDS = 15.0
 """After the tombstone, the edge is not believed to have nothing for this long: a worker may be on its way."""
 SETTLE_SECONDS = REREAD_SECONDS + 5.0
-"""After this time every replica knows that the cluster has left the registry, also without a hint."""
+"""After this time every replica has noticed that the cluster left the registry, even without a notification."""
 ABANDONED = timedelta(minutes=1)
 """The age of a mark without a tombstone that counts as abandoned."""
 PAGES = 20
@@ -61,7 +61,7 @@ FORGET_SECONDS = 20.0
 OWNERS = ("scaler", "events")
 """The services that store records of clusters, besides the gateway."""
 _RETOLD = frozenset({HB.name, EDGE_EVENT.name})
-"""An edge-agent that still runs tells these again and again. They expire within minutes, so nothing waits for them."""
+"""Messages that a running edge-agent repeats. They expire within minutes, so the removal does not wait for them."""
 
 
 class ClusterRemoval:
