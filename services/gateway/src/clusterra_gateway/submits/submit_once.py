@@ -105,14 +105,14 @@ class SubmitOnce:
         self, key: ScopedKey, message: Submit, request: str, claim: Claim, at: float
     ) -> Submitted | None:
         """The job of somebody else's claim; None when the claim is settled and has none, so that it may be claimed."""
-        match claim.step(request, at):
+        match claim.action(request, at):
             case "reused":
                 raise KeyReused(
                     "this Idempotency-Key was used for a different request",
                     hint="use a new key for each new job; send a key again only with exactly the same body",
                 )
             case "answered":
-                assert claim.answer is not None  # noqa: S101 - the step says so
+                assert claim.answer is not None  # noqa: S101 - the action says so
                 return claim.answer.model_copy(update={"repeated": True})
             case "wait":
                 raise _not_answered(claim, at)

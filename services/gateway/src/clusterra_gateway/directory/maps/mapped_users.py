@@ -40,7 +40,9 @@ class MappedUsers:
     ) -> dict[str | None, SlurmUser]:
         """The member's Unix user by identity source, for all sources of the tenant's clusters.
 
-        The key None stands for Clusterra's own uids. A source that does not know the member is absent. Raises StoreError.
+        The key None stands for Clusterra's own uids. A source that does not know the member is absent.
+
+        Raises StoreError.
         """
         bindings = {each.identity_source: each for ref, each in clusters.items() if ref.tenant == member.tenant}
         found = {source: (await self.of(member, binding)).user for source, binding in bindings.items()}

@@ -31,7 +31,9 @@ class UnixUsers(Protocol):
     ) -> dict[str | None, SlurmUser]:
         """The member's Unix user by identity source, for all sources of the tenant's clusters.
 
-        The key None stands for Clusterra's own uids. A source that does not know the member is absent. Raises StoreError.
+        The key None stands for Clusterra's own uids. A source that does not know the member is absent.
+
+        Raises StoreError.
         """
         ...
 
