@@ -30,7 +30,7 @@ from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.registry import Registry
@@ -74,7 +74,7 @@ class Deleting:
 
     def sweep(self, wait_seconds: float = 3600.0) -> DeletionSweep:
         """A sweep as a gateway has that has just started."""
-        runs = RunRecords(self.world.store)
+        runs = WorkflowRecords(self.world.store)
         clusters = ClusterRemoval(self.directory, self.world.client, self.registry, runs, wait_seconds)
         tenants = TenantRemoval(self.directory, Deletions(self.directory, self.registry))
         return DeletionSweep(self.world.store, clusters, tenants)

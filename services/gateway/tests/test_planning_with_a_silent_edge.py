@@ -12,8 +12,8 @@ from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.workflows.models import ScriptedWorkflow
-from clusterra_gateway.workflows.run_records import RUNS, RunRecords
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
+from clusterra_gateway.workflows.workflow_records import RUNS, WorkflowRecords
 from clusterra_runtime.store.memory_store import MemoryStore
 
 REF = ClusterRef(tenant="acme", cluster="main")
@@ -70,8 +70,8 @@ async def test_a_run_of_many_steps_asks_a_silent_edge_once(monkeypatch: pytest.M
     )
     async with MemoryStore() as store:
         await store.create_tables(RUNS)
-        records = RunRecords(store)
-        starts = RunStarts(records, idle, PlansWithoutBucket(nothing, nothing, edge, nothing))
+        records = WorkflowRecords(store)
+        starts = WorkflowStarts(records, idle, PlansWithoutBucket(nothing, nothing, edge, nothing))
         run_id = run_id_of(REF, owner.member.id, "k")
 
         async with asyncio.timeout(60):

@@ -31,10 +31,10 @@ from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_gateway.templates.room import TemplateParts
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.start import WorkflowStarts
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     admission = Admission(reservations, bus.slurm, registry)
     planning = Planning(files.buckets, files.bounds, bus.edge, registry)
     desk = SubmitDesk(bus.slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
-    runs = RunRecords(store)
-    work = RunWork(runs, directory, people.unix_users, bus.slurm, desk)
-    workflows = WorkflowParts(runs, work, RunStarts(runs, work, planning))
+    workflow_records = WorkflowRecords(store)
+    controller = WorkflowController(workflow_records, directory, people.unix_users, bus.slurm, desk)
+    workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)
     library = Library(catalogue, records)
     preparations = Preparations(library)

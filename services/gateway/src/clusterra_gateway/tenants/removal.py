@@ -43,7 +43,7 @@ from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import share_out
 from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 log = structlog.get_logger()
 
@@ -68,13 +68,13 @@ class ClusterRemoval:
     """The steps of a cluster's deletion."""
 
     def __init__(
-        self, directory: Directory, client: Client, registry: Registry, runs: RunRecords, wait_seconds: float
+        self, directory: Directory, client: Client, registry: Registry, workflows: WorkflowRecords, wait_seconds: float
     ) -> None:
         """`wait_seconds`: how long the edge is waited for at most."""
         self._directory = directory
         self._client = client
         self._registry = registry
-        self._runs = runs
+        self._workflows = workflows
         self._wait = timedelta(seconds=wait_seconds)
 
     async def step(self, item: Item) -> None:
@@ -122,8 +122,8 @@ class ClusterRemoval:
         for service in OWNERS:
             count += await self._forgotten(ref, service)
         for _ in range(PAGES):
-            count += (runs := await self._runs.forget(ref, 50))
-            if not runs:
+            count += (forgotten := await self._workflows.forget(ref, 50))
+            if not forgotten:
                 break
         for _ in range(PAGES):
             count += (stagings := await StagingRecords(self._directory.store).forget(ref, 50))

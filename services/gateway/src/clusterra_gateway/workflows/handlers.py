@@ -16,11 +16,11 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.reading import HINTS
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
 from clusterra_gateway.workflows.workflow import Workflow
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
@@ -37,12 +37,14 @@ class RunsQuery(Query):
     cursor: str | None = None
 
 
-class Runs:
+class Workflows:
     """The handlers of workflows."""
 
-    def __init__(self, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps) -> None:
+    def __init__(
+        self, records: WorkflowRecords, controller: WorkflowController, starts: WorkflowStarts, templates: TemplateSteps
+    ) -> None:
         self._records = records
-        self._work = work
+        self._controller = controller
         self._templates = templates
         self._starts = starts
 
@@ -94,7 +96,7 @@ class Runs:
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a run with the present states of its steps."""
         workflow = await self._visible(request, caller, ref)
-        return json_response(RunView.of(await self._work.refreshed(ref, workflow)))
+        return json_response(RunView.of(await self._controller.refreshed(ref, workflow)))
 
     @api.delete("runs_cancel", RUN, status=202, result=RunView)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -105,7 +107,7 @@ class Runs:
         workflow = await self._visible(request, caller, ref)
         if not (caller.viewer.admin or workflow.member == caller.member.id):
             raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
-        await self._work.refreshed(ref, workflow)
+        await self._controller.refreshed(ref, workflow)
         return json_response(RunView.of(await self._changed(ref, workflow, transitions.cancelled)), status=202)
 
     @api.post("runs_resume", f"{RUN}/resume", status=202, result=RunView)
@@ -114,7 +116,7 @@ class Runs:
         workflow = await self._visible(request, caller, ref)
         if workflow.member != caller.member.id:
             raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
-        await self._work.refreshed(ref, workflow)
+        await self._controller.refreshed(ref, workflow)
         at = now()
         try:
             return json_response(

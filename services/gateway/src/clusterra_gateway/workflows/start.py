@@ -13,10 +13,10 @@ from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, Key
 from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import ScriptedWorkflow, StepRequest, check_sizes
-from clusterra_gateway.workflows.run_records import RunRecords
 from clusterra_gateway.workflows.workflow import Workflow, WorkflowJob, WorkflowJobSpec
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 log = structlog.get_logger()
 
@@ -26,12 +26,12 @@ ADVANCE_SECONDS = 30.0
 """How long a request waits for the submits of its workflow. The sweep submits the rest."""
 
 
-class RunStarts:
+class WorkflowStarts:
     """Starts workflows of members."""
 
-    def __init__(self, records: RunRecords, work: RunWork, planning: Planning) -> None:
+    def __init__(self, records: WorkflowRecords, controller: WorkflowController, planning: Planning) -> None:
         self._records = records
-        self._work = work
+        self._controller = controller
         self._planning = planning
 
     async def start(
@@ -103,7 +103,7 @@ class RunStarts:
         """Advances a workflow for at most ADVANCE_SECONDS, and returns it. The sweep does the rest."""
         with suppress(TimeoutError, Unavailable):
             async with asyncio.timeout(ADVANCE_SECONDS):
-                return await self._work.advance(ref, run_id)
+                return await self._controller.advance(ref, run_id)
         stored = await self._records.read(ref, run_id)
         return stored.workflow if stored is not None else None
 

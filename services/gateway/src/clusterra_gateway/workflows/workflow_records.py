@@ -52,7 +52,7 @@ class StoredWorkflow:
     version: int
 
 
-class RunRecords:
+class WorkflowRecords:
     """The workflows of all clusters. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:

@@ -23,8 +23,8 @@ from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.run_records import RunRecords, StoredWorkflow
 from clusterra_gateway.workflows.workflow import MAX_JOBS, Workflow
+from clusterra_gateway.workflows.workflow_records import StoredWorkflow, WorkflowRecords
 
 log = structlog.get_logger()
 
@@ -35,12 +35,12 @@ OLD_JOB = timedelta(minutes=1)
 """A job that was submitted this long ago may have ended. Its state is read before another job depends on it."""
 
 
-class RunWork:
+class WorkflowController:
     """Advances and refreshes workflows. Every method may raise StoreUnavailable and Unavailable."""
 
     def __init__(
         self,
-        records: RunRecords,
+        records: WorkflowRecords,
         directory: Directory,
         unix_users: UnixUsers,
         slurm: SlurmRequests,
