@@ -11,9 +11,9 @@ from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.submission.staged_files import Input, Output, StagingPlan
 from clusterra_gateway.submits.held_submits import staging_id
-from clusterra_gateway.workflows.run import Run, Step, StepWork
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.transitions import step_key
+from clusterra_gateway.workflows.transitions import submit_key
+from clusterra_gateway.workflows.workflow import Workflow, WorkflowJob, WorkflowJobSpec
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
@@ -178,8 +178,8 @@ async def test_a_step_whose_gateway_died_at_its_submit_is_submitted_once_and_sta
     # As the gateway stores them before it submits the job of the step.
     user = SlurmUser(name=ada.profile.name, uid=ada.profile.uid, gid=ada.profile.uid)
     at = now()
-    submitting = Step(step_id="sort", state="submitting", intended_at=at)
-    run = Run(
+    submitting = WorkflowJob(step_id="sort", state="submitting", intended_at=at)
+    run = Workflow(
         id=secrets.token_hex(16),
         name="died",
         member=member,
@@ -188,7 +188,7 @@ async def test_a_step_whose_gateway_died_at_its_submit_is_submitted_once_and_sta
         digest="",
         steps=(submitting,),
     )
-    key = step_key(run, 0)
+    key = submit_key(run, 0)
     staging = Staging(
         id=staging_id(lab.cluster, member, key),
         member=member,
@@ -205,8 +205,8 @@ async def test_a_step_whose_gateway_died_at_its_submit_is_submitted_once_and_sta
 
     async with DynamoDBStore(table_prefix="clusterra-") as store:
         assert await StagingRecords(store).create(lab.cluster, staging)
-        work = StepWork(script="#!/bin/sh\nsort x >y\n", job=job, staging=plan)
-        assert await RunRecords(store).create(lab.cluster, run, (work,))
+        work = WorkflowJobSpec(script="#!/bin/sh\nsort x >y\n", job=job, staging=plan)
+        assert await WorkflowRecords(store).create(lab.cluster, run, (work,))
     ended_run = await ended(ada, run.id)
     staged = await staging_over(lab, ada, ended_run["steps"][0]["job_id"])
     jobs = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs?name=died-step")

@@ -26,7 +26,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import STAGING
 from clusterra_gateway.templates.records import TEMPLATES
-from clusterra_gateway.workflows.run_records import RUNS
+from clusterra_gateway.workflows.workflow_records import RUNS
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack

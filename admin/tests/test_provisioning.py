@@ -22,7 +22,7 @@ from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
@@ -47,7 +47,7 @@ async def directory() -> AsyncIterator[Directory]:
 
 async def apply(directory: Directory, *tenants: dict[str, Any]) -> list[str]:
     provisioning = Provisioning(directory, CATALOGUE)
-    await provisioning.apply(Given.model_validate({"tenants": tenants}))
+    await provisioning.apply(ProvisionFile.model_validate({"tenants": tenants}))
     return provisioning.changes
 
 
@@ -75,7 +75,7 @@ async def test_a_changed_cluster_gets_the_next_version(directory: Directory) -> 
     assert (binding.name, binding.version) == ("renamed", 2)
 
 
-async def test_the_only_cluster_gets_the_whole_budget_of_the_tenant(directory: Directory) -> None:
+async def test_the_only_cluster_gets_the_whole_cap_of_the_tenant(directory: Directory) -> None:
     await apply(directory, provisioned("acme", "main") | {"usd_per_hour": 12.5})
     assert (await directory.clusters())[MAIN].policy.usd_per_hour == 12.5
 
@@ -246,7 +246,7 @@ def test_a_secret_in_place_of_a_reference_is_not_printed(tmp_path: Path) -> None
     (tmp_path / "tenants.yaml").write_text(yaml.safe_dump(given))
 
     with pytest.raises(ValidationError) as raised:
-        Given.model_validate(given)
+        ProvisionFile.model_validate(given)
     with pytest.raises(InvalidRequest) as told:
         read(tmp_path / "tenants.yaml")
 
@@ -307,11 +307,13 @@ def test_a_plan_masks_the_user_and_password_of_an_address() -> None:
 
 async def test_a_cluster_needs_a_catalogue(directory: Directory) -> None:
     with pytest.raises(InvalidRequest, match="catalogue"):
-        await Provisioning(directory, None).apply(Given.model_validate({"tenants": [provisioned("acme", "main")]}))
+        await Provisioning(directory, None).apply(
+            ProvisionFile.model_validate({"tenants": [provisioned("acme", "main")]})
+        )
 
     own = yaml.safe_load(yaml.safe_dump(CATALOGUE.model_dump(mode="json")))
     given = with_cluster(provisioned("acme", "main"), catalogue=own)
-    await Provisioning(directory, None).apply(Given.model_validate({"tenants": [given]}))
+    await Provisioning(directory, None).apply(ProvisionFile.model_validate({"tenants": [given]}))
     assert (await directory.clusters())[MAIN].catalogue == CATALOGUE
 
 

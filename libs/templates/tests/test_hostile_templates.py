@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from clusterra_templates.jinja_language import JinjaTemplate
-from clusterra_templates.pieces import Budget, joined
+from clusterra_templates.pieces import RenderBounds, joined
 from clusterra_templates.problems import TemplateInvalid
 
 _THOUSAND = "a" * 1000
@@ -22,12 +22,12 @@ _RENDER = """
 import sys
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
-from clusterra_templates.pieces import Budget
+from clusterra_templates.pieces import RenderBounds
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 
 language = {"go": GoTemplate, "jinja": JinjaTemplate}[sys.argv[1]]
 try:
-    language(sys.stdin.read()).pieces({}, Budget())
+    language(sys.stdin.read()).pieces({}, RenderBounds())
 except (RenderRefused, TemplateInvalid) as refused:
     print(type(refused).__name__, refused)
 """
@@ -125,4 +125,4 @@ def test_lists_and_tuples_are_still_what_they_were() -> None:
         "{{ ['a', 'b']|join('-') }}{{ 'a' in ['a'] }}{{ [1, [2]]|json }}{{ [3, 4][1] }}"
     )
 
-    assert joined(template.pieces({}, Budget())) == "1x2ya-btrue[1, [2]]4"
+    assert joined(template.pieces({}, RenderBounds())) == "1x2ya-btrue[1, [2]]4"

@@ -17,7 +17,7 @@ from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
@@ -140,7 +140,9 @@ async def running(
         # The tests of a process share its NATS server: without this, they would find the clusters of others.
         await client.jetstream().purge_stream(f"KV_{REGISTRY.name}")
         async with Outbox(store, partial(bus.store, client)) as outbox:
-            await Provisioning(Directory(store, outbox), CATALOGUE).apply(Given.model_validate({"tenants": tenants}))
+            await Provisioning(Directory(store, outbox), CATALOGUE).apply(
+                ProvisionFile.model_validate({"tenants": tenants})
+            )
         registry = Registry()
         await registry.start(client)
         opened.push_async_callback(registry.stop)

@@ -10,7 +10,7 @@ from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.issuers.configuration import given_issuers
+from clusterra_gateway.identity.issuers.configuration import configured_issuers
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
@@ -63,7 +63,7 @@ def route_table() -> tuple[Route, ...]:
     settings = Settings(oidc_issuer="https://issuer.example", oidc_client_id="clusterra")
     store, client, registry, secrets = MemoryStore(), Client(), Registry(), Secrets()
     http: aiohttp.ClientSession = None  # type: ignore[assignment]  # cannot be made without a running loop
-    issuers = ServedIssuers(http, given_issuers(settings), settings.redirect_uri)
+    issuers = ServedIssuers(http, configured_issuers(settings), settings.redirect_uri)
     bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
     connections = Connections(settings, Directory(store, Outbox(store, publish)), bus, secrets)
     sign_in = SignIn(SigningKeys(KeySet([OctKey.generate_key(256)])), issuers)

@@ -32,7 +32,7 @@ from clusterra_gateway.clusters.agents.key_rotation import MAX_KEYS
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
@@ -108,7 +108,7 @@ async def provision(world: World, tenant: str, cluster: str, **fields: Any) -> l
         provisioning = Provisioning(Directory(world.store, outbox), CATALOGUE)
         given = provisioned(tenant, cluster)
         given["clusters"] = [given["clusters"][0] | fields]  # type: ignore[index]
-        await provisioning.apply(Given.model_validate({"tenants": [given]}))
+        await provisioning.apply(ProvisionFile.model_validate({"tenants": [given]}))
         return provisioning.changes
 
 

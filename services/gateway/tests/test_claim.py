@@ -78,14 +78,14 @@ async def store(clock: Clock) -> MemoryStore:
 
 
 @pytest.mark.parametrize(
-    ("after", "step"),
+    ("after", "action"),
     [(0, "wait"), (ALONE_SECONDS, "look"), (SETTLED_SECONDS - 0.1, "look"), (SETTLED_SECONDS, "again")],
 )
-def test_the_steps_of_an_unanswered_claim(after: float, step: str) -> None:
+def test_the_actions_on_an_unanswered_claim(after: float, action: str) -> None:
     claim = Claim.first("hash", "owner", BEGIN)
 
-    assert claim.step("hash", BEGIN + after) == step
-    assert claim.step("another", BEGIN + after) == "reused"
+    assert claim.action("hash", BEGIN + after) == action
+    assert claim.action("another", BEGIN + after) == "reused"
 
 
 @given(
@@ -101,7 +101,7 @@ def test_nobody_submits_while_an_earlier_attempt_may_make_a_job(steps: list[tupl
         elif end == "undone" and number > 0:
             claim = claim.undone(before)
         at += pause
-        if claim.step("hash", at) == "again":
+        if claim.action("hash", at) == "again":
             assert end == "undone" or at >= may_submit_until
             before, claim = claim, claim.again(str(number), at)
             may_submit_until = at + SETTLED_SECONDS
@@ -160,8 +160,8 @@ async def test_an_item_of_an_earlier_release_is_looked_for_before_it_is_submitte
 
     assert not is_new
     assert found.claim.claimed_at == BEGIN
-    assert found.claim.step("hash", BEGIN + 10) == "look"
-    assert found.claim.step("hash", BEGIN + SETTLED_SECONDS) == "again"
+    assert found.claim.action("hash", BEGIN + 10) == "look"
+    assert found.claim.action("hash", BEGIN + SETTLED_SECONDS) == "again"
 
 
 async def test_earlier_releases_find_the_attributes_of_a_submit_that_they_read(store: MemoryStore) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
-from clusterra_gateway.workflows.run_records import RUNS, RunRecords
+from clusterra_gateway.workflows.workflow_records import RUNS, WorkflowRecords
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -12,9 +12,11 @@ from clusterra_runtime.store.store import Put, Store, Table
 REF = ClusterRef(tenant="acme", cluster="main")
 
 
-@pytest.mark.parametrize(("table", "records"), [(STAGING, StagingRecords), (RUNS, RunRecords)], ids=["staging", "runs"])
+@pytest.mark.parametrize(
+    ("table", "records"), [(STAGING, StagingRecords), (RUNS, WorkflowRecords)], ids=["staging", "runs"]
+)
 async def test_a_mark_that_names_nothing_stops_no_other(
-    table: Table, records: type[StagingRecords] | type[RunRecords]
+    table: Table, records: type[StagingRecords] | type[WorkflowRecords]
 ) -> None:
     async with MemoryStore() as memory:
         store: Store = memory

@@ -27,10 +27,10 @@ from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.registry import Registry
@@ -74,7 +74,7 @@ class Deleting:
 
     def sweep(self, wait_seconds: float = 3600.0) -> DeletionSweep:
         """A sweep as a gateway has that has just started."""
-        runs = RunRecords(self.world.store)
+        runs = WorkflowRecords(self.world.store)
         clusters = ClusterRemoval(self.directory, self.world.client, self.registry, runs, wait_seconds)
         tenants = TenantRemoval(self.directory, Deletions(self.directory, self.registry))
         return DeletionSweep(self.world.store, clusters, tenants)
@@ -107,7 +107,7 @@ async def deleting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         tenant = provisioned(TENANT, "main", "other") | {"usd_per_hour": 10, "members": ["guest@elsewhere.example"]}
-        given = Given.model_validate({"tenants": [tenant]})
+        given = ProvisionFile.model_validate({"tenants": [tenant]})
         await Provisioning(directory, CATALOGUE, registry.clusters).apply(given)
         await Projection(directory, world.client, registry).project()
         await until(lambda: registry.get(REF), seconds=30, what="the clusters in the registry", every=0.05)

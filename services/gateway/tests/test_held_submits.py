@@ -13,7 +13,7 @@ from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
 from clusterra_gateway.submission.staged_files import MAX_INPUTS, Input, Output, StagingPlan
 from clusterra_gateway.submits.held_submits import HeldSubmits, StagedJob, staging_id
 from clusterra_gateway.workflows.models import RunRequest
-from clusterra_gateway.workflows.run import StepWork
+from clusterra_gateway.workflows.workflow import WorkflowJobSpec
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 
@@ -120,20 +120,20 @@ async def test_a_staging_that_cannot_be_stored_is_refused_before_there_is_a_job(
 
 def test_a_step_with_files_is_not_read_by_a_release_that_would_submit_it_without() -> None:
     job = {"environment": ["PATH=/bin"]}
-    with_files = StepWork.model_validate({"script": "#!/bin/sh", "job": job, "staging": PLAN.model_dump()})
-    without = StepWork.model_validate({"script": "#!/bin/sh", "job": job})
+    with_files = WorkflowJobSpec.model_validate({"script": "#!/bin/sh", "job": job, "staging": PLAN.model_dump()})
+    without = WorkflowJobSpec.model_validate({"script": "#!/bin/sh", "job": job})
 
-    assert StepWork.model_validate(with_files.attributes()) == with_files
-    assert StepWork.model_validate(without.attributes()) == without
+    assert WorkflowJobSpec.model_validate(with_files.attributes()) == with_files
+    assert WorkflowJobSpec.model_validate(without.attributes()) == without
     assert set(without.attributes()) == {"script", "job"}
     assert set(with_files.attributes()) == {"staged_step"}
 
 
 def test_a_step_with_further_fields_is_not_read_by_a_release_that_would_submit_it_without() -> None:
     stored = {"script": "#!/bin/sh", "job": {"environment": ["PATH=/bin"]}, "further": {"cpus_per_tres": "gres/gpu:2"}}
-    step = StepWork.model_validate(stored | {"staging": PLAN.model_dump()})
+    step = WorkflowJobSpec.model_validate(stored | {"staging": PLAN.model_dump()})
 
-    assert StepWork.model_validate(step.attributes()) == step
+    assert WorkflowJobSpec.model_validate(step.attributes()) == step
     assert set(step.attributes()) == {"further_step"}
 
 

@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription, Submitted
 from clusterra_gateway.submission.messages import asks_for_hold
-from clusterra_gateway.submission.models import JobToSubmit, StepSubmission
+from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
 from clusterra_gateway.submission.staged_files import Output, StagingPlan
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import StagedJob
@@ -46,7 +46,7 @@ async def test_a_step_whose_script_asks_for_a_hold_is_not_released_when_its_file
         member=SimpleNamespace(id="1" * 32, email=""), slurm_user=SlurmUser(name="ada", uid=20001, gid=20001)
     )
     plan = StagingPlan(folder="run1", outputs=(Output(source="*", destination="outputs"),))
-    step = StepSubmission("#!/bin/sh\n#SBATCH --hold\ntrue\n", JobToSubmit(environment=("PATH=/bin",)), plan)
+    step = WorkflowJobSubmission("#!/bin/sh\n#SBATCH --hold\ntrue\n", JobToSubmit(environment=("PATH=/bin",)), plan)
     desk = SubmitDesk(nothing, nothing, nothing, nothing, held)
 
     await desk.submit(owner, ClusterRef(tenant="acme", cluster="main"), step, "key-of-a-step", "key-of-a-step")

@@ -14,7 +14,7 @@ from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.directory.maps import mapped_users, refresh
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
@@ -55,7 +55,7 @@ class Site:
         tenant |= {"identity_sources": {"campus": source}, "identity_source": "campus"}
         tenant["clusters"][0].update(cluster)
         provisioning = Provisioning(self._directory, CATALOGUE)
-        await provisioning.apply(Given.model_validate({"tenants": [tenant]}))
+        await provisioning.apply(ProvisionFile.model_validate({"tenants": [tenant]}))
         await Projection(self._directory, self.world.client, self._registry).project()
         async with await self.world.login("boss@acme.example") as boss:
 
@@ -350,4 +350,4 @@ def test_a_wrong_provision_file_is_refused(tenant: dict[str, Any], cluster: dict
     given["clusters"][0].update(cluster)
 
     with pytest.raises(ValueError, match=problem):
-        Given.model_validate({"tenants": [given]})
+        ProvisionFile.model_validate({"tenants": [given]})

@@ -11,7 +11,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.direct import replay
@@ -25,7 +25,7 @@ TENANT = "lonely"
 async def provision(world: World, *clusters: str) -> None:
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
-        given = Given.model_validate({"tenants": [provisioned(TENANT, *clusters)]})
+        given = ProvisionFile.model_validate({"tenants": [provisioned(TENANT, *clusters)]})
         await Provisioning(directory, CATALOGUE).apply(given)
         for ref, binding in (await directory.clusters()).items():
             await put_binding(world.client, ref, binding)

@@ -17,7 +17,7 @@ from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
@@ -263,7 +263,7 @@ async def test_whom_the_provision_file_makes_an_owner_is_one_from_the_next_sign_
     acme = {"id": "acme", "name": "Acme", "domains": ["acme.example"], "owners": ["boss@acme.example"]}
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         provisioning = Provisioning(Directory(world.store, outbox), None)
-        await provisioning.apply(Given.model_validate({"tenants": [acme]}))
+        await provisioning.apply(ProvisionFile.model_validate({"tenants": [acme]}))
 
     await world.login("boss@acme.example", boss)
 

@@ -11,9 +11,9 @@ from clusterra_gateway.submission import planning
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
-from clusterra_gateway.workflows.models import ScriptedRun
-from clusterra_gateway.workflows.run_records import RUNS, RunRecords
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.models import ScriptedWorkflow
+from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
+from clusterra_gateway.workflows.workflow_records import RUNS, WorkflowRecords
 from clusterra_runtime.store.memory_store import MemoryStore
 
 REF = ClusterRef(tenant="acme", cluster="main")
@@ -65,19 +65,19 @@ async def test_a_run_of_many_steps_asks_a_silent_edge_once(monkeypatch: pytest.M
         "job": {"environment": ["PATH=/bin"]},
         "stage_out": [{"source": "*", "destination": "outputs/"}],
     }
-    wanted = ScriptedRun.model_validate(
+    wanted = ScriptedWorkflow.model_validate(
         {"run_name": "x", "steps": [step | {"step_id": f"s{number}"} for number in range(20)]}
     )
     async with MemoryStore() as store:
         await store.create_tables(RUNS)
-        records = RunRecords(store)
-        starts = RunStarts(records, idle, PlansWithoutBucket(nothing, nothing, edge, nothing))
+        records = WorkflowRecords(store)
+        starts = WorkflowStarts(records, idle, PlansWithoutBucket(nothing, nothing, edge, nothing))
         run_id = run_id_of(REF, owner.member.id, "k")
 
         async with asyncio.timeout(60):
             await starts.start(owner, REF, wanted, run_id, digest="d")
 
-        work = await records.work(REF, run_id, 19)
+        spec = await records.spec(REF, run_id, 19)
     assert edge.asked == 1
-    assert work is not None
-    assert work.staging == StagingPlan(folder="run1")
+    assert spec is not None
+    assert spec.staging == StagingPlan(folder="run1")

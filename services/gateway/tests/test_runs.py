@@ -8,9 +8,9 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows import run_records, start, sweep
+from clusterra_gateway.workflows import start, sweep, workflow_records
 from clusterra_gateway.workflows.models import RunRequest
-from clusterra_gateway.workflows.run_records import RUNS as RUN_ITEMS
+from clusterra_gateway.workflows.workflow_records import RUNS as WORKFLOW_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Update
@@ -221,7 +221,7 @@ async def test_impossible_runs_are_refused(world: World, wanted: list[dict[str, 
 
 async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
-    monkeypatch.setattr(start, "MAX_RUNS", 1)
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 1)
     await started(ada, steps("a"), key="first-run")
 
     await started(ada, steps("a"), status=409)
@@ -280,7 +280,7 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
             if ref != well:
                 raise Unavailable("no answer", hint="")
 
-    rounds = asyncio.create_task(sweep.RunSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
+    rounds = asyncio.create_task(sweep.WorkflowSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
     await until(lambda: len(asked) == len(silent), seconds=90, what="each cluster to be asked once", every=0.01)
     hold.set()
     found.append((well, "run"))
@@ -291,7 +291,7 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
 async def test_a_run_that_others_keep_changing_is_not_available(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
     run = await started(ada, steps("a"))
-    monkeypatch.setattr(run_records, "CHANGE_ATTEMPTS", 0)
+    monkeypatch.setattr(workflow_records, "CHANGE_ATTEMPTS", 0)
 
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/resume")):
         async with ada.request(method, f"{RUNS}/{run['run_id']}{path}") as answer:
@@ -302,7 +302,7 @@ async def test_a_damaged_run_hides_no_other(world: World) -> None:
     ada = await world.login("ada@acme.example")
     damaged, sound = [await started(ada, steps("a")) for _ in range(2)]
     key = Key(f"run#acme.main#{damaged['run_id']}", "run")
-    await world.store.write(Update(RUN_ITEMS, key, set={"run": '{"id": 7}'}))
+    await world.store.write(Update(WORKFLOW_ITEMS, key, set={"run": '{"id": 7}'}))
 
     async with ada.get(RUNS) as answer:
         assert [run["run_id"] for run in (await answer.json())["runs"]] == [sound["run_id"]]

@@ -27,10 +27,10 @@ from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords, forg
 from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.start import WorkflowStarts
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
@@ -70,7 +70,7 @@ class Replica:
     def __init__(self, world: World) -> None:
         self.at = START
         directory = Directory(world.store, Outbox(world.store, no_message))
-        slurm, records = SlurmRequests(world.client), RunRecords(world.store)
+        slurm, records = SlurmRequests(world.client), WorkflowRecords(world.store)
         admission = Admission(Reservations(world.store), slurm, world.registry)
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
@@ -78,8 +78,8 @@ class Replica:
         held = HeldSubmits(StagingRecords(world.store))
         desk = SubmitDesk(slurm, SubmitKeys(world.store), admission, planning, held)
         users = MappedUsers(MapRecords(world.store))
-        work = RunWork(records, directory, users, slurm, desk)
-        workflows = WorkflowParts(records, work, RunStarts(records, work, planning))
+        work = WorkflowController(records, directory, users, slurm, desk)
+        workflows = WorkflowParts(records, work, WorkflowStarts(records, work, planning))
         self.ticking = Ticking(
             ScheduleRecords(directory), (directory, users), Preparations(library), slurm, workflows, desk
         )

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key
 from clusterra_gateway.accounts.records import Domain
-from clusterra_gateway.identity.issuers.configuration import IssuersInvalid, given_issuers
+from clusterra_gateway.identity.issuers.configuration import IssuersInvalid, configured_issuers
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
 from gateway_world import World, running
@@ -288,6 +288,6 @@ def test_a_file_that_cannot_be_used_names_what_is_wrong(tmp_path: Path, content:
     )
 
     with pytest.raises(IssuersInvalid, match=r"issuers\.yaml") as caught:
-        given_issuers(settings)
+        configured_issuers(settings)
     assert told in str(caught.value)
     assert "hunter2" not in str(caught.value)

@@ -269,7 +269,7 @@ async def test_the_same_binding_again_changes_nothing(world: World) -> None:
     assert again == changed
 
 
-async def test_the_budget_of_a_tenant_follows_the_policy_of_a_cluster(world: World) -> None:
+async def test_the_cap_of_a_tenant_follows_the_policy_of_a_cluster(world: World) -> None:
     cluster, operator = await made_clusters(world), await world.operator()
 
     async with operator.put(cluster, json=MOVED) as answer:
@@ -302,7 +302,7 @@ async def test_a_wrong_binding_replaces_none(world: World, cluster: str, changes
 
 
 @pytest.mark.parametrize(
-    ("budget", "status", "expected"),
+    ("tenant_cap", "status", "expected"),
     [
         (12, 200, {"one": 5, "own": 2, "two": 5}),
         (4, 200, {"one": 1, "own": 2, "two": 1}),
@@ -310,8 +310,8 @@ async def test_a_wrong_binding_replaces_none(world: World, cluster: str, changes
         (None, 200, {"one": None, "own": 2, "two": None}),
     ],
 )
-async def test_a_budget_is_shared_out_between_the_clusters_without_their_own(
-    world: World, budget: int | None, status: int, expected: dict[str, int | None]
+async def test_a_tenants_cap_is_shared_out_between_the_clusters_without_their_own(
+    world: World, tenant_cap: int | None, status: int, expected: dict[str, int | None]
 ) -> None:
     operator = await world.operator()
     await made(world, usd_per_hour=12)
@@ -320,7 +320,7 @@ async def test_a_budget_is_shared_out_between_the_clusters_without_their_own(
         async with operator.post(f"{TENANTS}/lab/clusters", json=BINDING | {"id": cluster} | policy) as answer:
             assert answer.status == 201, await answer.text()
 
-    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": budget}) as answer:
+    async with operator.patch(f"{TENANTS}/lab", json={"usd_per_hour": tenant_cap}) as answer:
         told = answer.status
 
     assert told == status

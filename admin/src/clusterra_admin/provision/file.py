@@ -5,16 +5,16 @@ from typing import Any
 
 import yaml
 from clusterra_gateway.http.requests.errors import InvalidRequest
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from pydantic import ValidationError
 
 from clusterra_admin.terminal import wrong_fields
 
 
-def read(file: Path) -> Given:
+def read(file: Path) -> ProvisionFile:
     """Reads a file in YAML or JSON. Raises InvalidRequest, which names the mistake."""
     try:
-        return Given.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+        return ProvisionFile.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
     except ValidationError as error:
         raise InvalidRequest(f"{file}: {wrong_fields(error)}") from error
     except OSError as error:
@@ -38,6 +38,6 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of the provision file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Given.model_json_schema(mode="validation"),
+        **ProvisionFile.model_json_schema(mode="validation"),
         "title": "Provision file of clusterra-admin",
     }

@@ -22,7 +22,7 @@ from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, Not
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
-from clusterra_gateway.tenants.specification import Given
+from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_runtime import catalogue
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
@@ -147,7 +147,7 @@ class Record:
         await delete_binding(self.client, ref)
         return row
 
-    async def _provision(self, directory: Directory, given: Given) -> None:
+    async def _provision(self, directory: Directory, given: ProvisionFile) -> None:
         file = self.settings.catalogue_file
         shapes = None if file is None else catalogue.load(file)
         await Provisioning(directory, shapes, self.registry.clusters).apply(given)

@@ -26,7 +26,7 @@ class ScalingPolicy(Wire):
     mode: Literal["act", "shadow"] = "act"
     """`shadow` decides, explains and logs, but changes nothing."""
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The budget of all workers together; None: no limit."""
+    """The cap on the cost of all workers together; None: no limit."""
     most: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """The maximum number of workers, for shapes with a limit of their own."""
     warm: dict[ShapeName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)

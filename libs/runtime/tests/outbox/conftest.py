@@ -15,7 +15,7 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import RELAY_AFTER_SECONDS, Publish
-from clusterra_runtime.store.outbox_item import OUTBOX, SHARDS, OutboxMessage
+from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS, OUTBOX, OutboxMessage
 from clusterra_runtime.store.store import Store, Table, Update
 
 JOBS = Table("jobs", (OUTBOX,))
@@ -116,4 +116,6 @@ async def ids(client: Client) -> list[str]:
 
 
 async def unsent(store: Store) -> list[Key]:
-    return [key for shard in range(SHARDS) for key in await store.query_index(JOBS, OUTBOX, str(shard))]
+    return [
+        key for partition in range(INDEX_PARTITIONS) for key in await store.query_index(JOBS, OUTBOX, str(partition))
+    ]

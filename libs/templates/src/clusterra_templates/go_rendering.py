@@ -17,7 +17,7 @@ from clusterra_templates.go_language import (
     Range,
     parse,
 )
-from clusterra_templates.pieces import Budget, Piece, Placed, Text, Value, shown
+from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text, Value, shown
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 
 
@@ -31,17 +31,17 @@ class GoTemplate:
             if function not in FUNCTIONS:
                 raise TemplateInvalid(f"there is no function `{function}`: use {', '.join(FUNCTIONS)}", line=at)
 
-    def pieces(self, names: Mapping[str, Value], budget: Budget) -> list[Piece]:
+    def pieces(self, names: Mapping[str, Value], bounds: RenderBounds) -> list[Piece]:
         """Renders it. Raises RenderRefused."""
-        rendering = _Rendering(dict(names), budget)
+        rendering = _Rendering(dict(names), bounds)
         rendering.block(self._block, dict(names), {"$": dict(names)})
         return rendering.pieces
 
 
 class _Rendering:
-    def __init__(self, names: dict[str, Value], budget: Budget) -> None:
+    def __init__(self, names: dict[str, Value], bounds: RenderBounds) -> None:
         self._names = names
-        self._budget = budget
+        self._bounds = bounds
         self.pieces: list[Piece] = []
 
     def block(self, block: Block, dot: Value, variables: dict[str, Value]) -> None:
@@ -49,14 +49,14 @@ class _Rendering:
         inner = dict(variables)
         declared: set[str] = set()
         for node in block:
-            self._budget.step()
+            self._bounds.step()
             self._node(node, dot, inner, declared)
         variables.update({name: inner[name] for name in variables if name not in declared})
 
     def _node(self, node: Node, dot: Value, variables: dict[str, Value], declared: set[str]) -> None:
         match node:
             case str():
-                self.pieces.append(Text(self._budget.write(node)))
+                self.pieces.append(Text(self._bounds.write(node)))
             case Output():
                 self._output(_evaluated(node.pipeline, dot, variables, node.line))
             case Assignment():
@@ -90,7 +90,7 @@ class _Rendering:
         if not items:
             self.block(node.otherwise, dot, variables)
         for key, item in items:
-            self._budget.step()
+            self._bounds.step()
             inner = dict(variables)
             own: dict[str, Value] = dict(zip(node.variables[-1:], (item,), strict=False))
             if len(node.variables) == 2:
@@ -101,9 +101,9 @@ class _Rendering:
 
     def _output(self, value: Value) -> None:
         if isinstance(value, Quoted):
-            self.pieces += [Text('"'), Placed(self._budget.write(str(value)), escaped=True), Text('"')]
+            self.pieces += [Text('"'), Placed(self._bounds.write(str(value)), escaped=True), Text('"')]
         else:
-            self.pieces.append(Placed(self._budget.write(shown(value)), vanishes=True))
+            self.pieces.append(Placed(self._bounds.write(shown(value)), vanishes=True))
 
 
 def _evaluated(pipeline: Pipeline, dot: Value, variables: Mapping[str, Value], line: int) -> Value:

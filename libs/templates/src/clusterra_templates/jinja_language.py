@@ -14,7 +14,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from clusterra_templates.jinja_bounds import bounding, size_of
-from clusterra_templates.pieces import Budget, Piece, Placed, Text, Value, bounded, replaced, shown
+from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text, Value, bounded, replaced, shown
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 
 MAX_DEPTH = 12
@@ -124,7 +124,7 @@ class JinjaTemplate:
         if _BEGIN in source or _END in source:
             raise TemplateInvalid("the template has a character of a private area: remove it", line=line)
         self._source = source
-        environment = _environment(Budget(), [])
+        environment = _environment(RenderBounds(), [])
         try:
             tree = environment.parse(source)
         except TemplateError as error:
@@ -141,15 +141,15 @@ class JinjaTemplate:
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:
             raise TemplateInvalid(f"it is no valid Jinja: {error}", line=line) from None
 
-    def pieces(self, names: Mapping[str, Value], budget: Budget) -> list[Piece]:
+    def pieces(self, names: Mapping[str, Value], bounds: RenderBounds) -> list[Piece]:
         """Renders it. Raises RenderRefused."""
         values: list[Placed] = []
-        environment = _environment(budget, values)
+        environment = _environment(bounds, values)
         tree = bounding(environment.parse(self._source))
         template = environment.template_class.from_code(environment, environment.compile(tree), environment.globals)
         written: list[str] = []
         try:
-            written.extend(budget.write(part) for part in template.generate(dict(names)))
+            written.extend(bounds.write(part) for part in template.generate(dict(names)))
         except (TemplateError, SecurityError) as error:
             raise RenderRefused(f"the template cannot be rendered: {error.message}") from None
         except (TypeError, ValueError, KeyError, IndexError, OverflowError, RecursionError) as error:
@@ -162,15 +162,15 @@ class JinjaTemplate:
         return pieces
 
 
-def _environment(budget: Budget, values: list[Placed]) -> _Environment:
+def _environment(bounds: RenderBounds, values: list[Placed]) -> _Environment:
     def finalize(value: Any) -> str:
         if isinstance(value, _Words):
-            return " ".join(_marked(values, Placed(budget.write(word))) for word in value)
+            return " ".join(_marked(values, Placed(bounds.write(word))) for word in value)
         if isinstance(value, StrictUndefined):
             value._fail_with_undefined_error()
         if isinstance(value, tuple):
             value = list(value)
-        return _marked(values, Placed(budget.write(shown(value)), is_json=isinstance(value, _Json)))
+        return _marked(values, Placed(bounds.write(shown(value)), is_json=isinstance(value, _Json)))
 
     environment = _Environment(
         undefined=StrictUndefined,
@@ -189,17 +189,17 @@ def _environment(budget: Budget, values: list[Placed]) -> _Environment:
         if not isinstance(items, Iterable) or isinstance(items, str):
             raise RenderRefused("a `for` needs a list")
         for item in items:
-            budget.step()
+            bounds.step()
             yield item
 
     def listed[L: (list[Any], tuple[Any, ...])](items: L) -> L:
-        budget.in_time()
+        bounds.in_time()
         bounded(size_of(items))
         return items
 
     def in_time(filter_: Callable[..., Any]) -> Callable[..., Any]:
         def filtered(*arguments: Any, **named: Any) -> Any:
-            budget.in_time()
+            bounds.in_time()
             return filter_(*arguments, **named)
 
         return filtered

@@ -48,8 +48,8 @@ class Placed:
 type Piece = Text | Placed
 
 
-class Budget:
-    """Bounds one rendering. Raises RenderRefused when it is spent."""
+class RenderBounds:
+    """Bounds one rendering in rounds of loops, characters and seconds. Its methods raise RenderRefused beyond them."""
 
     def __init__(self) -> None:
         self._steps = MAX_STEPS

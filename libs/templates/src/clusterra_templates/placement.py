@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from clusterra_templates.pieces import Budget, Piece, Placed, Text
+from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text
 from clusterra_templates.problems import RenderRefused
 from clusterra_templates.shell import DIRECTIVE, MAX_COMMAND, ShellState
 
@@ -31,13 +31,13 @@ _READS_JSON_PROGRAM = re.compile(r"(^|[\s;&|(/])(python[0-9.]*|node)(\s|$)")
 """Programs in whose language a JSON string is the same string."""
 
 
-def placed(pieces: Sequence[Piece], budget: Budget) -> str:
+def placed(pieces: Sequence[Piece], bounds: RenderBounds) -> str:
     """The script of the pieces. Raises RenderRefused for a value that cannot stand at its place."""
     state, written = ShellState(), list[str]()
     for index, piece in enumerate(pieces):
-        budget.step()
+        bounds.step()
         if isinstance(piece, Text):
-            written.append(budget.write(piece.text))
+            written.append(bounds.write(piece.text))
             state.feed(piece.text)
             continue
         if _CONTROL.search(piece.text):
@@ -47,7 +47,7 @@ def placed(pieces: Sequence[Piece], budget: Budget) -> str:
         state.feed(text, of_value=True)
         if before != (tuple(state.stack), state.reading, state.delimiter, state.uncertain, len(state.pending)):
             raise _refused(state, piece, "it would change the meaning of the script around it", "use plain characters")
-        written.append(budget.write(text))
+        written.append(bounds.write(text))
     return "".join(written)
 
 

@@ -15,7 +15,7 @@ from clusterra_templates.definitions import Definition, Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
 from clusterra_templates.paths import StagedPaths, output_paths, staged_paths
-from clusterra_templates.pieces import Budget, Piece, Text, Value, joined
+from clusterra_templates.pieces import Piece, RenderBounds, Text, Value, joined
 from clusterra_templates.placement import placed
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 from clusterra_templates.sources import DENIED, denied_options, script_source, template
@@ -92,7 +92,7 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
     """Render a job. Raises RenderRefused, which says what to change."""
     if definition.script is None:
         raise RenderRefused("this template has no script, so it cannot be submitted")
-    budget = Budget()
+    bounds = RenderBounds()
     names: dict[str, Value] = {
         "runtime": definition.runtime.model_dump(mode="json"),
         "params": values.parameters(definition, wanted.params),
@@ -101,12 +101,12 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
         "ctx": context.names(),
     }
     rows = _rows(definition, names["inputs"])
-    directory, artifacts = output_paths(definition, definition.outputs, names, budget)
+    directory, artifacts = output_paths(definition, definition.outputs, names, bounds)
     written: dict[str, Value] = {"dir": directory or "", **artifacts}
     names["outputs"] = written
-    staged = staged_paths(definition, names, budget)
-    pieces = template(definition, script_source(definition)).pieces(names, budget)
-    script = placed(pieces, Budget())
+    staged = staged_paths(definition, names, bounds)
+    pieces = template(definition, script_source(definition)).pieces(names, bounds)
+    script = placed(pieces, RenderBounds())
     _check_lines(pieces, script)
     if denied := denied_options(script):
         raise RenderRefused(denied[0])
@@ -122,7 +122,7 @@ def render_text(definition: Definition, source: str, context: JobContext) -> str
     """A short text with `ctx` alone, such as a path that a workflow gives to a step. Raises RenderRefused."""
     language = JinjaTemplate if isinstance(definition, Own) else GoTemplate
     try:
-        return joined(language(source).pieces({"ctx": context.names()}, Budget()))
+        return joined(language(source).pieces({"ctx": context.names()}, RenderBounds()))
     except TemplateInvalid as error:
         raise RenderRefused(f"{source[:100]!r}: {error}") from None
 

@@ -31,7 +31,7 @@ from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
-from clusterra_gateway.identity.issuers.configuration import given_issuers
+from clusterra_gateway.identity.issuers.configuration import configured_issuers
 from clusterra_gateway.parts import SignIn, build_parts
 from clusterra_gateway.room import Room
 from clusterra_gateway.rooms import rooms
@@ -77,7 +77,7 @@ async def gateway_on(
     Yields the port it listens on; 0 where it serves nothing.
     """
     duties = duties or Duties()
-    session_keys, given = SigningKeys.load(settings.session_key_file), given_issuers(settings)
+    signing_keys, given = SigningKeys.load(settings.session_key_file), configured_issuers(settings)
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
     service.ready_when(tables.MISSING, lambda: tables.exist)
@@ -96,7 +96,7 @@ async def gateway_on(
     ):
         gateway_bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
         directory = Directory(store, outbox)
-        sign_in = SignIn(session_keys, ServedIssuers(http, given, settings.redirect_uri))
+        sign_in = SignIn(signing_keys, ServedIssuers(http, given, settings.redirect_uri))
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
         parts = build_parts(Connections(settings, directory, gateway_bus, secrets), sign_in, buckets, catalogue)
         await parts.projection.project()

@@ -31,17 +31,17 @@ from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_gateway.templates.room import TemplateParts
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts
+from clusterra_gateway.workflows.start import WorkflowStarts
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 
 @dataclass(frozen=True)
 class SignIn:
     """With what people sign in."""
 
-    session_keys: SigningKeys
+    signing_keys: SigningKeys
     issuers: ServedIssuers
 
 
@@ -71,15 +71,15 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     bus, directory = connections.bus, connections.directory
     store, registry = directory.store, bus.registry
     people = DirectoryParts.of(store)
-    identity = IdentityParts.of(connections, sign_in.session_keys, people.unix_users)
+    identity = IdentityParts.of(connections, sign_in.signing_keys, people.unix_users)
     files = FileParts.of(connections.settings, buckets)
     reservations, stagings = Reservations(store), StagingRecords(store)
     admission = Admission(reservations, bus.slurm, registry)
     planning = Planning(files.buckets, files.bounds, bus.edge, registry)
     desk = SubmitDesk(bus.slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
-    runs = RunRecords(store)
-    work = RunWork(runs, directory, people.unix_users, bus.slurm, desk)
-    workflows = WorkflowParts(runs, work, RunStarts(runs, work, planning))
+    workflow_records = WorkflowRecords(store)
+    controller = WorkflowController(workflow_records, directory, people.unix_users, bus.slurm, desk)
+    workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)
     library = Library(catalogue, records)
     preparations = Preparations(library)

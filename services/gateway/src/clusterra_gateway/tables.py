@@ -4,6 +4,6 @@ from clusterra_gateway.accounts import keyspace
 from clusterra_gateway.idempotency import key
 from clusterra_gateway.staging import staging_records
 from clusterra_gateway.templates import records
-from clusterra_gateway.workflows import run_records
+from clusterra_gateway.workflows import workflow_records
 
-TABLES = (keyspace.USE, key.USE, records.USE, run_records.USE, staging_records.USE)
+TABLES = (keyspace.USE, key.USE, records.USE, workflow_records.USE, staging_records.USE)

@@ -27,8 +27,8 @@ from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.outbox_item import (
     ATTRIBUTES,
+    INDEX_PARTITIONS,
     OUTBOX,
-    SHARDS,
     Carrier,
     OutboxMessage,
     moment,
@@ -178,8 +178,8 @@ class Outbox:
         before = moment(now - RELAY_AFTER_SECONDS)
         keys = [
             key
-            for shard in range(SHARDS)
-            for key in await self._store.query_index(table, OUTBOX, str(shard), sort=Between("0", before))
+            for partition in range(INDEX_PARTITIONS)
+            for key in await self._store.query_index(table, OUTBOX, str(partition), sort=Between("0", before))
         ]
         # So that items which can never be sent are not always the first.
         random.shuffle(keys)

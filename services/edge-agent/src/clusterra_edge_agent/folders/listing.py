@@ -1,4 +1,4 @@
-"""Lists a folder, and finds the files in it that match glob patterns, within a budget of entries and time.
+"""Lists a folder, and finds the files in it that match glob patterns, within bounds of entries and time.
 
 Only Python's own modules are imported: `as_user` starts for each request.
 """
@@ -25,9 +25,9 @@ MAX_SECONDS = 20.0
 def list_folder(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """A page of a folder in the order of the names' bytes."""
     after, limit = bytes.fromhex(request["after"]), request["limit"]
-    budget = _Budget()
+    bounds = _ReadBounds()
     with opened_folder(root, request["path"]) as folder, entries_of(folder) as scan:
-        names = (name for name in map(os.fsencode, (entry.name for entry in budget.spent(scan))) if name > after)
+        names = (name for name in map(os.fsencode, (entry.name for entry in bounds.counted(scan))) if name > after)
         page = heapq.nsmallest(limit + 1, names)
         entries: list[dict[str, Any]] = []
         unreadable = 0
@@ -50,10 +50,10 @@ def find_files(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list
     What matches and is no regular file is among the problems.
     """
     given: list[str] = request["patterns"]
-    budget = _Budget()
+    bounds = _ReadBounds()
     found: list[tuple[bytes, dict[str, Any]]] = []
     with opened_folder(root, request["folder"]) as folder:
-        for path, status in _walk(folder, given, budget):
+        for path, status in _walk(folder, given, bounds):
             index = next((index for index, each in enumerate(given) if patterns.matches(each, path)), None)
             if index is None or path.encode() <= request["after"].encode():
                 continue
@@ -90,14 +90,14 @@ def _fitting(page: list[tuple[bytes, dict[str, Any]]]) -> list[tuple[bytes, dict
     return page
 
 
-class _Budget:
-    """What one request may read of folders."""
+class _ReadBounds:
+    """Bounds what one request reads of folders, in entries and seconds."""
 
     def __init__(self) -> None:
         self._left = MAX_ENTRIES
         self._ends = time.monotonic() + MAX_SECONDS
 
-    def spent(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    def counted(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         """The entries, each counted. Raises Refused beyond the bounds."""
         for entry in entries:
             self._left -= 1
@@ -108,7 +108,7 @@ class _Budget:
             yield entry
 
 
-def _walk(folder: int, given: list[str], budget: _Budget) -> Iterator[tuple[str, os.stat_result | None]]:
+def _walk(folder: int, given: list[str], bounds: _ReadBounds) -> Iterator[tuple[str, os.stat_result | None]]:
     """Yields the paths, without folders, in a folder and in those below it that a pattern may match.
 
     The status is None for what cannot be looked at.
@@ -118,7 +118,7 @@ def _walk(folder: int, given: list[str], budget: _Budget) -> Iterator[tuple[str,
         within = waiting.pop()
         try:
             with opened_folder(folder, within) as descriptor, entries_of(descriptor) as scan:
-                for entry in budget.spent(scan):
+                for entry in bounds.counted(scan):
                     path = f"{within}/{entry.name}" if within else entry.name
                     shown = os.fsencode(path).decode(errors="replace")
                     try:

@@ -1,4 +1,4 @@
-"""Reads marks of what a gateway has to go on with in some cluster. Their sort key is `<tenant>.<cluster>#<id>`."""
+"""Reads the marks of unfinished work in clusters. Their sort key is `<tenant>.<cluster>#<id>`."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ log = structlog.get_logger()
 
 
 def marked_places(marks: Iterable[Item]) -> tuple[tuple[ClusterRef, str], ...]:
-    """The clusters and ids that marks name. A mark that names none is logged, and stops no other."""
+    """The clusters and ids that the marks name. A malformed mark is logged and skipped."""
     places: list[tuple[ClusterRef, str]] = []
     for mark in marks:
         ref, _, name = mark.key.sk.rpartition("#")

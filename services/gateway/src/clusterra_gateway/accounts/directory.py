@@ -116,10 +116,10 @@ class Directory:
     ) -> int | None:
         """Writes what `change` makes of the stored binding (None: there is none), as its next version.
 
-        Returns that version; None when `change` changes nothing. A new cluster keeps the version that `change` gives,
-        and only then `messages` are sent; `changed` are sent when one that exists is changed. When another writer was
-        faster, `change` is asked again with what that one wrote; so neither undoes the other. Raises ConditionFailed
-        after `CHANGE_ATTEMPTS`, and what `change` raises.
+        Returns that version; None if `change` changes nothing. A new cluster keeps the version that `change` gives.
+        `messages` are sent for a new cluster, `changed` for one that existed. After a conflicting write, `change` is
+        applied again to what was written, so neither writer undoes the other. Raises ConditionFailed after
+        `CHANGE_ATTEMPTS`, and what `change` raises.
         """
         for _ in range(CHANGE_ATTEMPTS - 1):
             with suppress(ConditionFailed):

@@ -32,7 +32,7 @@ class Record(BaseModel):
 
     @classmethod
     def readable(cls, item: Item) -> Self | None:
-        """Reads one item of several. One that this version cannot read is logged, and None: the others count."""
+        """Reads one item of several. Logs an item that this version cannot read, and returns None for it."""
         try:
             return cls.of(item)
         except ValidationError as error:
@@ -48,7 +48,7 @@ class Record(BaseModel):
 
 
 class Mark(Record):
-    """An item that says by its key all there is to say."""
+    """An item whose key contains all of its information."""
 
 
 class TenantDeletion(Record):
@@ -67,7 +67,7 @@ class ClusterDeletion(Record):
     force: bool = False
     """Whether it is removed although its edge may have workers."""
     removing_since: Moment | None = None
-    """Since when nothing is waited for any more: the cluster has left the registry, and its records go."""
+    """When the wait for the edge ended: the cluster left the registry, and its records are being removed."""
 
 
 class Tenant(Record):
@@ -78,9 +78,9 @@ class Tenant(Record):
     """The e-mail domains of its people, for those who look at the tenant: `Domain` decides."""
     issuers: tuple[str, ...] = ()
     usd_per_hour: float | None = None
-    """The budget of all its clusters' workers together; None: only the clusters' own caps apply."""
+    """The cap on all its clusters' workers together; None: only the clusters' own caps apply."""
     own_caps: dict[str, float | None] = Field(default_factory=dict)
-    """Of each cluster the cap that is its own, in USD per hour; None: its share of what is left of the budget."""
+    """By cluster, its own cap in USD per hour; None: an equal share of the rest of the tenant's cap."""
     identity_source: Id | None = None
     """The identity source of all clusters that name none; None: Clusterra allocates uids."""
     deletion: TenantDeletion | None = None

@@ -54,7 +54,7 @@ class SessionRecords:
         self._store = store
 
     async def create(self, ref: ClusterRef, session: SessionRecord) -> None:
-        """Store a session. One that is there already stays as it is: its submit was repeated."""
+        """Stores a session. A session that exists stays as it is: its submit was repeated."""
         ends = expiry(session.created_at + KEPT)
         writes = [
             Put(ACCOUNTS, interactive_session_key(ref, session.job_id), session.attributes(), Absent(), ends),
@@ -111,7 +111,7 @@ class SessionRecords:
         await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
 
     async def warn(self, outbox: Outbox, ref: ClusterRef, job_id: JobId, message: OutboxMessage) -> bool:
-        """Note that the owner is warned now, and tell it by this message: once, however many gateways do so."""
+        """Stores that the owner was warned, together with this message. Only one of several gateways succeeds."""
         item = await self._store.get(ACCOUNTS, interactive_session_key(ref, job_id))
         if item is None or SessionRecord.of(item).warned_at is not None:
             return False

@@ -26,7 +26,7 @@ class EdgeConnections:
         self._heard_at: dict[ClusterRef, float] = {}
 
     async def follow(self, client: Client, refs: Iterable[ClusterRef]) -> HeartbeatReader:
-        """Reads the last heartbeat of each of these clusters. Returns the reader of all later ones, which is to run.
+        """Reads the last heartbeat of each cluster. Returns the reader of later heartbeats, which the caller runs.
 
         Raises BusUnavailable.
         """

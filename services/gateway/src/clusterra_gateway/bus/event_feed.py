@@ -58,10 +58,10 @@ class EventFeed:
 
     @property
     def position(self) -> int | None:
-        """The sequence up to which this process has read the events, where a follower goes on; None if not known yet.
+        """The sequence of the last event that was read, from which a follower continues; None if not known yet.
 
-        It is behind the end of the stream by what arrived a moment ago. So a state that is read after it shows every
-        event up to it, and asks the bus for nothing.
+        It may lag behind the end of the stream. So a state that is read afterwards reflects every event up to it. No
+        request is sent.
         """
         return self._follower.position
 

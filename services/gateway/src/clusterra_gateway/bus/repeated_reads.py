@@ -1,4 +1,4 @@
-"""Repeats a read that has no answer, because the replica that got it may be held up: a hedged request."""
+"""Hedged requests: repeats a read without an answer, because the replica that received it may be slow."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -178,7 +178,7 @@ class EdgeRequests:
         return await call(self._client, subjects.edge(ref, "file"), request, FileChunk, timeout_seconds=FOLDER_SECONDS)
 
     async def stage(self, ref: ClusterRef, request: Stage) -> Staged:
-        """How far a work of staging is. The edge waits up to its `wait_seconds` for the end."""
+        """The progress of a staging task. The edge waits up to its `wait_seconds` for the end."""
         timeout = self._seconds + request.wait_seconds
         return await call(self._client, subjects.edge(ref, "stage"), request, Staged, timeout_seconds=timeout)
 

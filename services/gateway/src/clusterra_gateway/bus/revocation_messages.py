@@ -1,4 +1,4 @@
-"""Tells all replicas which credentials allow less than before, where no event of a cluster tells it at once."""
+"""Tells all replicas which credentials were restricted or revoked, if no event of a cluster does."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ EVERY_TENANT = "revocation.*"
 
 
 class RevocationMessages:
-    """Sends revocations and hands on those of all replicas. Where one is lost, the credential cache is the bound."""
+    """Sends revocations, and passes those of all replicas to observers. A lost one counts once the cache expires."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

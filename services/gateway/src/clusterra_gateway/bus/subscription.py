@@ -44,7 +44,7 @@ class Subscription:
             DROPPED.inc()
 
     def restart(self) -> None:
-        """Forgets an overflow and what is queued: for a subscriber that reads the state instead of the events."""
+        """Clears the queue and an overflow, for a subscriber that reads the state instead of the events."""
         while not self._queue.empty():
             self._queue.get_nowait()
         self._too_slow = False

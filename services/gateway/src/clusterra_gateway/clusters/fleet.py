@@ -1,7 +1,7 @@
 """The workers of a cluster over time, by shape: those that it should have, and those that it has. Pure functions.
 
-What is known is the present, and what changed until then. So the past is found by going back from the present: before a
-decision a shape had `replicas_before`, before its start a worker was not there, and before its end it was.
+The present and all changes before it are known. So the past is computed backwards from the present: before a decision a
+shape had `replicas_before`, before its start a worker was not there, and before its end it was.
 """
 
 from collections.abc import Iterable
@@ -82,7 +82,7 @@ def fleet_over_time(
 ) -> tuple[tuple[ShapeCount, ...], tuple[FleetChange, ...], tuple[ShapeCount, ...]]:
     """Return the fleet before the events, the changes from old to new, and the present fleet.
 
-    `newest_first` are the events since `after`, all of them. A change that was told late shows at its own time.
+    `newest_first` are the events since `after`, all of them. A change that was reported late appears at its own time.
     """
     fleet = _present(desired, heartbeat)
     present = _present(desired, heartbeat)

@@ -27,7 +27,7 @@ from clusterra_gateway.http.requests.errors import BadUpstream, NotFound, Unavai
 log = structlog.get_logger()
 
 MAX_KEPT = 64
-"""The buckets whose clients are kept; of others, the one that was used longest ago is made again."""
+"""The number of buckets whose clients are kept. The least recently used client is dropped first."""
 _THREADS = 64
 _SIGNING_THREADS = 4
 _KEYS_SECONDS = 5.0

@@ -1,7 +1,7 @@
-"""Tells the cluster's history what people did to files.
+"""Records in the cluster's history what people did to files.
 
-The bucket is not our record, so the event is written after the act: a gateway that dies between the two leaves no
-event. Once it is written nothing loses it, because the outbox of its item sends it.
+The bucket and the record share no transaction, so the event is written after the change. A gateway that dies between
+the two leaves no event. A written event is not lost, because the outbox of its item sends it.
 """
 
 import secrets

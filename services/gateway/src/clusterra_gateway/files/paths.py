@@ -44,7 +44,7 @@ class PathRefused(ValueError):
 
 
 class NoSuchArea(PathRefused):
-    """A path outside of the areas: nothing that the caller may reach is there."""
+    """A path outside of the areas, where the caller can reach nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The errors of S3 as those of the HTTP request. Their texts name no key, no bucket and no other person's file."""
+"""Translates errors of S3 into errors of the HTTP request. Their texts name no key, no bucket and no file of others."""
 
 from collections.abc import Mapping
 

@@ -49,7 +49,7 @@ class Claims:
         raise InFlight("this Idempotency-Key has just expired", hint="ask again")
 
     async def _written(self, put: Put, beside: Sequence[Write]) -> Item | None:
-        """The claim, or the one that was there before; None where that one has just expired."""
+        """The new claim, or the one that existed before; None if that one has just expired."""
         try:
             if not beside:
                 return await self._store.write(put)
@@ -65,7 +65,7 @@ class Claims:
     async def change(
         self, place: Key, version: int, attributes: Attributes, *, expires_at: int | None = None
     ) -> Item | None:
-        """Change a claim. None where it is not at this version any more."""
+        """Changes a claim. Returns None if its version has changed."""
         update = Update(IDEMPOTENCY, place, set=attributes, condition=VersionIs(version), expires_at=expires_at)
         try:
             return await self._store.write(update)
@@ -83,7 +83,7 @@ class Claims:
             return  # another request stored it, or the claim has expired
 
     async def release(self, place: Key, version: int) -> bool:
-        """Make the key usable for other requests. False where its claim is not at this version any more."""
+        """Frees the key for other requests. Returns False if the version of its claim has changed."""
         try:
             await self._store.delete(Delete(IDEMPOTENCY, place, VersionIs(version)))
         except ConditionFailed:

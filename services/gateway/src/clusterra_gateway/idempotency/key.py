@@ -45,7 +45,7 @@ class ScopedKey:
 
     @property
     def identity(self) -> str:
-        """Tells the key from the same one of other people, and on other clusters."""
+        """Distinguishes the key from the same key of other people, and on other clusters."""
         return f"{self.ref.key}#{self.member}#{self.key}"
 
     def place(self, of: Literal["submit", "change"]) -> Key:

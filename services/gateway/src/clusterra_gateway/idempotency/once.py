@@ -40,10 +40,10 @@ class Once:
         self._clock = clock
 
     async def run(self, place: Key, digest: str, act: Act) -> Item | None:
-        """Act, unless the request was carried out before; then returns the item with what was kept of it.
+        """Acts, unless the request was carried out before. In that case returns the item with its stored result.
 
-        `digest` tells requests with one key apart. Raises KeyReused, InFlight, OutcomeUnknown, StoreUnavailable, and
-        what `act` raises: RequestError leaves the key free, and so does RpcFailed that certainly had no effect.
+        `digest` distinguishes requests with the same key. Raises KeyReused, InFlight, OutcomeUnknown, StoreUnavailable,
+        and what `act` raises: RequestError leaves the key free, and so does RpcFailed that certainly had no effect.
         """
         now = self._clock()
         claim: Attributes = {REQUEST: digest, OWNER: uuid.uuid4().hex, "sent_at": now, "done": False}
@@ -77,7 +77,7 @@ class Once:
 
     @staticmethod
     async def _note(write: Awaitable[object]) -> None:
-        """Write what is known of the outcome. After a lost write the key says that nobody knows it."""
+        """Stores the known outcome. If this write is lost, the key says that the outcome is unknown."""
         try:
             if not await write:
                 log.warning("claim_not_written", reason="it has changed")

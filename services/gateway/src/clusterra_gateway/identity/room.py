@@ -26,7 +26,7 @@ from clusterra_gateway.room import Observed, Room
 class IdentityParts:
     """What other rooms use of this one."""
 
-    session_keys: SigningKeys
+    signing_keys: SigningKeys
     authentication: Authentication
     cookies: Cookies
     access: Access
@@ -35,18 +35,18 @@ class IdentityParts:
     unix_users: UnixUsers
 
     @classmethod
-    def of(cls, connections: Connections, session_keys: SigningKeys, unix_users: UnixUsers) -> "IdentityParts":
+    def of(cls, connections: Connections, signing_keys: SigningKeys, unix_users: UnixUsers) -> "IdentityParts":
         """Builds each of them once. Raises OperatorsInvalid."""
         settings, bus, directory = connections.settings, connections.bus, connections.directory
         authentication = Authentication(
-            directory, session_keys, settings.origins, Operators(settings.operators_file), secure=settings.secure
+            directory, signing_keys, settings.origins, Operators(settings.operators_file), secure=settings.secure
         )
-        cookies = Cookies(session_keys, settings)
+        cookies = Cookies(signing_keys, settings)
         limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
         access = Access(authentication, bus.registry, limits, cookies, unix_users)
         revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
         tokens = TokenRecords(directory, bus.registry)
-        return cls(session_keys, authentication, cookies, access, revocations, tokens, unix_users)
+        return cls(signing_keys, authentication, cookies, access, revocations, tokens, unix_users)
 
 
 def room(

@@ -25,7 +25,7 @@ MAX_JOBS = 1000
 """The most jobs of one person among which a filter looks."""
 MAX_CANCELS = 200
 AT_A_TIME = 4
-"""So many cancels of one request are in flight, so that others' are not delayed."""
+"""Concurrent cancels of one request. The limit keeps them from delaying those of others."""
 CANCEL_SECONDS = 40.0
 """After this time no further job is cancelled: HTTP clients wait 60 s for the answer."""
 

@@ -10,8 +10,7 @@ from clusterra_contracts.rpc.slurm import JobPage, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from pydantic import BeforeValidator, Field
 
-from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.answers.sse import EVENT_POSITION
 from clusterra_gateway.http.requests.errors import InvalidRequest
@@ -91,22 +90,15 @@ class Jobs:
     """The handlers of jobs."""
 
     def __init__(
-        self,
-        slurm: SlurmRequests,
-        desk: SubmitDesk,
-        estimates: Estimates,
-        ledger: LedgerRequests,
-        feed: EventFeed,
-        launches: Launches,
-        stagings: JobStagings,
+        self, bus: GatewayBus, desk: SubmitDesk, estimates: Estimates, launches: Launches, stagings: JobStagings
     ) -> None:
-        self._slurm = slurm
+        self._slurm = bus.slurm
         self._launches = launches
         self._stagings = stagings
-        self._feed = feed
+        self._feed = bus.feed
         self._desk = desk
         self._estimates = estimates
-        self._ledger = ledger
+        self._ledger = bus.ledger
 
     @api.post(
         "jobs_submit",

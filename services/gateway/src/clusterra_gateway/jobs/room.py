@@ -41,7 +41,7 @@ def room(
     planned = Estimates(bus.slurm, bus.scaler)
     return Room(
         routes=routes_of(
-            Jobs(bus.slurm, parts.desk, planned, bus.ledger, bus.feed, launches, parts.stagings),
+            Jobs(bus, parts.desk, planned, launches, parts.stagings),
             Explanations(bus.slurm, bus.scaler, bus.archive, parts.stagings),
             planned,
             JobChangeHandlers(bus.slurm, parts.updates, ChangeOnce(connections.directory.store)),

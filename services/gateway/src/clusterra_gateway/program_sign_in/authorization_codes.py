@@ -80,7 +80,7 @@ class AuthorizationCodes:
         return code
 
     async def known(self, code: str) -> KnownCode | None:
-        """The code in the record; None where there is none, or no longer."""
+        """The code in the record; None if it does not exist or was used."""
         code_hash = secret_hash(code)
         item = await self._store.get(ACCOUNTS, authorization_code_key(code_hash))
         return None if item is None else KnownCode(code_hash, AuthorizationCode.of(item))

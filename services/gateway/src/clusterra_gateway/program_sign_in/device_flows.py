@@ -27,7 +27,7 @@ INTERVAL_SECONDS = 5
 """How long a program waits between its polls at first."""
 MAX_INTERVAL_SECONDS = 60
 TOLERANCE_SECONDS = 1.0
-"""By how much a poll may come early: a slow network may have held up the one before."""
+"""How much earlier than its interval a poll may arrive: a slow network may have delayed the one before."""
 _ATTEMPTS = 3
 
 

@@ -5,8 +5,8 @@ from typing import Literal
 WARNING_SECONDS = 300.0
 """How long before its end the owner of an idle session is warned; of a short time half."""
 
-type Step = Literal["keep", "warn", "withdraw", "cancel"]
-"""`withdraw`: it is in use again, so the warning counts no more."""
+type Action = Literal["keep", "warn", "withdraw", "cancel"]
+"""`withdraw`: the session is in use again, so its warning is void."""
 
 
 def warning_seconds(cull_seconds: float) -> float:
@@ -14,7 +14,7 @@ def warning_seconds(cull_seconds: float) -> float:
     return min(WARNING_SECONDS, cull_seconds / 2)
 
 
-def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float | None) -> Step:
+def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float | None) -> Action:
     """What to do with a session that has been idle for `idle_seconds`. `warned_seconds_ago` is None without a warning.
 
     It is cancelled only when the whole time of the warning has passed, also when no gateway looked for a while.

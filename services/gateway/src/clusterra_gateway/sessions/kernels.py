@@ -35,7 +35,7 @@ _KERNELS = TypeAdapter(list[Kernel])
 async def last_activity(
     client: Client, ref: ClusterRef, session: SessionJob, token: str, *, strip_prefix: bool, now: datetime
 ) -> datetime | None:
-    """When a kernel last did anything: now for one that is busy; None where there are none, or it is no notebook.
+    """When a kernel was last active: now for a busy one; None without kernels, and for what is no notebook.
 
     Raises SessionSilent.
     """

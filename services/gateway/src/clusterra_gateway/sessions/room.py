@@ -56,7 +56,7 @@ class SessionParts:
 def room(connections: Connections, identity: IdentityParts, launches: Launches, desk: SubmitDesk) -> Room:
     """What this room offers."""
     settings, bus = connections.settings, connections.bus
-    parts = SessionParts.of(connections, identity.session_keys)
+    parts = SessionParts.of(connections, identity.signing_keys)
     sessions = Sessions(launches, desk, parts.records, parts.jobs, parts.entrance, bus.slurm)
     opening = OpeningPage(identity.access, parts.jobs, parts.entrance)
     pages = None if settings.sessions_url is None else _pages(connections, identity, parts, settings.sessions_url)
@@ -74,7 +74,7 @@ def _pages(connections: Connections, identity: IdentityParts, parts: SessionPart
     lookup = SessionLookup(
         bus.client, connections.directory, bus.registry, identity.unix_users, parts.jobs, parts.entrance
     )
-    cookies = PageCookies(identity.session_keys, secure=origin.startswith("https:"))
+    cookies = PageCookies(identity.signing_keys, secure=origin.startswith("https:"))
     return Pages(lookup, parts.tickets, cookies, origin, connections.settings.origins)
 
 

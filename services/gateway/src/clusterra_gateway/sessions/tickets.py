@@ -44,7 +44,7 @@ class Tickets:
         return made
 
     async def redeem(self, ticket: str) -> Ticket | None:
-        """What a ticket stands for, once; None for one that is wrong, expired, or was redeemed before."""
+        """Redeems a ticket, once. Returns None for one that is wrong, expired, or was redeemed before."""
         item = await self._store.get(ACCOUNTS, session_ticket_key(secret_hash(ticket)))
         if item is None:
             return None

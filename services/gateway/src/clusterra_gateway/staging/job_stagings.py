@@ -1,7 +1,4 @@
-"""How far the staging of a job is, as the job shows it.
-
-Most jobs stage nothing. The cache spares them the lookup.
-"""
+"""The progress of a job's staging, as the job shows it. Most jobs stage nothing. The cache spares them the lookup."""
 
 from datetime import timedelta
 
@@ -14,7 +11,8 @@ from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.submission.staged_files import JobStaging
 
 NAMED_WITHIN = timedelta(seconds=30)
-"""So long after its submit a job may still get its staging: a submit stores the job's id there after Slurm's answer."""
+"""Time after its submit in which a job may still get its staging: the submit stores the job's id after Slurm's
+answer."""
 KEPT_SECONDS = 600.0
 """A staging is named later where all gateways were down. Its job then shows it after this time at the latest."""
 MAX_JOBS = 50_000
@@ -28,7 +26,7 @@ class JobStagings:
         self._without = BoundedCache[tuple[ClusterRef, JobId], None](MAX_JOBS, KEPT_SECONDS)
 
     async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
-        """The staging of a job, for a task that of its array; None for a job without one. Raises StoreError.
+        """The staging of a job, or of an array task's array; None for a job without staging. Raises StoreError.
 
         `age` is the time since its submit, zero where that is not known.
         """

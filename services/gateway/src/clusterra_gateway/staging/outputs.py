@@ -61,7 +61,7 @@ class OutputCopies:
             more = await self._page()
 
     async def _page(self) -> bool:
-        """Copy a page of what is left. Returns whether there is more."""
+        """Copies the next page of files. Returns whether more are left."""
         staging = self._turn.staging
         patterns = tuple(each.source for each in staging.outputs)
         work = FindFiles(folder=staging.folder, patterns=patterns, after=staging.cursor, limit=MAX_FOUND)

@@ -46,7 +46,7 @@ class StagingReconciler:
         self._instance = instance
 
     async def reconcile(self, ref: ClusterRef, staging_id: str) -> Staging | None:
-        """Do all that can be done now, and return the staging; None when there is none, or nothing to do."""
+        """Does all that can be done now, and returns the staging; None if it does not exist or needs nothing."""
         stored = await self._records.read(ref, staging_id)
         if stored is None or stored.staging.over:
             await self._records.unmark(ref, staging_id)
@@ -101,9 +101,9 @@ class StagingReconciler:
                 pass
 
     async def _find_job(self, turn: Turn) -> None:
-        """Look for the job of a submit whose gateway has died.
+        """Looks for the job of a submit whose gateway died.
 
-        The staging is given up only once Slurm has said that there is none: the job would be held for ever.
+        The staging is abandoned only after Slurm has said that no job exists: its job would be held for ever.
         """
         staging = turn.staging
         request = FindKey(user=staging.user, idempotency_key=staging.key, claimed_at=staging.created_at)
@@ -169,7 +169,7 @@ class StagingReconciler:
             await turn.went_on(phase="staging_out" if turn.staging.outputs and ran else "done")
 
     async def _job(self, turn: Turn) -> Job | None:
-        """The job; None for one that Slurm has forgotten, as it has ended. Raises RpcFailed."""
+        """The job; None if Slurm has forgotten it after its end. Raises RpcFailed."""
         staging = turn.staging
         assert staging.job_id is not None  # noqa: S101 - the phase says so
         try:

@@ -118,7 +118,7 @@ class Staging(Record):
         return free and not self.over and (self.not_before is None or self.not_before <= at)
 
     def expired(self, at: datetime) -> bool:
-        """Whether the staging has made no progress for so long that it is given up."""
+        """Whether the staging has made no progress for too long, and is abandoned."""
         limit = GIVE_UP.get(self.phase)
         return limit is not None and at - self.progressed_at > limit
 

@@ -1,6 +1,6 @@
-"""Tells the cluster's history that the files of a job were staged.
+"""Records in the cluster's history that the files of a job were staged.
 
-The event has the same id whoever tells it, however often, so it is told before the staging goes on to its next phase.
+The id of the event is deterministic, so repeats are harmless. It is written before the staging enters its next phase.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.staging.staging import Staging
 
 _KEPT = timedelta(days=7)
-"""How long an item whose event was sent stays: longer than a staging may be told again."""
+"""How long the item of a sent event is kept: longer than the event may be written again."""
 
 
 class StagingEvents:

@@ -78,7 +78,7 @@ class StagingRecords:
         return None if stored is None else stored.staging
 
     async def replace(self, ref: ClusterRef, stored: Stored, changed: Staging) -> Stored | None:
-        """Write a changed staging; None where somebody else has changed it. What is over loses its mark."""
+        """Writes a changed staging. Returns None after a conflicting write. A staging that is over loses its mark."""
         update = Update(STAGING, _key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
         writes: list[Write] = [update]
         if changed.job_id is not None and stored.staging.job_id is None:

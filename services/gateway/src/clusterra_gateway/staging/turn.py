@@ -31,11 +31,11 @@ UNREACHABLE_SECONDS = 2.0
 
 
 class Lost(Exception):
-    """The lease is lost: another gateway goes on with the staging."""
+    """The lease is lost: another gateway continues the staging."""
 
 
 class TurnOver(Exception):
-    """The staging goes on in another turn, after other jobs had theirs."""
+    """The staging continues in a later turn, after those of other jobs."""
 
 
 class Paused(Exception):
@@ -97,10 +97,10 @@ class Turn:
         await self._write(self.staging.model_copy(update={"claimed_by": ""}))
 
     async def staged(self, work: StagingWork, about: str) -> Staged:
-        """Have the edge do a work, and wait for its end. Raises Paused, Lost, and RpcFailed with what it refused.
+        """Has the edge do a task, and waits for its end. Raises Paused, Lost, and RpcFailed with what it refused.
 
-        `about` tells the work from others of this staging. The same work after the same number of attempts is the same
-        request: another gateway that goes on here, or an agent that was started again, does not begin a second one.
+        `about` distinguishes the task from others of this staging. The same task after the same number of attempts is
+        the same request, so another gateway or a restarted agent does not begin a second one.
         """
         name = f"{self.staging.id}/{self.staging.attempts}/{work.work}/{about}"
         request = Stage(

@@ -6,7 +6,7 @@ from clusterra_contracts.rpc.slurm import Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 
 from clusterra_gateway.identity.access.person import Person
-from clusterra_gateway.submission.models import AnyJob, StepSubmission
+from clusterra_gateway.submission.models import AnyJob, WorkflowJobSubmission
 
 
 def submit_message(who: Person, submission: AnyJob, key: str | None) -> Submit:
@@ -19,7 +19,7 @@ def submit_message(who: Person, submission: AnyJob, key: str | None) -> Submit:
         further=submission.jobs[0].further,
         components=_further_components(submission),
         idempotency_key=key,
-        kill_on_invalid_dependency=isinstance(submission, StepSubmission),
+        kill_on_invalid_dependency=isinstance(submission, WorkflowJobSubmission),
     )
 
 

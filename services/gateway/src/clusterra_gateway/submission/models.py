@@ -1,4 +1,4 @@
-"""A job to submit, as the API takes it, and as a step of a run has it."""
+"""A job to submit, as the API takes it, and as a workflow has it."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -110,13 +110,13 @@ type AnyScript = Submission | HeterogeneousSubmission
 
 
 @dataclass(frozen=True)
-class StepSubmission:
-    """A step of a run as a job. Slurm cancels it when what it depends on has failed."""
+class WorkflowJobSubmission:
+    """A job of a workflow. Slurm cancels it when a job that it depends on has failed."""
 
     script: str
     job: JobToSubmit
     plan: StagingPlan | None = None
-    """The files that are staged for it, which were looked up when the run began."""
+    """The files that are staged for it, which were looked up when the workflow began."""
 
     @property
     def staged(self) -> bool:
@@ -124,7 +124,7 @@ class StepSubmission:
         return self.plan is not None
 
     @property
-    def held(self) -> "StepSubmission":
+    def held(self) -> "WorkflowJobSubmission":
         """The same, with a job that is submitted held."""
         return replace(self, job=self.job.model_copy(update={"hold": True}))
 
@@ -134,9 +134,9 @@ class StepSubmission:
         return (self.job,)
 
 
-type OneJob = Submission | StepSubmission
+type OneJob = Submission | WorkflowJobSubmission
 """A job that is not heterogeneous."""
-type AnyJob = AnyScript | StepSubmission
+type AnyJob = AnyScript | WorkflowJobSubmission
 
 
 class TemplateValues(Body):

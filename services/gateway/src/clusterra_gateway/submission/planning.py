@@ -57,7 +57,8 @@ class Planning:
         return checked.model_copy(update={"inputs": inputs})
 
     async def refuse_without_right(self, who: Person, ref: ClusterRef) -> None:
-        """Raises Conflict where the edge opens no files as users. One that does not answer now may do so later."""
+        """Raises Conflict if the edge cannot open files as users. An edge that does not answer passes: it may answer
+        later."""
         look = ListFolder(user=LocalUser.of(who.slurm_user), limit=1)
         try:
             async with asyncio.timeout(RIGHT_SECONDS):

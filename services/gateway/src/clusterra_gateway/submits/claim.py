@@ -22,7 +22,7 @@ from clusterra_contracts.rpc.slurm import Submitted
 ALONE_SECONDS = 1.0
 """For this time nobody looks for the job of an attempt: almost all attempts end within it."""
 
-type Step = Literal["answered", "reused", "wait", "look", "again"]
+type Action = Literal["answered", "reused", "wait", "look", "again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Claim:
         """The claim after its attempt ended and certainly did nothing: as settled as `before`."""
         return replace(self, ended=True, settled_at=before.settled_at)
 
-    def step(self, request: str, at: float) -> Step:
+    def action(self, request: str, at: float) -> Action:
         """What a request with this hash has to do."""
         if self.request != request:
             return "reused"
@@ -75,5 +75,6 @@ class Claim:
         return not self.ended and at < self.sent_at + SUBMIT.gateway
 
     def retry_after_seconds(self, at: float) -> int:
-        """When to ask again: after as long again as it has taken so far, but not later than when it settles."""
+        """Seconds until the client should ask again: as long as the attempt has taken so far, but no later than its
+        settling."""
         return math.ceil(max(1.0, min(at - self.sent_at, self.settled_at - at)))

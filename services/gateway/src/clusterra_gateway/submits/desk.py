@@ -1,6 +1,6 @@
-"""Submits every job of this gateway, whoever asks for it: requests, schedules, runs and interactive sessions.
+"""Submits every job of this gateway: those of requests, schedules, workflows and interactive sessions.
 
-One submit goes down through these steps:
+One submit takes these steps:
 
 1. The files of a job that has some are looked up, and their staging is stored (`held_submits`).
 2. The cost of the job is projected, if a quota counts it (`money.quotas.admission`).
@@ -21,7 +21,13 @@ from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
 from clusterra_gateway.money.quotas.reservations import PendingReservation
 from clusterra_gateway.submission.messages import prepare_message, submit_message
-from clusterra_gateway.submission.models import AnyJob, HeterogeneousSubmission, OneJob, StepSubmission, Submission
+from clusterra_gateway.submission.models import (
+    AnyJob,
+    HeterogeneousSubmission,
+    OneJob,
+    Submission,
+    WorkflowJobSubmission,
+)
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.submits.held_submits import HeldSubmits, StagedJob, key_reused
@@ -38,7 +44,7 @@ class SubmittedJob(Submitted):
 
 
 class SubmitDesk:
-    """Submits jobs. A process has one desk: all who wait for the job of one key share the looks for it."""
+    """Submits jobs. A process has one desk, so that all requests with one key share the lookups of its job."""
 
     def __init__(
         self, slurm: SlurmRequests, keys: SubmitKeys, admission: Admission, planning: Planning, held: HeldSubmits
@@ -54,8 +60,8 @@ class SubmitDesk:
     ) -> SubmittedJob:
         """Submit a job as this person: once for the key, or once for this call without one.
 
-        `digest` tells requests with one key apart. A job with staged files is held until they are there; without a
-        key it gets one, by which it is found after a crash.
+        `digest` tells requests with one key apart. A job with staged files is held until they are copied. Without a key
+        it gets one, by which it is found after a crash.
 
         Raises KeyReused, InFlight, OutcomeUnknown, QuotaExceeded, InvalidRequest, Forbidden, NotFound, Conflict,
         TooLarge, Unavailable, RpcFailed, StoreError.
@@ -68,8 +74,12 @@ class SubmitDesk:
         submitted = await self._held.submit(ref, job, plan, lambda: self._send(who, ref, submission.held, key, digest))
         return submitted if isinstance(submitted, SubmittedJob) else SubmittedJob(**submitted.model_dump())
 
-    async def find(self, who: Person, ref: ClusterRef, step: StepSubmission, key: str, digest: str) -> Submitted | None:
-        """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
+    async def find(
+        self, who: Person, ref: ClusterRef, step: WorkflowJobSubmission, key: str, digest: str
+    ) -> Submitted | None:
+        """Returns the job of an earlier submit, and submits nothing.
+
+        None: no job exists, and no earlier submit can make one.
 
         Raises KeyReused, InFlight, OutcomeUnknown, TooLarge, Unavailable, StoreError.
         """
@@ -88,7 +98,7 @@ class SubmitDesk:
             await self._planning.check(who, ref, submission)
 
     async def _plan(self, who: Person, ref: ClusterRef, submission: OneJob, key: str, digest: str) -> StagingPlan:
-        if isinstance(submission, StepSubmission):
+        if isinstance(submission, WorkflowJobSubmission):
             assert submission.plan is not None  # noqa: S101 - only staged jobs are planned
             return submission.plan
         known = await self._held.known(ref, who.member.id, key)

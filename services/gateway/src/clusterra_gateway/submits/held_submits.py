@@ -71,14 +71,14 @@ class HeldSubmits:
         self._records = records
 
     async def known(self, ref: ClusterRef, member: str, key: str) -> Staging | None:
-        """The staging of a submit; None where there is none, or it was given up before there was a job."""
+        """The staging of a submit; None if it does not exist, or was abandoned before there was a job."""
         stored = await self._records.read(ref, staging_id(ref, member, key))
         return None if stored is None or _given_up(stored.staging) else stored.staging
 
     async def submit[A: Submitted | None](
         self, ref: ClusterRef, job: StagedJob, plan: StagingPlan, send: Callable[[], Awaitable[A]]
     ) -> A | Submitted:
-        """Have the files of a job staged that `send` submits held. Raises what `send` raises, TooLarge and Unavailable.
+        """Submits a held job by `send`, and has its files staged. Raises what `send` raises, TooLarge and Unavailable.
 
         `send` is not called where the job of this key is known; raises KeyReused where it is that of another request.
         Where `send` returns None, there is no job.
@@ -111,7 +111,7 @@ class HeldSubmits:
         return answer
 
     async def _begun(self, ref: ClusterRef, job: StagedJob, plan: StagingPlan) -> tuple[Stored, bool]:
-        """The staging of a submit, which is not given up while the submit goes on, and whether it is a new one."""
+        """The staging of a submit, and whether it is new. It is not abandoned while the submit continues."""
         place, at = staging_id(ref, job.member, job.key), now()
         created_at = at
         for _ in range(_ATTEMPTS):

@@ -79,7 +79,9 @@ class SubmitOnce:
         return submitted
 
     async def find(self, key: ScopedKey, message: Submit, request: str) -> Submitted | None:
-        """Return the job of an earlier submit and submit nothing. None: there is none, and no such submit makes one.
+        """Returns the job of an earlier submit, and submits nothing.
+
+        None: no job exists, and no earlier submit can make one.
 
         It claims the key, so that a submit that another gateway is about to begin finds the key taken.
         Raises KeyReused, StoreUnavailable; InFlight and OutcomeUnknown while an earlier submit may still make a job.
@@ -103,14 +105,14 @@ class SubmitOnce:
         self, key: ScopedKey, message: Submit, request: str, claim: Claim, at: float
     ) -> Submitted | None:
         """The job of somebody else's claim; None when the claim is settled and has none, so that it may be claimed."""
-        match claim.step(request, at):
+        match claim.action(request, at):
             case "reused":
                 raise KeyReused(
                     "this Idempotency-Key was used for a different request",
                     hint="use a new key for each new job; send a key again only with exactly the same body",
                 )
             case "answered":
-                assert claim.answer is not None  # noqa: S101 - the step says so
+                assert claim.answer is not None  # noqa: S101 - the action says so
                 return claim.answer.model_copy(update={"repeated": True})
             case "wait":
                 raise _not_answered(claim, at)
@@ -191,7 +193,7 @@ class SubmitOnce:
         return submitted.model_copy(update={"repeated": True})
 
     async def _note(self, write: Awaitable[object]) -> None:
-        """Write what is known of the outcome. A lost write costs time but no job: the claim settles without it."""
+        """Stores the known outcome. A lost write costs time but no job: the claim settles without it."""
         try:
             await write
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""Submits what was rendered: a job, or the run of a workflow."""
+"""Submits what was rendered: a job, or a workflow."""
 
 import hashlib
 import secrets
@@ -23,8 +23,8 @@ from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
 from clusterra_gateway.templates.rendering import RenderedStep, Renderings
-from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, TemplateStep
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.models import ScriptedWorkflow, StepRequest, TemplateStep
+from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
 
 ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
 """The environment of jobs whose request gives none."""
@@ -66,7 +66,7 @@ class Preparations:
         return await self._rendered(ref, user, await self._ready(ref, template_id), wanted, run_id)
 
     async def step(self, ref: ClusterRef, user: str, wanted: TemplateStep, run_id: str) -> RenderedStep:
-        """Render a template as a step of a run. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        """Render a template as a job of a workflow. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
         found = await self._ready(ref, wanted.template_id)
         if isinstance(found.definition, AnyWorkflow):
             raise InvalidRequest("a workflow is a run of its own", hint="name the templates of its steps")
@@ -95,7 +95,7 @@ class Launches:
     """Submits templates for requests."""
 
     def __init__(
-        self, preparations: Preparations, desk: SubmitDesk, starts: RunStarts, access: Access, registry: Registry
+        self, preparations: Preparations, desk: SubmitDesk, starts: WorkflowStarts, access: Access, registry: Registry
     ) -> None:
         self.prepare, self.preview = preparations.prepare, preparations.preview
         self._preparations = preparations
@@ -138,7 +138,7 @@ class Launches:
         return job_of(prepared.steps[0], wanted.job)
 
     async def step(self, caller: Caller, ref: ClusterRef, wanted: TemplateStep, run_id: str) -> StepRequest:
-        """A step of a run. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
+        """A job of a workflow. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
         try:
             made = await self._preparations.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
         except InvalidRequest as error:
@@ -147,7 +147,7 @@ class Launches:
         return _step_of(wanted.step_id, submission, wanted.depends_on)
 
     async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
-        """Submit a template, once for an Idempotency-Key. Raises what submits and runs raise, too."""
+        """Submit a template, once for an Idempotency-Key. Raises what submits and starts of workflows raise, too."""
         caller, ref = await self.on_cluster(caller, wanted.cluster_id)
         key = idempotency_key(request)
         values, digest = wanted_of(wanted), _digest(template_id, wanted)
@@ -169,7 +169,7 @@ class Launches:
             submitted = await self._desk.submit(caller, ref, job_of(first, None), key, digest)
             changes = {"job_id": submitted.job_id, "repeated": submitted.repeated}
             return launched.model_copy(update=changes)
-        run = run_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
+        run = workflow_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
         run_id = run_id_of(ref, caller.member.id, key)
         _, repeated = await self._starts.start(caller, ref, run, run_id, digest=digest)
         return launched.model_copy(update={"run_id": run_id, "repeated": repeated})
@@ -220,9 +220,9 @@ def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> 
         ) from None
 
 
-def run_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedRun:
-    """The run of a workflow. Raises InvalidRequest, TooLarge."""
-    return ScriptedRun(
+def workflow_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedWorkflow:
+    """The workflow of rendered jobs. Raises InvalidRequest, TooLarge."""
+    return ScriptedWorkflow(
         run_name=name[:200],
         steps=tuple(_step_of(each.step_id or each.template_id, job_of(each, None), each.depends_on) for each in steps),
     )

@@ -127,9 +127,9 @@ class TemplateRecords:
         kind: AdminKind,
         new: StoredVersion | None = None,
     ) -> TemplateRecord | None:
-        """Write a template at the version `at` of its item (None: a new one). Returns it as it is kept.
+        """Writes a template over version `at` of its item (None: a new one). Returns it as it is stored.
 
-        Returns None where others were faster. `new` is the definition of its newest version, where there is a new one.
+        Returns None after a conflicting write. `new` is the definition of its newest version, where there is a new one.
         """
         fact = AdminFact(kind=kind, actor=actor.user, subject=record.template_id)
         events = tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))

@@ -18,7 +18,7 @@ LEAST_SECONDS = 300
 LOOKED_AT = 400
 """The ticks whose distances are looked at: more than a day of the fastest schedule."""
 LATE = timedelta(minutes=10)
-"""A tick that nobody has submitted for so long is missed."""
+"""A tick that was not submitted for this long is missed."""
 OLDEST = timedelta(seconds=KEEP_SECONDS // 2)
 """A tick that is older is never submitted: the key of its submit lives twice as long, and without it a second job
 could be made."""
@@ -61,7 +61,7 @@ class Schedule(Record):
     last_run: str | None = None
 
     def due(self, at: datetime) -> datetime | None:
-        """The tick to submit now; None where there is none, or where all that are due were missed and stay so."""
+        """The tick to submit now; None if none is due, or all due ticks were missed and are not made up for."""
         tick = self.latest(at)
         if tick is None or at - tick > OLDEST:
             return None

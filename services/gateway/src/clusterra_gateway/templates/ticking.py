@@ -38,7 +38,7 @@ from clusterra_gateway.http.requests.errors import (
 from clusterra_gateway.identity.access.person import AbsentOwner
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
-from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, run_of
+from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, workflow_of
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.workflows.room import WorkflowParts
@@ -72,7 +72,7 @@ class Ticking:
         self._preparations = preparations
         self._slurm = slurm
         self._desk = desk
-        self._runs = workflows.records
+        self._workflows = workflows.records
         self._starts = workflows.starts
         self.clock: Callable[[], datetime] = now
         """What time it is; tests say it."""
@@ -134,17 +134,17 @@ class Ticking:
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, member.id, key)
             await self._starts.start(
-                AbsentOwner(member, user), ref, run_of(schedule.name, prepared.steps), run_id, digest=key
+                AbsentOwner(member, user), ref, workflow_of(schedule.name, prepared.steps), run_id, digest=key
             )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
         answer = await self._desk.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key, key)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:
-        """Whether the job or run of the tick before has not ended. Raises RpcFailed where nobody knows."""
+        """Whether the job or workflow of the tick before has not ended. Raises RpcFailed where nobody knows."""
         if schedule.last_run is not None:
-            stored = await self._runs.read(ref, schedule.last_run)
-            return stored is not None and not stored.run.over
+            stored = await self._workflows.read(ref, schedule.last_run)
+            return stored is not None and not stored.workflow.over
         if schedule.last_job is None:
             return False
         try:

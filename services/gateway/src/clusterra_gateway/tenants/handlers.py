@@ -23,7 +23,7 @@ from clusterra_gateway.tenants.models import (
     TenantsQuery,
     TenantView,
 )
-from clusterra_gateway.tenants.specification import GivenTenant
+from clusterra_gateway.tenants.specification import TenantSpecification
 from clusterra_gateway.tenants.tenant_state import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
 
@@ -59,7 +59,7 @@ class TenantHandlers:
         )
 
     async def _create(self, operator: Operator, wanted: CreateTenant) -> MadeTenant:
-        given = GivenTenant(**wanted.model_dump(include={"id", "name", "domains", "issuers", "usd_per_hour"}))
+        given = TenantSpecification(**wanted.model_dump(include={"id", "name", "domains", "issuers", "usd_per_hour"}))
         tenant = await self._tenants.create(given, by=operator.actor)
         invite = InviteToTenant(email=wanted.owner, expires_in_seconds=wanted.invitation_seconds)
         invitation = await self._invite(operator, wanted.id, invite)
@@ -82,7 +82,7 @@ class TenantHandlers:
     async def change(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Changes a tenant. `domains` and `issuers` replace the ones before.
 
-        People of a domain that is taken away stay members. A new budget is shared out among the clusters at once.
+        People of a domain that is taken away stay members. A new cap is shared out among the clusters at once.
         """
         tenant_id, wanted = path_id(request, TENANT_ID), await body(request, ChangeTenant)
         changes = {

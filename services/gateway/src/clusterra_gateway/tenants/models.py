@@ -17,7 +17,7 @@ from clusterra_gateway.tenants.specification import BindingFields, ClusterFields
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Domains = Annotated[tuple[DomainName, ...], Field(max_length=50)]
 Issuers = Annotated[tuple[IssuerUrl, ...], Field(max_length=8)]
-Budget = Annotated[float, Field(ge=0.0001, le=1_000_000), NotBoolean]
+UsdPerHour = Annotated[float, Field(ge=0.0001, le=1_000_000), NotBoolean]
 
 
 class CreateTenant(Body):
@@ -31,20 +31,20 @@ class CreateTenant(Body):
     """The e-mail domains of its people: whoever signs in with such an address joins it."""
     issuers: Issuers = ()
     """The OpenID Connect issuers that may assert addresses in the domains. Empty: the gateway's own issuer."""
-    usd_per_hour: Budget | None = None
-    """The budget of all its clusters' workers together. Null: only the clusters' own caps apply."""
+    usd_per_hour: UsdPerHour | None = None
+    """The cap on all its clusters' workers together. Null: only the clusters' own caps apply."""
     owner: InvitedAddress
     """Who is invited to be the first owner."""
     invitation_seconds: Annotated[int, Field(ge=60, le=30 * DAY), NotBoolean] = 7 * DAY
 
 
 class ChangeTenant(Body):
-    """What to change. A field that is missing stays as it is; `usd_per_hour` null takes the budget away."""
+    """What to change. A field that is missing stays as it is; `usd_per_hour` null removes the cap."""
 
     name: Name | None = None
     domains: Domains | None = None
     issuers: Issuers | None = None
-    usd_per_hour: Budget | None = None
+    usd_per_hour: UsdPerHour | None = None
 
 
 class InviteToTenant(Body):

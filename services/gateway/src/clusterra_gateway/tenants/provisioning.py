@@ -40,7 +40,12 @@ from clusterra_gateway.directory.maps.sources import ALLOCATED
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.shares import share_out, shares
-from clusterra_gateway.tenants.specification import ClusterFields, Given, GivenCluster, GivenTenant
+from clusterra_gateway.tenants.specification import (
+    ClusterFields,
+    ClusterSpecification,
+    ProvisionFile,
+    TenantSpecification,
+)
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
 
 log = structlog.get_logger()
@@ -70,7 +75,7 @@ class Provisioning:
         self._actor = actor
         self.changes: list[str] = []
 
-    async def apply(self, given: Given) -> None:
+    async def apply(self, given: ProvisionFile) -> None:
         """Writes what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
         for tenant in given.tenants:
             await self.put_tenant(tenant)
@@ -86,7 +91,7 @@ class Provisioning:
                 await self.put_cluster(tenant.id, cluster)
             self.changes += await share_out(self._directory, tenant.id)
 
-    async def create_tenant(self, given: GivenTenant, told: AdminFact | None = None) -> Tenant:
+    async def create_tenant(self, given: TenantSpecification, told: AdminFact | None = None) -> Tenant:
         """Makes a tenant that does not exist. Raises Conflict, also for an id that was deleted recently.
 
         The fact `told` is kept for the history of the tenant's first cluster.
@@ -113,8 +118,8 @@ class Provisioning:
         self.changes += [f"domain {name}: tenant {given.id}" for name in given.domains]
         return tenant
 
-    async def put_tenant(self, given: GivenTenant) -> None:
-        """Makes a tenant, or changes its name and budget and adds domains. Raises Conflict."""
+    async def put_tenant(self, given: TenantSpecification) -> None:
+        """Makes a tenant, or changes its name and cap and adds domains. Raises Conflict."""
         known = await self._directory.tenant(TenantRef(tenant=given.id))
         if known is None:
             await self.create_tenant(given)
@@ -144,7 +149,7 @@ class Provisioning:
     async def bind_cluster(self, tenant_id: str, given: ClusterFields) -> int:
         """Adds a cluster to a tenant. Returns the version of its binding.
 
-        Raises NotFound, Conflict for one that exists or a budget that does not suffice, InvalidRequest.
+        Raises NotFound, Conflict for one that exists or a cap that does not suffice, InvalidRequest.
         """
         tenant = await existing(self._directory, tenant_id)
         refuse_deleted(tenant_id, tenant)
@@ -173,17 +178,17 @@ class Provisioning:
             raise Conflict(f"the cluster {given.id} is being deleted", hint="a deletion cannot be taken back")
         own_caps = {**tenant.own_caps, given.id: given.policy.usd_per_hour}
         with_cap = tenant.model_copy(update={"own_caps": own_caps})
-        await shares(self._directory, tenant_id, with_cap)  # a budget that does not suffice changes nothing
+        await shares(self._directory, tenant_id, with_cap)  # a cap that does not suffice changes nothing
         await self._directory.replace(tenant_key(tenant_id), with_cap)
         self.changes += await share_out(self._directory, tenant_id)
         return await self._put_binding(tenant_id, given, new=False)
 
-    async def put_cluster(self, tenant_id: str, given: GivenCluster) -> None:
+    async def put_cluster(self, tenant_id: str, given: ClusterSpecification) -> None:
         """Makes or changes a cluster of a provision file, with its agent key."""
         await self._put_binding(tenant_id, given, new=False)
         await self._put_agent_key(ClusterRef(tenant=tenant_id, cluster=given.id), given)
 
-    async def _refuse_domains_of_others(self, given: GivenTenant) -> None:
+    async def _refuse_domains_of_others(self, given: TenantSpecification) -> None:
         for name in given.domains:
             domain = await self._directory.domain(name)
             if domain is not None and domain.tenant != given.id:
@@ -262,7 +267,7 @@ class Provisioning:
             )
         return source
 
-    async def _put_agent_key(self, ref: ClusterRef, given: GivenCluster) -> None:
+    async def _put_agent_key(self, ref: ClusterRef, given: ClusterSpecification) -> None:
         key_hash = None
         if given.agent_key is not None:
             try:
@@ -299,7 +304,7 @@ class Provisioning:
             )
 
 
-def _first(given: GivenTenant) -> Tenant:
+def _first(given: TenantSpecification) -> Tenant:
     return Tenant(
         name=given.name,
         domains=tuple(dict.fromkeys(given.domains)),

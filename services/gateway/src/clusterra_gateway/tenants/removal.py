@@ -43,14 +43,14 @@ from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import share_out
 from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 log = structlog.get_logger()
 
 QUIET_SECONDS = 15.0
 """After the tombstone, the edge is not believed to have nothing for this long: a worker may be on its way."""
 SETTLE_SECONDS = REREAD_SECONDS + 5.0
-"""After this time every replica knows that the cluster has left the registry, also without a hint."""
+"""After this time every replica has noticed that the cluster left the registry, even without a notification."""
 ABANDONED = timedelta(minutes=1)
 """The age of a mark without a tombstone that counts as abandoned."""
 PAGES = 20
@@ -61,20 +61,20 @@ FORGET_SECONDS = 20.0
 OWNERS = ("scaler", "events")
 """The services that store records of clusters, besides the gateway."""
 _RETOLD = frozenset({HB.name, EDGE_EVENT.name})
-"""An edge-agent that still runs tells these again and again. They expire within minutes, so nothing waits for them."""
+"""Messages that a running edge-agent repeats. They expire within minutes, so the removal does not wait for them."""
 
 
 class ClusterRemoval:
     """The steps of a cluster's deletion."""
 
     def __init__(
-        self, directory: Directory, client: Client, registry: Registry, runs: RunRecords, wait_seconds: float
+        self, directory: Directory, client: Client, registry: Registry, workflows: WorkflowRecords, wait_seconds: float
     ) -> None:
         """`wait_seconds`: how long the edge is waited for at most."""
         self._directory = directory
         self._client = client
         self._registry = registry
-        self._runs = runs
+        self._workflows = workflows
         self._wait = timedelta(seconds=wait_seconds)
 
     async def step(self, item: Item) -> None:
@@ -122,8 +122,8 @@ class ClusterRemoval:
         for service in OWNERS:
             count += await self._forgotten(ref, service)
         for _ in range(PAGES):
-            count += (runs := await self._runs.forget(ref, 50))
-            if not runs:
+            count += (forgotten := await self._workflows.forget(ref, 50))
+            if not forgotten:
                 break
         for _ in range(PAGES):
             count += (stagings := await StagingRecords(self._directory.store).forget(ref, 50))
@@ -155,7 +155,7 @@ class ClusterRemoval:
         return count
 
     async def _forget_cap(self, ref: ClusterRef) -> None:
-        """Gives the other clusters what this one had of the tenant's budget."""
+        """Gives the other clusters this one's share of the tenant's cap."""
         item = await self._directory.store.get(ACCOUNTS, tenant_key(ref.tenant))
         if item is None:
             return

@@ -16,7 +16,7 @@ from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import Tenants
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 
 def room(
@@ -24,14 +24,14 @@ def room(
     access: Access,
     projection: Projection,
     invitations: Invitations,
-    runs: RunRecords,
+    workflows: WorkflowRecords,
     once: AnswerOnce,
 ) -> Room:
     """What this room offers. Raises CatalogueInvalid."""
     settings, directory, bus = connections.settings, connections.directory, connections.bus
     shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
     tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
-    removal = ClusterRemoval(directory, bus.client, bus.registry, runs, settings.deletion_wait_seconds)
+    removal = ClusterRemoval(directory, bus.client, bus.registry, workflows, settings.deletion_wait_seconds)
     sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
     return Room(
         routes=routes_of(

@@ -1,11 +1,11 @@
-"""Gives each cluster of a tenant its share of the tenant's budget."""
+"""Gives each cluster of a tenant its share of the tenant's cap, in USD per hour."""
 
 from math import inf
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 
-from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.accounts.caps import cluster_caps
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.requests.errors import Conflict
@@ -17,7 +17,7 @@ async def shares(
 ) -> dict[str, float | None]:
     """The cap in USD per hour of each cluster that exists, and of one that is about to; None for no cap.
 
-    Raises Conflict where the budget does not suffice.
+    Raises Conflict where the tenant's cap does not suffice.
     """
     own: dict[str, float | None] = {}
     for name, cap in tenant.own_caps.items():
@@ -29,13 +29,13 @@ async def shares(
     try:
         return {**cluster_caps(tenant.usd_per_hour, own)}
     except ValueError as error:
-        raise Conflict(str(error), hint="change the budget of the tenant or the cap of a cluster") from None
+        raise Conflict(str(error), hint="change the cap of the tenant or of a cluster") from None
 
 
 async def share_out(directory: Directory, tenant_id: str, new_cluster: str | None = None) -> list[str]:
     """Writes the share of each cluster. Returns what changed, in words. Raises Conflict.
 
-    First those whose share shrinks, so that all together never have more than the budget.
+    Writes the shares that shrink first, so that the clusters together never exceed the tenant's cap.
     """
     caps = await shares(directory, tenant_id, await existing(directory, tenant_id), new_cluster)
     changes: list[tuple[float, ClusterRef]] = []

@@ -1,4 +1,4 @@
-"""What operators give of tenants: their people and clusters. A provision file has it, and the API's requests."""
+"""Specifications of tenants, their people and clusters, as provision files and requests of operators state them."""
 
 from typing import Annotated, Self
 
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from clusterra_gateway.accounts.budget import cluster_caps
+from clusterra_gateway.accounts.caps import cluster_caps
 from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
 
 
@@ -45,7 +45,7 @@ def _known_storage_fields(given: object) -> object:
     return given
 
 
-GivenStorage = Annotated[StorageBinding, AfterValidator(check_storage), BeforeValidator(_known_storage_fields)]
+CheckedStorage = Annotated[StorageBinding, AfterValidator(check_storage), BeforeValidator(_known_storage_fields)]
 
 
 class _Strict(BaseModel):
@@ -64,7 +64,7 @@ class BindingFields(_Strict):
     policy: ScalingPolicy = ScalingPolicy()
     visibility: Visibility = "own"
     """Whose jobs, with their events, logs and runs, a member sees: their own, or those of the whole tenant."""
-    storage: GivenStorage | None = None
+    storage: CheckedStorage | None = None
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
@@ -87,7 +87,7 @@ class ClusterFields(BindingFields):
     id: Id
 
 
-class GivenCluster(ClusterFields):
+class ClusterSpecification(ClusterFields):
     """A cluster of a provision file, and its agent's keys."""
 
     agent_key: CheckedReference | None = None
@@ -100,7 +100,7 @@ class GivenCluster(ClusterFields):
         return self
 
 
-class GivenTenant(_Strict):
+class TenantSpecification(_Strict):
     """A tenant: the e-mail addresses of its people, and its clusters."""
 
     id: Id
@@ -119,9 +119,9 @@ class GivenTenant(_Strict):
     """By name, where the users of clusters come from whose uids Clusterra does not allocate."""
     identity_source: Id | None = None
     """The source of all clusters that name none; None: Clusterra allocates uids."""
-    clusters: tuple[GivenCluster, ...] = ()
+    clusters: tuple[ClusterSpecification, ...] = ()
     usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The budget of all these clusters' workers together. None: only the clusters' own caps apply."""
+    """The cap on all these clusters' workers together. None: only the clusters' own caps apply."""
 
     @model_validator(mode="after")
     def _sources_exist(self) -> Self:
@@ -133,7 +133,7 @@ class GivenTenant(_Strict):
         return self
 
     @model_validator(mode="after")
-    def _budget_suffices(self) -> Self:
+    def _cap_suffices(self) -> Self:
         self.caps()
         return self
 
@@ -142,12 +142,12 @@ class GivenTenant(_Strict):
         return {cluster.id: cluster.policy.usd_per_hour for cluster in self.clusters}
 
     def caps(self) -> dict[str, float | None]:
-        """The cap of each cluster's workers in USD per hour. Raises ValueError where the budget does not suffice."""
+        """The cap of each cluster's workers in USD per hour. Raises ValueError where the tenant's does not suffice."""
         given = self.own_caps()
         return given if self.usd_per_hour is None else {**cluster_caps(self.usd_per_hour, given)}
 
 
-class Given(_Strict):
+class ProvisionFile(_Strict):
     """The provision file."""
 
-    tenants: Annotated[tuple[GivenTenant, ...], Field(min_length=1)]
+    tenants: Annotated[tuple[TenantSpecification, ...], Field(min_length=1)]

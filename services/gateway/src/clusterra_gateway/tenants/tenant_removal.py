@@ -81,7 +81,7 @@ class TenantRemoval:
         log.info("tenant_deleted", tenant=tenant_id, by=deletion.by)
 
     async def _clusters_left(self, tenant_id: str, deletion: ClusterDeletion) -> bool:
-        """Whether there are clusters. Those whose deletion has not begun begin."""
+        """Whether the tenant has clusters. Begins the deletion of those where it has not begun."""
         store, of_tenant = self._directory.store, f"{tenant_id}."
         page = await store.query(ACCOUNTS, CLUSTERS, sort=Prefix(of_tenant))
         for each in page.items:
@@ -128,7 +128,8 @@ class TenantRemoval:
         return any(item.key != further_membership_key(member_id, tenant_id) for item in page.items)
 
     async def _shut_out(self, member_id: str) -> int:
-        """Disable the member through whom a person signs in to other tenants. Without it they could not any more."""
+        """Disables the member through which a person signs in to other tenants, in place of deleting it: they still
+        need it."""
         member = await self._directory.member(member_id)
         if member is None or member.disabled:
             return 0

@@ -21,7 +21,7 @@ from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.deletions import write_tenant
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.shares import share_out, shares
-from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, GivenTenant
+from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, TenantSpecification
 from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class Tenants:
         """A tenant, also while it is being deleted. Raises NotFound."""
         return await existing(self._directory, tenant_id)
 
-    async def create(self, given: GivenTenant, *, by: str) -> Tenant:
+    async def create(self, given: TenantSpecification, *, by: str) -> Tenant:
         """Makes a tenant. Raises Conflict."""
         created = AdminFact(kind="tenant.created", actor=by, subject=given.id)
         tenant = await self._provisioning(by).create_tenant(given, created)
@@ -66,11 +66,11 @@ class Tenants:
         return tenant
 
     async def change(self, tenant_id: str, changes: Mapping[str, object], *, by: str) -> Tenant:
-        """Changes the name, the domains, the issuers or the budget. Raises NotFound, Conflict."""
+        """Changes the name, the domains, the issuers or the cap. Raises NotFound, Conflict."""
         tenant = await existing(self._directory, tenant_id)
         refuse_deleted(tenant_id, tenant)
         changed = tenant.model_copy(update=dict(changes))
-        await shares(self._directory, tenant_id, changed)  # a budget that does not suffice changes nothing
+        await shares(self._directory, tenant_id, changed)  # a cap that does not suffice changes nothing
         await self._provisioning(by).assign_domains(tenant_id, changed, changed.domains)
         fact = AdminFact(kind="tenant.changed", actor=by, subject=tenant_id)
         written = await write_tenant(self._directory, self._registry, tenant_id, dict(changes), fact)

@@ -1,1 +1,1 @@
-"""Runs: several jobs that depend on each other, submitted and remembered as one."""
+"""Workflows: several jobs that depend on each other, submitted and stored as one. The API calls them runs."""

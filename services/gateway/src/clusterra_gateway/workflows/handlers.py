@@ -1,4 +1,4 @@
-"""The routes of runs: start, list, read, cancel, resume."""
+"""The routes of workflows, which the API calls runs: start, list, read, cancel, resume."""
 
 from typing import Annotated
 
@@ -16,11 +16,11 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.submission.reading import HINTS
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.advance import RunWork
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
-from clusterra_gateway.workflows.run import Run
-from clusterra_gateway.workflows.run_records import RunRecords
-from clusterra_gateway.workflows.start import RunStarts, run_id_of
+from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
+from clusterra_gateway.workflows.workflow import Workflow
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
@@ -37,12 +37,14 @@ class RunsQuery(Query):
     cursor: str | None = None
 
 
-class Runs:
-    """The handlers of runs."""
+class Workflows:
+    """The handlers of workflows."""
 
-    def __init__(self, records: RunRecords, work: RunWork, starts: RunStarts, templates: TemplateSteps) -> None:
+    def __init__(
+        self, records: WorkflowRecords, controller: WorkflowController, starts: WorkflowStarts, templates: TemplateSteps
+    ) -> None:
         self._records = records
-        self._work = work
+        self._controller = controller
         self._templates = templates
         self._starts = starts
 
@@ -68,9 +70,9 @@ class Runs:
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
         scripted = await wanted.scripted(caller, ref, self._templates, run_id)
-        run, repeated = await self._starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
+        workflow, repeated = await self._starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
         return json_response(
-            RunView.of(run),
+            RunView.of(workflow),
             status=201,
             location=f"/v1/clusters/{ref.cluster}/runs/{run_id}",
             headers={REPLAYED: "true"} if repeated else {},
@@ -88,13 +90,13 @@ class Runs:
             runs, cursor = await self._records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
-        return json_response(RunList(runs=tuple(RunView.of(run) for run in runs), cursor=cursor))
+        return json_response(RunList(runs=tuple(RunView.of(workflow) for workflow in runs), cursor=cursor))
 
     @api.get("runs_get", RUN, result=RunView)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a run with the present states of its steps."""
-        run = await self._visible(request, caller, ref)
-        return json_response(RunView.of(await self._work.refreshed(ref, run)))
+        workflow = await self._visible(request, caller, ref)
+        return json_response(RunView.of(await self._controller.refreshed(ref, workflow)))
 
     @api.delete("runs_cancel", RUN, status=202, result=RunView)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -102,33 +104,34 @@ class Runs:
 
         Steps that have completed stay completed. Repeating the request is harmless.
         """
-        run = await self._visible(request, caller, ref)
-        if not (caller.viewer.admin or run.member == caller.member.id):
+        workflow = await self._visible(request, caller, ref)
+        if not (caller.viewer.admin or workflow.member == caller.member.id):
             raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
-        await self._work.refreshed(ref, run)
-        return json_response(RunView.of(await self._changed(ref, run, transitions.cancelled)), status=202)
+        await self._controller.refreshed(ref, workflow)
+        return json_response(RunView.of(await self._changed(ref, workflow, transitions.cancelled)), status=202)
 
     @api.post("runs_resume", f"{RUN}/resume", status=202, result=RunView)
     async def resume(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Tries the steps of one's own run again that did not complete. Steps that have completed are not repeated."""
-        run = await self._visible(request, caller, ref)
-        if run.member != caller.member.id:
+        workflow = await self._visible(request, caller, ref)
+        if workflow.member != caller.member.id:
             raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
-        await self._work.refreshed(ref, run)
+        await self._controller.refreshed(ref, workflow)
         at = now()
         try:
             return json_response(
-                RunView.of(await self._changed(ref, run, lambda current: transitions.resumed(current, at))), status=202
+                RunView.of(await self._changed(ref, workflow, lambda current: transitions.resumed(current, at))),
+                status=202,
             )
         except transitions.NotResumable as error:
             raise Conflict(f"this run cannot be resumed: {error}", hint="read the run to see its steps") from None
 
-    async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Run:
+    async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Workflow:
         stored = await self._records.read(ref, path_id(request, RUN_ID))
-        if stored is None or not (caller.sees_everybody or stored.run.member == caller.member.id):
+        if stored is None or not (caller.sees_everybody or stored.workflow.member == caller.member.id):
             raise NotFound("there is no such run", hint=f"GET /v1/clusters/{ref.cluster}/runs lists your runs")
-        return stored.run
+        return stored.workflow
 
-    async def _changed(self, ref: ClusterRef, run: Run, change: transitions.Change) -> Run:
-        stored = await self._records.change(ref, run.id, change)
-        return await self._starts.advanced(ref, run.id) or (stored.run if stored is not None else run)
+    async def _changed(self, ref: ClusterRef, workflow: Workflow, change: transitions.Change) -> Workflow:
+        stored = await self._records.change(ref, workflow.id, change)
+        return await self._starts.advanced(ref, workflow.id) or (stored.workflow if stored is not None else workflow)

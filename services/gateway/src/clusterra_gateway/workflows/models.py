@@ -1,4 +1,4 @@
-"""Runs as the API takes and shows them."""
+"""Workflows as the API takes and shows them: as runs with steps."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,19 +15,27 @@ from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts
-from clusterra_gateway.workflows.graph import InvalidSteps, dependencies
-from clusterra_gateway.workflows.run import MAX_STEPS, Run, RunState, Step, StepId, StepState, StepWork
+from clusterra_gateway.workflows.graph import InvalidDependencies, dependencies
+from clusterra_gateway.workflows.workflow import (
+    MAX_JOBS,
+    StepId,
+    Workflow,
+    WorkflowJob,
+    WorkflowJobSpec,
+    WorkflowJobState,
+    WorkflowState,
+)
 
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 50_000)
-MAX_STEP_BYTES = 256 * 1024
-MAX_RUN_BYTES = 3 * 1024 * 1024
-"""Each step is an item of at most 400 KiB, and a run one transaction of at most 4 MB."""
-MAX_RUN_INPUTS = 200
-"""Each is looked up in the bucket before the run starts."""
+MAX_JOB_BYTES = 256 * 1024
+MAX_WORKFLOW_BYTES = 3 * 1024 * 1024
+"""A job is an item of at most 400 KiB, and a workflow one transaction of at most 4 MB."""
+MAX_WORKFLOW_INPUTS = 200
+"""Each is looked up in the bucket before the workflow starts."""
 
-DependsOn = Annotated[tuple[StepId, ...], Field(max_length=MAX_STEPS)] | None
+DependsOn = Annotated[tuple[StepId, ...], Field(max_length=MAX_JOBS)] | None
 """The steps that must have completed before; without it, the step before this one. `[]`: none."""
-RunName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+WorkflowName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class StepRequest(Body):
@@ -54,7 +62,7 @@ class StepRequest(Body):
 
     @property
     def left_out(self) -> dict[str, Any]:
-        """What the digest of its run leaves out: earlier releases write nothing of what is staged or further."""
+        """Fields that the digest of its workflow leaves out: earlier releases do not write empty ones."""
         fields: dict[str, Any] = {} if self.staged else {"stage_in": True, "stage_out": True}
         return fields if self.job.further != FurtherFields() else {**fields, "job": set(FurtherFields.model_fields)}
 
@@ -89,37 +97,39 @@ class TemplateSteps(Protocol):
 class RunRequest(Body):
     """A run: steps that are submitted together and start after each other."""
 
-    run_name: RunName
-    steps: Annotated[tuple[AnyStep, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    run_name: WorkflowName
+    steps: Annotated[tuple[AnyStep, ...], Field(min_length=1, max_length=MAX_JOBS)]
 
     def digest(self) -> str:
-        """Identifies the run among the requests with one Idempotency-Key, whatever versions of templates it finds."""
+        """Identifies the request among those with one Idempotency-Key, whatever versions its templates have by now."""
         left_out = {index: each.left_out for index, each in enumerate(self.steps) if isinstance(each, StepRequest)}
         return hashlib.sha256(self.model_dump_json(exclude={"steps": left_out}).encode()).hexdigest()
 
-    async def scripted(self, caller: Caller, ref: ClusterRef, templates: TemplateSteps, run_id: str) -> "ScriptedRun":
-        """The run with the scripts of all steps. Raises what `TemplateSteps.step` raises."""
+    async def scripted(
+        self, caller: Caller, ref: ClusterRef, templates: TemplateSteps, run_id: str
+    ) -> "ScriptedWorkflow":
+        """The workflow with the scripts of all jobs. Raises what `TemplateSteps.step` raises."""
         steps = [
             await templates.step(caller, ref, each, run_id) if isinstance(each, TemplateStep) else each
             for each in self.steps
         ]
-        return ScriptedRun(run_name=self.run_name, steps=tuple(steps))
+        return ScriptedWorkflow(run_name=self.run_name, steps=tuple(steps))
 
 
-class ScriptedRun(Body):
-    """A run whose steps all have their scripts."""
+class ScriptedWorkflow(Body):
+    """A workflow whose jobs all have their scripts."""
 
-    run_name: RunName
-    steps: Annotated[tuple[StepRequest, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    run_name: WorkflowName
+    steps: Annotated[tuple[StepRequest, ...], Field(min_length=1, max_length=MAX_JOBS)]
 
-    def planned(self) -> tuple[tuple[Step, ...], tuple[StepWork, ...]]:
-        """The steps in an order in which they can be submitted, and what each executes.
+    def planned(self) -> tuple[tuple[WorkflowJob, ...], tuple[WorkflowJobSpec, ...]]:
+        """The jobs in an order in which they can be submitted, and the specification of each.
 
         Raises InvalidRequest, TooLarge.
         """
         try:
             order = dependencies([(each.step_id, each.depends_on) for each in self.steps])
-        except InvalidSteps as error:
+        except InvalidDependencies as error:
             raise InvalidRequest(
                 f"these steps cannot be a run: {error}", hint="give each step an id of its own, and mend `depends_on`"
             ) from None
@@ -130,27 +140,27 @@ class ScriptedRun(Body):
                     f"step {step.step_id}: a step's job has no `dependency` of its own",
                     hint="name the steps before it in `depends_on`",
                 )
-        if sum(len(each.stage_in) for each in self.steps) > MAX_RUN_INPUTS:
+        if sum(len(each.stage_in) for each in self.steps) > MAX_WORKFLOW_INPUTS:
             raise InvalidRequest(
-                f"at most {MAX_RUN_INPUTS} files are staged in for all steps of a run",
+                f"at most {MAX_WORKFLOW_INPUTS} files are staged in for all steps of a run",
                 hint="name a file in the first step that needs it: steps may share a working directory",
             )
-        work = tuple(_work(by_id[each]) for each in order)
-        check_sizes(work)
-        return tuple(Step(step_id=each, depends_on=order[each]) for each in order), work
+        specs = tuple(_spec(by_id[each]) for each in order)
+        check_sizes(specs)
+        return tuple(WorkflowJob(step_id=each, depends_on=order[each]) for each in order), specs
 
 
-def _work(step: StepRequest) -> StepWork:
-    return StepWork(script=step.script, job=step.job.description, further=step.job.further)
+def _spec(step: StepRequest) -> WorkflowJobSpec:
+    return WorkflowJobSpec(script=step.script, job=step.job.description, further=step.job.further)
 
 
-def check_sizes(work: tuple[StepWork, ...]) -> None:
-    """Raises TooLarge for steps that cannot be stored."""
-    sizes = [each.size for each in work]
-    if max(sizes) > MAX_STEP_BYTES or sum(sizes) > MAX_RUN_BYTES:
+def check_sizes(specs: tuple[WorkflowJobSpec, ...]) -> None:
+    """Raises TooLarge for jobs that cannot be stored."""
+    sizes = [each.size for each in specs]
+    if max(sizes) > MAX_JOB_BYTES or sum(sizes) > MAX_WORKFLOW_BYTES:
         raise TooLarge(
-            f"a step is larger than {MAX_STEP_BYTES // 1024} KiB, or all steps are larger than "
-            f"{MAX_RUN_BYTES // 1024} KiB",
+            f"a step is larger than {MAX_JOB_BYTES // 1024} KiB, or all steps are larger than "
+            f"{MAX_WORKFLOW_BYTES // 1024} KiB",
             hint="keep large programs and data on the shared file system, and call them from the scripts",
         )
 
@@ -160,7 +170,7 @@ class StepView(ResponseBody):
 
     step_id: StepId
     depends_on: tuple[StepId, ...]
-    state: StepState
+    state: WorkflowJobState
     job_id: JobId | None
     """The job of the latest attempt."""
     job_state: str
@@ -178,21 +188,21 @@ class RunView(ResponseBody):
     run_id: str
     run_name: str
     user: str
-    state: RunState
+    state: WorkflowState
     created_at: Moment
     steps: tuple[StepView, ...]
 
     @classmethod
-    def of(cls, run: Run) -> "RunView":
+    def of(cls, workflow: Workflow) -> "RunView":
         """What its owner sees of a run."""
         shown = StepView.model_fields
         return cls(
-            run_id=run.id,
-            run_name=run.name,
-            user=run.user.name,
-            state=run.state,
-            created_at=run.created_at,
-            steps=tuple(StepView(**{name: getattr(step, name) for name in shown}) for step in run.steps),
+            run_id=workflow.id,
+            run_name=workflow.name,
+            user=workflow.user.name,
+            state=workflow.state,
+            created_at=workflow.created_at,
+            steps=tuple(StepView(**{name: getattr(step, name) for name in shown}) for step in workflow.steps),
         )
 
 

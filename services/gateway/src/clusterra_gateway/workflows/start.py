@@ -1,4 +1,4 @@
-"""Starts runs: stores a run and submits its first steps."""
+"""Starts workflows: stores a workflow and submits its first jobs."""
 
 import asyncio
 import hashlib
@@ -13,73 +13,78 @@ from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, Key
 from clusterra_gateway.identity.access.person import Person
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
-from clusterra_gateway.workflows.advance import RunWork
-from clusterra_gateway.workflows.models import ScriptedRun, StepRequest, check_sizes
-from clusterra_gateway.workflows.run import Run, Step, StepWork
-from clusterra_gateway.workflows.run_records import RunRecords
+from clusterra_gateway.workflows.controller import WorkflowController
+from clusterra_gateway.workflows.models import ScriptedWorkflow, StepRequest, check_sizes
+from clusterra_gateway.workflows.workflow import Workflow, WorkflowJob, WorkflowJobSpec
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 log = structlog.get_logger()
 
-MAX_RUNS = 1000
-"""How many runs of one member are kept on a cluster; each may hold megabytes."""
+MAX_WORKFLOWS = 1000
+"""The most workflows of one member that are kept on a cluster; each may hold megabytes."""
 ADVANCE_SECONDS = 30.0
-"""A request waits so long for the submits of its run. The rest is submitted afterwards."""
+"""How long a request waits for the submits of its workflow. The sweep submits the rest."""
 
 
-class RunStarts:
-    """Starts runs of members."""
+class WorkflowStarts:
+    """Starts workflows of members."""
 
-    def __init__(self, records: RunRecords, work: RunWork, planning: Planning) -> None:
+    def __init__(self, records: WorkflowRecords, controller: WorkflowController, planning: Planning) -> None:
         self._records = records
-        self._work = work
+        self._controller = controller
         self._planning = planning
 
     async def start(
-        self, owner: Person, ref: ClusterRef, wanted: ScriptedRun, run_id: str, *, digest: str
-    ) -> tuple[Run, bool]:
-        """Start a run, unless there is one with its id. Returns it, and whether it was there before.
+        self, owner: Person, ref: ClusterRef, wanted: ScriptedWorkflow, run_id: str, *, digest: str
+    ) -> tuple[Workflow, bool]:
+        """Starts a workflow, unless one with its id exists. Returns it, and whether it existed before.
 
         `digest` identifies the request. Raises InvalidRequest, TooLarge, Conflict, KeyReused, Unavailable, and for
         staged files Forbidden and NotFound.
         """
-        steps, work = wanted.planned()
-        run = Run(
+        jobs, specs = wanted.planned()
+        workflow = Workflow(
             id=run_id,
             name=wanted.run_name,
             member=owner.member.id,
             user=owner.slurm_user,
             created_at=now(),
             digest=digest,
-            steps=steps,
+            steps=jobs,
         )
         known = await self._records.read(ref, run_id)
         if known is None:
-            if await self._records.count(ref, owner.member.id, MAX_RUNS) >= MAX_RUNS:
+            if await self._records.count(ref, owner.member.id, MAX_WORKFLOWS) >= MAX_WORKFLOWS:
                 raise Conflict(
-                    f"there are {MAX_RUNS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
+                    f"there are {MAX_WORKFLOWS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
                 )
-            work = await self._with_files(owner, ref, wanted, steps, work)
-            if not await self._records.create(ref, run, work):
+            specs = await self._with_files(owner, ref, wanted, jobs, specs)
+            if not await self._records.create(ref, workflow, specs):
                 known = await self._records.read(ref, run_id)
                 if known is None:
                     raise Unavailable("the run could not be stored", hint="send the request again")
-        if known is not None and known.run.digest != digest:
+        if known is not None and known.workflow.digest != digest:
             raise KeyReused(
                 "this Idempotency-Key was used for a different request", hint="use a new key for each new run"
             )
-        log.info("run_started", run_id=run_id, steps=len(steps), repeated=known is not None)
-        return await self.advanced(ref, run_id) or run, known is not None
+        log.info("run_started", run_id=run_id, steps=len(jobs), repeated=known is not None)
+        return await self.advanced(ref, run_id) or workflow, known is not None
 
     async def _with_files(
-        self, owner: Person, ref: ClusterRef, wanted: ScriptedRun, steps: tuple[Step, ...], work: tuple[StepWork, ...]
-    ) -> tuple[StepWork, ...]:
-        """What the steps execute, with the files that are staged for them, looked up and checked."""
+        self,
+        owner: Person,
+        ref: ClusterRef,
+        wanted: ScriptedWorkflow,
+        jobs: tuple[WorkflowJob, ...],
+        specs: tuple[WorkflowJobSpec, ...],
+    ) -> tuple[WorkflowJobSpec, ...]:
+        """The specifications of the jobs, with the files that are staged for them, looked up and checked."""
         places = {each.step_id: index for index, each in enumerate(wanted.steps)}
-        planned: list[StepWork] = []
-        for step, each in zip(steps, work, strict=True):
-            request = wanted.steps[places[step.step_id]]
-            plan = await self._plan(owner, ref, request, places[step.step_id]) if request.staged else None
-            planned.append(each.model_copy(update={"staging": plan}))
+        planned: list[WorkflowJobSpec] = []
+        for job, spec in zip(jobs, specs, strict=True):
+            request = wanted.steps[places[job.step_id]]
+            plan = await self._plan(owner, ref, request, places[job.step_id]) if request.staged else None
+            planned.append(spec.model_copy(update={"staging": plan}))
         check_sizes(tuple(planned))
         if any(each.staging is not None for each in planned):
             await self._planning.refuse_without_right(owner, ref)
@@ -94,17 +99,17 @@ class RunStarts:
             )
             raise InvalidRequest(f"step {step.step_id}: {error.detail}", hint=error.hint, errors=fields) from None
 
-    async def advanced(self, ref: ClusterRef, run_id: str) -> Run | None:
-        """The run after it was gone on with, for a while. What is left is done by the sweep."""
+    async def advanced(self, ref: ClusterRef, run_id: str) -> Workflow | None:
+        """Advances a workflow for at most ADVANCE_SECONDS, and returns it. The sweep does the rest."""
         with suppress(TimeoutError, Unavailable):
             async with asyncio.timeout(ADVANCE_SECONDS):
-                return await self._work.advance(ref, run_id)
+                return await self._controller.advance(ref, run_id)
         stored = await self._records.read(ref, run_id)
-        return stored.run if stored is not None else None
+        return stored.workflow if stored is not None else None
 
 
 def run_id_of(ref: ClusterRef, member: str, key: str | None) -> str:
-    """The id of a new run: with an Idempotency-Key always the same."""
+    """The id of a new workflow: with an Idempotency-Key always the same."""
     if key is None:
         return secrets.token_hex(16)
     return hashlib.sha256(f"{ref.key}#{member}#{key}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Replaces a cluster's agent key over HTTP without a gap: the keys before it go on working as long as was promised.
+"""Rotates a cluster's agent key over HTTP without a gap: older keys keep working until their promised end.
 
 Whoever loses the answer to a rotation asks for another one. The agent may then still use the key of two rotations ago.
 So a rotation ends no key early, unless the request says so.

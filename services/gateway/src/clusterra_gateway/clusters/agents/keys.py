@@ -45,7 +45,7 @@ ROTATED = frozenset({"cluster.agent_key_rotated"})
 
 
 class AgentKeys:
-    """Verifies agent keys, and trusts a verified one for 15 s without another check.
+    """Verifies agent keys, and caches a successful verification for 15 s.
 
     A key is not trusted beyond its end, nor after a rotation, which the cluster's events tell to all replicas, nor
     while the registry has no such cluster. So 15 s are the bound where an event is lost, and for the provision file.

@@ -40,9 +40,9 @@ class Queues:
         self._turn = asyncio.Lock()
 
     async def last(self, ref: ClusterRef) -> QueueSnapshot | None:
-        """Return the last snapshot; of a large one the last that was read, without its pending jobs.
+        """Returns the last snapshot; of a large one the last that was read, without its pending jobs.
 
-        None if there is none, and before the first large one was read. Raises BusUnavailable and InvalidMessage.
+        None if there is no snapshot, or no large one was read yet. Raises BusUnavailable and InvalidMessage.
         """
         kept = self._large.get(ref)
         if kept is None or (kept.reading is None and time.monotonic() >= kept.read_at + READ_EVERY_SECONDS):

@@ -112,7 +112,7 @@ class MapRecords:
     async def replace_all(
         self, ref: MapRef, read: ReadMap, *, note_time: bool = True, revision: int = 0
     ) -> SourceState:
-        """Makes the map what a source says, and notes it in the state. Users that the source lacks become inactive.
+        """Replaces the map by the entries of a source, with its state. Users that the source lacks become inactive.
 
         Without `note_time`, a state that differs by its time alone stays: applying a file again changes nothing.
         `revision` is that of what was provisioned.

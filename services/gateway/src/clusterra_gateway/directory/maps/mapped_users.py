@@ -38,9 +38,11 @@ class MappedUsers:
     async def by_source(
         self, member: Member, clusters: Mapping[ClusterRef, ClusterBinding]
     ) -> dict[str | None, SlurmUser]:
-        """Identity source of a cluster of the member's tenant -> who they are by it; None: where Clusterra allocates.
+        """The member's Unix user by identity source, for all sources of the tenant's clusters.
 
-        A source by which they are nobody is not there. Raises StoreError.
+        The key None stands for Clusterra's own uids. A source that does not know the member is absent.
+
+        Raises StoreError.
         """
         bindings = {each.identity_source: each for ref, each in clusters.items() if ref.tenant == member.tenant}
         found = {source: (await self.of(member, binding)).user for source, binding in bindings.items()}

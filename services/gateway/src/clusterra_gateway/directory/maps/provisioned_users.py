@@ -1,4 +1,4 @@
-"""Makes users of clusters of what a directory has provisioned, joined as the users of files and of LDAP are."""
+"""Makes users of clusters from provisioned users and groups, joined as those of files and of LDAP are."""
 
 from collections.abc import Mapping
 

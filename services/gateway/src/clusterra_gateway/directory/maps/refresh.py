@@ -29,8 +29,8 @@ READ_SECONDS = 600.0
 """How long reading a directory may take. LDAP itself has five minutes."""
 BOUNDS = Bounds(at_once=4)
 PROVISIONED_SECONDS = 10.0
-"""The least time between two reads of what was provisioned: a directory's first synchronisation changes it all the
-time."""
+"""The minimum time between two reads of the provisioned users: a directory's first synchronisation changes them
+constantly."""
 ABANDONED = timedelta(minutes=1)
 """After this time a worker that reads what was provisioned counts as gone."""
 

@@ -113,7 +113,7 @@ class ProvisionedDirectory:
         return Update(ACCOUNTS, key, condition=VersionIs(version)) if mark.active else None
 
     async def marks(self, tenant: str, addresses: Iterable[str]) -> dict[str, tuple[AddressMark | None, int]]:
-        """Address -> its mark, None when there is none, and the version of the item."""
+        """The marks of addresses, by address, each with the version of its item; None for an address without a mark."""
         return {address: await self._mark(tenant, address) for address in addresses}
 
     async def _mark(self, tenant: str, address: str) -> tuple[AddressMark | None, int]:

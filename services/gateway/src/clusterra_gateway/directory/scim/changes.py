@@ -81,7 +81,7 @@ def counted(tenant: str, kind: ScimKind, by: int) -> Update:
 def reindexed(
     tenant: str, kind: ScimKind, index: ScimIndex, resource_id: str, change: tuple[str | None, str | None]
 ) -> list[Write]:
-    """The writes after which a resource is found by its new value, and no longer by the one before."""
+    """The writes that move a resource's index entry from its old value to its new one."""
     before, after = (scim_index_key(tenant, kind, index, value) if value else None for value in change)
     writes: list[Write] = []
     if before is not None and before != after:

@@ -42,7 +42,7 @@ def patched_group(patch: PatchOp[Group], group: Group) -> Group:
 
 
 def _applied(patch: PatchOp[Group], operations: list[PatchOperation[Group]], group: Group) -> Group:
-    """The group after operations that the library applies, all at once: each time it copies all members."""
+    """The group after these operations. The library applies them in one call, because each call copies all members."""
     return applied(patch.model_copy(update={"operations": list(operations)}), group) if operations else group
 
 

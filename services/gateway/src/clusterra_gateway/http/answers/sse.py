@@ -19,7 +19,7 @@ log = structlog.get_logger()
 EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = Parameter("Last-Event-ID", "header", "^[0-9]{1,18}$")
 EVENT_POSITION = "Event-Position"
-"""The header of a list that says where the stream of events goes on: the Last-Event-ID to follow it with."""
+"""The response header of a list with the Last-Event-ID from which a client follows the stream of events."""
 
 PING_SECONDS = 15.0
 """Intermediate proxies cut idle connections, and only a write shows that a client has left."""

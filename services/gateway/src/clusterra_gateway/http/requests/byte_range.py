@@ -20,14 +20,14 @@ _SYNTAX = re.compile("bytes=([0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18})", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """A range that is not yet compared with the size of what there is. At least one of the two is given."""
+    """A range that was not yet compared with the size of the content. At least one of the two is given."""
 
     first: int | None
     last: int | None
     """The last byte, included; without `first`, the number of bytes at the end."""
 
     def within(self, size: int) -> tuple[int, int]:
-        """The first byte and the one behind the last, of what has `size` bytes. Raises RangeNotSatisfiable."""
+        """The half-open range of bytes, of a content of `size` bytes. Raises RangeNotSatisfiable."""
         if self.first is None:
             begin, end = size - min(size, self.last or 0), size
         else:

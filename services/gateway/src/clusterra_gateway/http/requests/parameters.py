@@ -131,7 +131,7 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
 
 
 def path_id(request: web.Request, parameter: Parameter) -> str:
-    """Reads an id in the path. Raises NotFound for one that none can have."""
+    """Reads an id from the path. Raises NotFound for an id that cannot exist."""
     given = request.match_info[parameter.name]
     if re.fullmatch(parameter.pattern, given) is None:
         raise NotFound(f"nothing has this {parameter.name}", hint="send the id exactly as it was listed")

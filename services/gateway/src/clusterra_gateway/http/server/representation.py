@@ -21,7 +21,7 @@ async def representation(
     """Gives each JSON answer to a GET an ETag, answers 304 where the client has it already, and compresses.
 
     An ETag that the handler gave stays. The ETag is weak, because the same answer may be sent with and without
-    compression. An answer that is not changed is read again all the same: what a client saves is the transfer.
+    compression. The handler reads an unchanged answer all the same. A client saves only the transfer.
     """
     response = await handler(request)
     if not isinstance(response, web.Response) or not isinstance(response.body, bytes):

@@ -66,7 +66,7 @@ def _last_literals(routes: Sequence[Route]) -> dict[str, list[str]]:
 
 
 def _without_literals(path: str, literals: Mapping[str, Sequence[str]]) -> str:
-    """A path whose last parameter takes no value that is a path of its own.
+    """A path whose last parameter does not match the last segment of another route.
 
     Otherwise `PATCH .../jobs/submit` would change a job of the id `submit`, in place of being answered with 405.
     """

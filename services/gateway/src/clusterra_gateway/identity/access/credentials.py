@@ -11,7 +11,7 @@ from clusterra_gateway.http.requests.errors import Unauthenticated
 TOKEN_PREFIX = "clusterra_"  # noqa: S105
 
 CACHE_SECONDS = 15.0
-"""How long a verified credential is trusted without another check.
+"""How long a verification is cached.
 
 A revocation, a lost role and a sign-out are told on the bus (`revocations`), and take that long only where the message
 does not arrive.
@@ -51,7 +51,7 @@ class CredentialCache[C]:
         return self._owners.get(digest)
 
     def put(self, digest: str, owner: C, forgotten: int, *, expires_at: float | None = None) -> None:
-        """Remembers the owner of a credential that was verified just now, unless some were forgotten meanwhile.
+        """Caches the owner of a credential that was just verified, unless credentials were revoked meanwhile.
 
         `forgotten` is the count from before the verification. `expires_at` is the end of the credential in epoch
         seconds; None for one that has no end, or whose owner has it.

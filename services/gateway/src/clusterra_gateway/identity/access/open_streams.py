@@ -13,7 +13,7 @@ MAX_STREAMS = 50
 
 
 class StreamPermission:
-    """Whether one stream may go on. `changed` is set when that must be asked again at once."""
+    """Whether a stream may continue. `changed` is set when this must be checked again immediately."""
 
     def __init__(self, tenant: str, check: Callable[[], Awaitable[bool]]) -> None:
         self.tenant = tenant

@@ -58,7 +58,7 @@ class Operator:
             raise Forbidden(f"this operator lacks the scope {scope}", hint="add it to their entry in the file")
 
 
-class _Given(BaseModel):
+class _OperatorEntry(BaseModel):
     """An operator as the file has them: `token_sha256` is the hash of their token, in hexadecimal digits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +71,7 @@ class _Given(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    operators: Annotated[tuple[_Given, ...], Field(max_length=MAX_OPERATORS)]
+    operators: Annotated[tuple[_OperatorEntry, ...], Field(max_length=MAX_OPERATORS)]
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
@@ -101,7 +101,7 @@ class Operators:
                 return Operator(each.name, each.scopes)
         raise Unauthenticated("this operator's token is wrong or was taken away", hint="ask the other operators")
 
-    async def _current(self) -> tuple[_Given, ...]:
+    async def _current(self) -> tuple[_OperatorEntry, ...]:
         """The operators in the file. After a wrong change, those before it stay, which the log says."""
         if self._file is not None and time.monotonic() - self._read_at >= FILE_SECONDS:
             self._read_at = time.monotonic()
@@ -120,7 +120,7 @@ def new_token() -> str:
 def entry_of(name: str, token: str, *, read_only: bool = False) -> str:
     """The entry of an operator in the file, as YAML. Raises pydantic's ValidationError for a wrong name."""
     scopes: tuple[OperatorScope, ...] = ("tenants:read",) if read_only else OPERATOR_SCOPES
-    given = _Given(name=name, token_sha256=secret_hash(token), scopes=scopes)
+    given = _OperatorEntry(name=name, token_sha256=secret_hash(token), scopes=scopes)
     entry: str = yaml.safe_dump([given.model_dump(mode="json")], sort_keys=False)
     return entry.rstrip()
 
@@ -130,7 +130,7 @@ def is_operator_token(credential: str) -> bool:
     return credential.startswith(OPERATOR_PREFIX)
 
 
-def _read(path: Path) -> tuple[_Given, ...]:
+def _read(path: Path) -> tuple[_OperatorEntry, ...]:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise OperatorsInvalid(f"{path} is larger than {MAX_FILE_BYTES} bytes")

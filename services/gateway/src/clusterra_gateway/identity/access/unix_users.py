@@ -29,9 +29,11 @@ class UnixUsers(Protocol):
     async def by_source(
         self, member: Member, clusters: Mapping[ClusterRef, ClusterBinding]
     ) -> dict[str | None, SlurmUser]:
-        """Identity source of a cluster of the member's tenant -> who they are by it; None: where Clusterra allocates.
+        """The member's Unix user by identity source, for all sources of the tenant's clusters.
 
-        A source by which they are nobody is not there. Raises StoreError.
+        The key None stands for Clusterra's own uids. A source that does not know the member is absent.
+
+        Raises StoreError.
         """
         ...
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import aiohttp
 
 from clusterra_gateway.http.requests.errors import NotFound, Unauthenticated
-from clusterra_gateway.identity.issuers.configuration import DEFAULT, GivenIssuer, IssuerName
+from clusterra_gateway.identity.issuers.configuration import DEFAULT, ConfiguredIssuer, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer
 
 
 class ServedIssuers:
     """All issuers by name. They share nothing: while one fails, people sign in at the others."""
 
-    def __init__(self, http: aiohttp.ClientSession, given: Sequence[GivenIssuer], callback: str) -> None:
+    def __init__(self, http: aiohttp.ClientSession, given: Sequence[ConfiguredIssuer], callback: str) -> None:
         # Each issuer sends browsers back to an address of its own, so that no answer of one passes for another's
         # (RFC 9700, 4.4.2.2).
         self._by_name = {

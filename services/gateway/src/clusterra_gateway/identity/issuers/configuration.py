@@ -1,4 +1,4 @@
-"""The issuers that people sign in at: one in the settings, further ones in a file (YAML with one list, `issuers`)."""
+"""The issuers at which people sign in: one from the settings, others from a YAML file with one list, `issuers`."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,7 +25,7 @@ class IssuersInvalid(ValueError):
     """The file of issuers cannot be used. The error names the file and what to correct."""
 
 
-class GivenIssuer(BaseModel):
+class ConfiguredIssuer(BaseModel):
     """One issuer, and the client that this installation is there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,13 +55,13 @@ class GivenIssuer(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    issuers: tuple[GivenIssuer, ...] = Field(max_length=MAX_ISSUERS)
+    issuers: tuple[ConfiguredIssuer, ...] = Field(max_length=MAX_ISSUERS)
 
 
-def given_issuers(settings: Settings) -> tuple[GivenIssuer, ...]:
+def configured_issuers(settings: Settings) -> tuple[ConfiguredIssuer, ...]:
     """All issuers, first the one in the settings. Raises IssuersInvalid, SecretUnavailable."""
     file = settings.oidc_client_secret_file
-    default = GivenIssuer(
+    default = ConfiguredIssuer(
         name=DEFAULT,
         issuer=settings.oidc_issuer,
         kind=settings.oidc_kind,
@@ -78,7 +78,7 @@ def given_issuers(settings: Settings) -> tuple[GivenIssuer, ...]:
     return given
 
 
-def _read(path: Path) -> tuple[GivenIssuer, ...]:
+def _read(path: Path) -> tuple[ConfiguredIssuer, ...]:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise IssuersInvalid(f"{path} is larger than {MAX_FILE_BYTES} bytes")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yarl import URL
 
 from clusterra_gateway.http.requests.errors import Unauthenticated, Unavailable
-from clusterra_gateway.identity.issuers.configuration import GivenIssuer
+from clusterra_gateway.identity.issuers.configuration import ConfiguredIssuer
 from clusterra_gateway.identity.issuers.issuer_documents import (
     TIMEOUT,
     IssuerDocuments,
@@ -97,7 +97,7 @@ def code_challenge(verifier: str) -> str:
 class Issuer:
     """One issuer, as its client sees it."""
 
-    def __init__(self, http: aiohttp.ClientSession, given: GivenIssuer, redirect_uri: str) -> None:
+    def __init__(self, http: aiohttp.ClientSession, given: ConfiguredIssuer, redirect_uri: str) -> None:
         self._http = http
         self.given = given
         self._client_id = given.client_id

@@ -1,6 +1,6 @@
-"""Ends what a credential allows as soon as the bus tells that it was taken, on whichever replica that happened.
+"""Revokes a credential on this replica as soon as the bus reports its revocation on any replica.
 
-The gateway trusts a verified credential for 15 s (`credentials`). That bound holds where nothing tells it. The live
+The gateway trusts a verified credential for 15 s (`credentials`). That is the bound if no message arrives. The live
 events of a tenant's clusters tell all replicas. `RevocationMessages` tell every sign-out, and all else of a tenant that
 has no cluster, or very many. So a revoked token, an ended session, a lost role and a disabled member count within a
 second, for open streams too.
@@ -21,7 +21,7 @@ KINDS = frozenset({"token.revoked", "token.rotated", "member.changed", "member.d
 
 
 class Revocations:
-    """Tells this replica of what was taken here or on another one, and the others where no event does."""
+    """Applies revocations of this and other replicas here, and sends those to other replicas that no event reports."""
 
     def __init__(
         self, authentication: Authentication, streams: OpenStreams, messages: RevocationMessages, registry: Registry

@@ -32,7 +32,7 @@ NO_FILE_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 """Interval between reads while the edge does not answer."""
 COMPARED_BYTES = 64
-"""So much before the position of a follower must still be what it was, in the output of a job that was requeued."""
+"""Number of bytes before a follower's position that must be unchanged in the output of a requeued job."""
 RESTARTED = '{"reason": "the output was restarted"}'
 
 
@@ -48,7 +48,7 @@ class Output:
     """The cluster's shared folder, as its jobs see it."""
 
     def check_path(self, job: Job) -> None:
-        """Raise NotFound for a path that cannot be read: that is an answer, not a stream that ends at once."""
+        """Raises NotFound for a path that cannot be read, so that the client gets a 404 and not an empty stream."""
         relative_path(job, self.stream, self.shared_path)
 
     def part(self, job: Job, offset: int, wait_seconds: float = 0.0, *, limit: int = LOG_CHUNK_BYTES) -> ReadLog:
@@ -79,10 +79,10 @@ class _JobState:
         return self.job.state in ENDED
 
     @property
-    def run(self) -> int:
-        """The newest run that may have written output, from 0. A requeued job is counted when it runs again.
+    def attempt(self) -> int:
+        """Index of the newest attempt that may have written output. A requeued job's next attempt counts once it runs.
 
-        A job that never ran counts as its first run: its output may be read before its record tells that it runs.
+        Before its first attempt a job has index 0: its output may be read before its record says that it runs.
         """
         return max(0, self.job.restarts - (self.job.state == "PENDING"))
 
@@ -123,7 +123,7 @@ class OutputFollower:
 
         with self._feed.subscribe(output.ref, visible=about_the_job) as events:
             state = _JobState(self._slurm, output, events)
-            text, run, last = OutputDecoder(offset), state.run, b""
+            text, attempt, last = OutputDecoder(offset), state.attempt, b""
             while True:
                 ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
@@ -142,7 +142,7 @@ class OutputFollower:
                     else:
                         raise
                     continue
-                restarted, run = state.run > run, state.run
+                restarted, attempt = state.attempt > attempt, state.attempt
                 if text.read and (emptied or restarted):
                     text, last = OutputDecoder(0), b""
                     yield ServerSentEvent(RESTARTED, event="reset", id=0)
@@ -159,7 +159,7 @@ class OutputFollower:
             yield ServerSentEvent(orjson.dumps({"state": state.job.state}).decode(), event="end", id=text.read)
 
     async def _rewritten(self, output: Output, job: Job, position: int, last: bytes) -> bool:
-        """Whether the bytes before a position are not the last ones that were read: the output was emptied and grew.
+        """Whether the bytes before a position differ from those that were read: the output was emptied and grew.
 
         Slurm's records tell of a restart before the file does. Raises NotFound and RpcFailed, as a read does.
         """

@@ -33,7 +33,7 @@ class LimitChanges:
     async def write(
         self, actor: Member, kind: AdminKind, scope: QuotaScope, write: Put | Delete, detail: str = ""
     ) -> None:
-        """Make a change and tell it. Raises Conflict where another writer was faster, and StoreUnavailable."""
+        """Writes a change with its event. Raises Conflict after a conflicting write, and StoreUnavailable."""
         version = secrets.token_hex(8)
         fact = AdminFact(kind=kind, actor=actor.user, subject=subject_of(scope), detail=detail)
         events = tenant_events(self._registry, actor.tenant, fact, version=version)

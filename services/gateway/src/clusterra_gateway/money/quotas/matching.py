@@ -22,9 +22,9 @@ def record_order(job: Job) -> tuple[int, bool]:
 
 
 def orphan_of(job: Job, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
-    """The reservation of a submit without an answer that a job probably has: of its user, made shortly before.
+    """The reservation of an unanswered submit that this job probably belongs to: by the same user, shortly before.
 
-    Of several, the one that is nearest to the projected cost.
+    Of several, the one nearest to the projected cost.
     """
     kept = timedelta(seconds=UNANSWERED_SECONDS)
     fitting = [

@@ -54,7 +54,8 @@ class Quotas:
 
     readable: tuple[Quota, ...]
     unreadable: tuple[QuotaScope, ...]
-    """The scopes of those that cannot be read: nobody knows what they allow. Those of an unknown kind are nobody's."""
+    """The scopes of quotas that cannot be read, whose limits are unknown. A quota of an unknown kind counts for
+    nobody."""
 
     def counting(self, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
         """The quotas of these scopes. Raises Unavailable where one of them cannot be read."""
@@ -71,7 +72,7 @@ class PendingReservation:
     reservation: Reservation
     quotas: tuple[Quota, ...]
     more: bool = False
-    """Whether this is what a job may cost more than is reserved for it already."""
+    """Whether this is the additional cost of a job that has a reservation already."""
 
     @property
     def ref(self) -> ClusterRef:

@@ -1,4 +1,4 @@
-"""Properties of runs, on any graph of steps and any history of answers."""
+"""Properties of workflows, on any graph of jobs and any history of answers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.graph import InvalidSteps, dependencies
-from clusterra_gateway.workflows.run import MAX_ATTEMPTS, Run, Step
+from clusterra_gateway.workflows.graph import InvalidDependencies, dependencies
 from clusterra_gateway.workflows.transitions import SUBMIT_FOR, NotResumable
+from clusterra_gateway.workflows.workflow import MAX_ATTEMPTS, Workflow, WorkflowJob
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,14 +17,14 @@ ENDS = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Run:
-    """A run of up to eight steps, each depending on some of the steps before it."""
-    steps: list[Step] = []
+def workflows(draw: st.DrawFn) -> Workflow:
+    """A workflow of up to eight jobs, each depending on some of the jobs before it."""
+    steps: list[WorkflowJob] = []
     for index in range(draw(st.integers(1, 8))):
-        before = [step.step_id for step in steps]
+        before = [job.step_id for job in steps]
         wanted = draw(st.lists(st.sampled_from(before), unique=True)) if before else []
-        steps.append(Step(step_id=f"s{index}", depends_on=tuple(wanted)))
-    return Run(
+        steps.append(WorkflowJob(step_id=f"s{index}", depends_on=tuple(wanted)))
+    return Workflow(
         id="0" * 32,
         name="r",
         member="m",
@@ -36,7 +36,7 @@ def runs(draw: st.DrawFn) -> Run:
 
 
 class Slurm:
-    """Slurm as far as a run sees it: jobs with dependencies, which are cancelled when these fail."""
+    """Slurm as far as a workflow sees it: jobs with dependencies, which are cancelled when these fail."""
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
@@ -65,60 +65,62 @@ class Slurm:
             self.states[self.data.draw(st.sampled_from(ready))] = self.data.draw(st.sampled_from(ENDS))
 
 
-def played(data: st.DataObject, run: Run, slurm: Slurm, *, cancel_after: int | None = None) -> Run:
+def played(data: st.DataObject, workflow: Workflow, slurm: Slurm, *, cancel_after: int | None = None) -> Workflow:
     """The run at its end, after answers of all kinds."""
     for count in range(400):
         if count == cancel_after:
-            run = transitions.cancelled(run)
-        run = transitions.settled(run, AT)
-        move = transitions.next_move(run)
+            workflow = transitions.cancelled(workflow)
+        workflow = transitions.settled(workflow, AT)
+        move = transitions.next_move(workflow)
         if move is None:
-            if run.over:
-                return run
+            if workflow.over:
+                return workflow
             slurm.end_one()
-            run = transitions.observed(run, dict(slurm.states), AT)
+            workflow = transitions.observed(workflow, dict(slurm.states), AT)
         elif move.kind == "intend":
-            assert not run.cancelling
-            run = transitions.intended(run, move.index, AT)
+            assert not workflow.cancelling
+            workflow = transitions.intended(workflow, move.index, AT)
         elif move.kind == "submit":
-            parents = transitions.parents(run, run.steps[move.index])
+            parents = transitions.parents(workflow, workflow.steps[move.index])
             assert all(parent.job_id is not None for parent in parents)
             if data.draw(st.integers(0, 9)) == 0:
-                run = transitions.rejected(run, move.index, "no")
+                workflow = transitions.rejected(workflow, move.index, "no")
             else:
-                job_id = slurm.submit(transitions.dependency(run, move.index))
-                run = transitions.submitted(run, move.index, job_id, AT)
+                job_id = slurm.submit(transitions.dependency(workflow, move.index))
+                workflow = transitions.submitted(workflow, move.index, job_id, AT)
         else:
-            job_id = run.steps[move.index].job_id or ""
+            job_id = workflow.steps[move.index].job_id or ""
             if slurm.states[job_id] not in ENDS:
                 slurm.states[job_id] = "CANCELLED"
-            run = transitions.cancel_sent(run, move.index)
-    raise AssertionError(f"the run does not end: {run}")
+            workflow = transitions.cancel_sent(workflow, move.index)
+    raise AssertionError(f"the run does not end: {workflow}")
 
 
-@given(st.data(), runs())
-def test_every_run_ends_and_completes_no_step_whose_dependencies_did_not(data: st.DataObject, run: Run) -> None:
-    ended = played(data, run, Slurm(data))
+@given(st.data(), workflows())
+def test_every_workflow_ends_and_completes_no_job_whose_dependencies_did_not(
+    data: st.DataObject, workflow: Workflow
+) -> None:
+    ended = played(data, workflow, Slurm(data))
 
-    for step in ended.steps:
-        if step.state == "completed":
-            assert {parent.state for parent in transitions.parents(ended, step)} <= {"completed"}
+    for job in ended.steps:
+        if job.state == "completed":
+            assert {parent.state for parent in transitions.parents(ended, job)} <= {"completed"}
     assert ended.state in {"completed", "failed", "cancelled"}
     assert transitions.settled(ended, AT) == ended
     assert not transitions.has_work(ended)
 
 
-@given(st.data(), runs(), st.integers(0, 12))
-def test_after_a_cancel_no_step_begins_to_be_submitted(data: st.DataObject, run: Run, after: int) -> None:
-    ended = played(data, run, Slurm(data), cancel_after=after)
+@given(st.data(), workflows(), st.integers(0, 12))
+def test_after_a_cancel_no_job_begins_to_be_submitted(data: st.DataObject, workflow: Workflow, after: int) -> None:
+    ended = played(data, workflow, Slurm(data), cancel_after=after)
 
     assert ended.over
 
 
-@given(st.data(), runs())
-def test_a_resumed_run_repeats_only_what_did_not_complete(data: st.DataObject, run: Run) -> None:
+@given(st.data(), workflows())
+def test_a_resumed_workflow_repeats_only_what_did_not_complete(data: st.DataObject, workflow: Workflow) -> None:
     slurm = Slurm(data)
-    ended = played(data, run, slurm)
+    ended = played(data, workflow, slurm)
     if ended.state == "completed":
         with pytest.raises(NotResumable, match="completed"):
             transitions.resumed(ended, AT)
@@ -132,14 +134,14 @@ def test_a_resumed_run_repeats_only_what_did_not_complete(data: st.DataObject, r
         else:
             assert (after.state, after.job_id, after.attempt) == ("waiting", None, before.attempt + 1)
             assert before.job_id is None or before.job_id in after.earlier_jobs
-    keys = {transitions.step_key(each, index) for each in (ended, again) for index in range(len(run.steps))}
-    assert len(keys) == len(run.steps) + sum(step.state != "completed" for step in ended.steps)
+    keys = {transitions.submit_key(each, index) for each in (ended, again) for index in range(len(workflow.steps))}
+    assert len(keys) == len(workflow.steps) + sum(job.state != "completed" for job in ended.steps)
     assert played(data, again, slurm).over
 
 
 def test_what_is_learned_late_changes_nothing() -> None:
-    run = transitions.intended(_one(), 0, AT)
-    done = transitions.submitted(run, 0, "7", AT)
+    workflow = transitions.intended(_one(), 0, AT)
+    done = transitions.submitted(workflow, 0, "7", AT)
 
     assert transitions.rejected(done, 0, "no") == done
     assert transitions.submitted(done, 0, "8", AT) == done
@@ -156,20 +158,20 @@ def test_a_submit_is_given_up_before_its_key_expires() -> None:
     assert transitions.settled(transitions.intended(_one(), 0, AT), late).steps[0].state == "unknown"
 
 
-def test_a_job_that_slurm_has_lost_ends_its_step() -> None:
-    run = transitions.submitted(transitions.intended(_one(), 0, AT), 0, "7", AT)
+def test_a_job_that_slurm_has_lost_ends_its_workflow_job() -> None:
+    workflow = transitions.submitted(transitions.intended(_one(), 0, AT), 0, "7", AT)
 
-    assert transitions.observed(run, {"7": None}, AT + timedelta(seconds=5)) == run
-    assert transitions.observed(run, {"7": None}, AT + timedelta(hours=1)).steps[0].state == "unknown"
+    assert transitions.observed(workflow, {"7": None}, AT + timedelta(seconds=5)) == workflow
+    assert transitions.observed(workflow, {"7": None}, AT + timedelta(hours=1)).steps[0].state == "unknown"
 
 
-def test_a_run_is_not_resumed_without_end() -> None:
-    run = _one()
+def test_a_workflow_is_not_resumed_without_end() -> None:
+    workflow = _one()
     for _ in range(MAX_ATTEMPTS - 1):
-        run = transitions.resumed(transitions.rejected(transitions.intended(run, 0, AT), 0, "no"), AT)
+        workflow = transitions.resumed(transitions.rejected(transitions.intended(workflow, 0, AT), 0, "no"), AT)
 
     with pytest.raises(NotResumable, match="20 times"):
-        transitions.resumed(transitions.rejected(transitions.intended(run, 0, AT), 0, "no"), AT)
+        transitions.resumed(transitions.rejected(transitions.intended(workflow, 0, AT), 0, "no"), AT)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_a_run_is_not_resumed_without_end() -> None:
         ([("a", ()), ("b", ("a", "a"))], {"a": (), "b": ("a",)}),
     ],
 )
-def test_the_order_of_steps(steps: Any, order: dict[str, tuple[str, ...]]) -> None:
+def test_the_order_of_jobs(steps: Any, order: dict[str, tuple[str, ...]]) -> None:
     assert list(dependencies(steps).items()) == list(order.items())
 
 
@@ -194,17 +196,17 @@ def test_the_order_of_steps(steps: Any, order: dict[str, tuple[str, ...]]) -> No
     ],
 )
 def test_impossible_orders(steps: Any, why: str) -> None:
-    with pytest.raises(InvalidSteps, match=why):
+    with pytest.raises(InvalidDependencies, match=why):
         dependencies(steps)
 
 
-def _one() -> Run:
-    return Run(
+def _one() -> Workflow:
+    return Workflow(
         id="0" * 32,
         name="r",
         member="m",
         user=SlurmUser(name="ada", uid=20001, gid=20001),
         created_at=AT,
         digest="d",
-        steps=(Step(step_id="only"),),
+        steps=(WorkflowJob(step_id="only"),),
     )

@@ -1,14 +1,14 @@
-"""Stores runs, each changed by conditional writes only.
+"""Stores workflows, each changed by conditional writes only.
 
 | partition | sort key | item |
 |---|---|---|
-| `run#<tenant>.<cluster>#<run id>` | `run` | the run |
-| | `step#<index>` | what a step executes |
-| `cluster#<tenant>.<cluster>` | `<creation time>#<run id>` | the mark of a run, for the list of all |
+| `run#<tenant>.<cluster>#<run id>` | `run` | the workflow |
+| | `step#<index>` | the specification of one of its jobs |
+| `cluster#<tenant>.<cluster>` | `<creation time>#<run id>` | the mark of a workflow, for the list of all |
 | `member#<tenant>.<cluster>#<member id>` | `<creation time>#<run id>` | the same, for the list of its owner's |
-| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a run that a gateway has to go on with |
+| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a workflow that a gateway has to advance |
 
-All items expire 30 days after the run was created.
+All items expire 30 days after the workflow was created.
 """
 
 import secrets
@@ -26,8 +26,8 @@ from pydantic import ValidationError
 from clusterra_gateway.accounts.cluster_marks import marked_places
 from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows.run import Run, StepWork
 from clusterra_gateway.workflows.transitions import Change, has_work
+from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec
 
 log = structlog.get_logger()
 
@@ -41,118 +41,119 @@ USE = TableUse(
 KEPT = timedelta(days=30)
 UNFINISHED = "unfinished"
 CHANGE_ATTEMPTS = 10
-"""Attempts to change a run that others change at the same time."""
+"""Attempts to change a workflow that others change at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run at a version of its item."""
+class StoredWorkflow:
+    """A workflow at a version of its item."""
 
-    run: Run
+    workflow: Workflow
     version: int
 
 
-class RunRecords:
-    """The runs of all clusters. Every method may raise StoreUnavailable."""
+class WorkflowRecords:
+    """The workflows of all clusters. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def create(self, ref: ClusterRef, run: Run, work: tuple[StepWork, ...]) -> bool:
-        """Store a new run. Returns False where there is one with its id."""
-        ends, mark = expiry(run.created_at + KEPT), _mark(run)
+    async def create(self, ref: ClusterRef, workflow: Workflow, specs: tuple[WorkflowJobSpec, ...]) -> bool:
+        """Stores a new workflow. Returns False if one with its id exists."""
+        ends, mark = expiry(workflow.created_at + KEPT), _mark(workflow)
         writes = [
-            Put(RUNS, _run_key(ref, run.id), _attributes(run), Absent(), ends),
+            Put(RUNS, _run_key(ref, workflow.id), _attributes(workflow), Absent(), ends),
             Put(RUNS, Key(_cluster(ref), mark), {}, Absent(), ends),
-            Put(RUNS, Key(_member(ref, run.member), mark), {}, Absent(), ends),
-            Put(RUNS, _unfinished_key(ref, run.id), {}, Absent(), ends),
+            Put(RUNS, Key(_member(ref, workflow.member), mark), {}, Absent(), ends),
+            Put(RUNS, _unfinished_key(ref, workflow.id), {}, Absent(), ends),
             *(
-                Put(RUNS, _step_key(ref, run.id, index), each.attributes(), Absent(), ends)
-                for index, each in enumerate(work)
+                Put(RUNS, _step_key(ref, workflow.id, index), each.attributes(), Absent(), ends)
+                for index, each in enumerate(specs)
             ),
         ]
         try:
-            await self._store.transact(writes, token=f"run-{run.id}-{secrets.token_hex(8)}")
+            await self._store.transact(writes, token=f"run-{workflow.id}-{secrets.token_hex(8)}")
         except TransactionCancelled:
             return False
         return True
 
-    async def read(self, ref: ClusterRef, run_id: str) -> StoredRun | None:
-        """A run; None when there is none."""
+    async def read(self, ref: ClusterRef, run_id: str) -> StoredWorkflow | None:
+        """The workflow; None if it does not exist."""
         item = await self._store.get(RUNS, _run_key(ref, run_id))
         return None if item is None else _stored(item)
 
-    async def work(self, ref: ClusterRef, run_id: str, index: int) -> StepWork | None:
-        """What a step executes; None when the run has expired."""
+    async def spec(self, ref: ClusterRef, run_id: str, index: int) -> WorkflowJobSpec | None:
+        """The specification of a job; None if the workflow has expired."""
         item = await self._store.get(RUNS, _step_key(ref, run_id, index))
-        return None if item is None else StepWork.of(item)
+        return None if item is None else WorkflowJobSpec.of(item)
 
-    async def change(self, ref: ClusterRef, run_id: str, change: Change) -> StoredRun | None:
-        """Write what `change` makes of a run; None when there is none. Raises Unavailable, and what `change` raises.
+    async def change(self, ref: ClusterRef, run_id: str, change: Change) -> StoredWorkflow | None:
+        """Applies `change` to a workflow and stores the result. Returns None if the workflow does not exist.
 
-        When another writer was faster, `change` is asked again with what that one wrote.
+        After a conflicting write, `change` is applied again to what was written. Raises Unavailable, and what `change`
+        raises.
         """
         for _ in range(CHANGE_ATTEMPTS):
             stored = await self.read(ref, run_id)
             if stored is None:
                 return None
-            changed = change(stored.run)
-            if changed == stored.run:
+            changed = change(stored.workflow)
+            if changed == stored.workflow:
                 return stored
             if await self._replaced(ref, stored, changed):
-                return StoredRun(changed, stored.version + 1)
+                return StoredWorkflow(changed, stored.version + 1)
         raise Unavailable("others are changing this run", hint="try again in a moment")
 
     async def finish(self, ref: ClusterRef, run_id: str) -> None:
-        """Remove the mark of a run that is not there any more."""
+        """Removes the mark of a workflow that no longer exists."""
         await self._store.delete(Delete(RUNS, _unfinished_key(ref, run_id)))
 
     async def list(
         self, ref: ClusterRef, member: str | None, *, limit: int, cursor: str | None
-    ) -> tuple[tuple[Run, ...], str | None]:
-        """Runs of a member, or of all (None), the newest first, with a cursor. Raises InvalidCursor."""
+    ) -> tuple[tuple[Workflow, ...], str | None]:
+        """Workflows of a member, or of all (None), the newest first, with a cursor. Raises InvalidCursor."""
         partition = _cluster(ref) if member is None else _member(ref, member)
         page = await self._store.query(RUNS, partition, descending=True, limit=limit, cursor=cursor)
         found = [await self._listed(ref, item.key.sk.rpartition("#")[2]) for item in page.items]
         return tuple(each for each in found if each is not None), page.cursor
 
     async def count(self, ref: ClusterRef, member: str, most: int) -> int:
-        """How many runs of a member are kept, counted up to `most`."""
+        """How many workflows of a member are kept, counted up to `most`."""
         page = await self._store.query(RUNS, _member(ref, member), limit=most)
         return len(page.items)
 
     async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
-        """The clusters and ids of runs that a gateway has to go on with. Marks that name none are logged."""
+        """The clusters and ids of unfinished workflows. Logs marks that name no cluster."""
         page = await self._store.query(RUNS, UNFINISHED, limit=limit, cursor=cursor)
         return marked_places(page.items), page.cursor
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
-        """Remove at most `most` runs of a cluster that is deleted. Returns how many. Their marks go last."""
+        """Remove at most `most` workflows of a cluster that is deleted. Returns how many. Their marks go last."""
         page = await self._store.query(RUNS, _cluster(ref), limit=most)
         for item in page.items:
             run_id = item.key.sk.rpartition("#")[2]
-            run = await self._store.get(RUNS, _run_key(ref, run_id))
+            workflow = await self._store.get(RUNS, _run_key(ref, run_id))
             parts = await self._store.query(RUNS, _run_key(ref, run_id).pk)
             keys = [part.key for part in parts.items if part.key.sk != "run"]
-            if run is not None:
-                keys += [Key(_member(ref, _stored(run).run.member), item.key.sk), run.key]
+            if workflow is not None:
+                keys += [Key(_member(ref, _stored(workflow).workflow.member), item.key.sk), workflow.key]
             for key in (*keys, _unfinished_key(ref, run_id), item.key):
                 await self._store.delete(Delete(RUNS, key))
         return len(page.items)
 
-    async def _listed(self, ref: ClusterRef, run_id: str) -> Run | None:
-        """A run for a list; None for one that has just expired, or that only a newer release can read."""
+    async def _listed(self, ref: ClusterRef, run_id: str) -> Workflow | None:
+        """A workflow for a list; None for one that has just expired, or that only a newer release can read."""
         try:
             stored = await self.read(ref, run_id)
         except ValidationError as error:
             # Not the error's text: it repeats the record.
             log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
             return None
-        return stored.run if stored is not None else None
+        return stored.workflow if stored is not None else None
 
-    async def _replaced(self, ref: ClusterRef, stored: StoredRun, changed: Run) -> bool:
+    async def _replaced(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> bool:
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
-        was, is_now = has_work(stored.run), has_work(changed)
+        was, is_now = has_work(stored.workflow), has_work(changed)
         try:
             if was == is_now:
                 await self._store.write(update)
@@ -166,16 +167,16 @@ class RunRecords:
         return True
 
 
-def _attributes(run: Run) -> dict[str, str]:
-    return {"run": run.model_dump_json()}
+def _attributes(workflow: Workflow) -> dict[str, str]:
+    return {"run": workflow.model_dump_json()}
 
 
-def _stored(item: Item) -> StoredRun:
-    return StoredRun(Run.model_validate_json(str(item.attributes["run"])), item.version)
+def _stored(item: Item) -> StoredWorkflow:
+    return StoredWorkflow(Workflow.model_validate_json(str(item.attributes["run"])), item.version)
 
 
-def _mark(run: Run) -> str:
-    return f"{run.created_at.isoformat(timespec='microseconds')}#{run.id}"
+def _mark(workflow: Workflow) -> str:
+    return f"{workflow.created_at.isoformat(timespec='microseconds')}#{workflow.id}"
 
 
 def _run_key(ref: ClusterRef, run_id: str) -> Key:

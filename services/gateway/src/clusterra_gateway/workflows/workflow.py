@@ -1,4 +1,6 @@
-"""A run and its steps, as they are stored."""
+"""A workflow and its jobs, as they are stored.
+
+The API calls them a run and its steps. So do the stored fields and the names of the table and its keys."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -12,38 +14,38 @@ from pydantic import Field, model_validator
 from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.submission.staged_files import StagingPlan
 
-MAX_STEPS = 64
+MAX_JOBS = 64
 MAX_ATTEMPTS = 20
 
 StepId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
-StepState = Literal[
+WorkflowJobState = Literal[
     "waiting", "submitting", "submitted", "completed", "failed", "cancelled", "rejected", "not_submitted", "unknown"
 ]
 """`waiting`: for its turn to be submitted; `submitting`: an attempt to submit it has begun; `submitted`: Slurm has its
 job. The others are final: `rejected` by Slurm; `not_submitted` because too much time had passed; `unknown`: Slurm has
 forgotten its job, or nobody knows whether there is one."""
-RunState = Literal["submitting", "active", "cancelling", "completed", "failed", "cancelled"]
+WorkflowState = Literal["submitting", "active", "cancelling", "completed", "failed", "cancelled"]
 
 _STAGED_STEP = "staged_step"
-"""The attribute that has a step with files."""
+"""The attribute that holds a job with staged files."""
 _FURTHER_STEP = "further_step"
-"""The attribute that has a step with further fields of its job."""
-UNDER_WAY = frozenset[StepState]({"waiting", "submitting", "submitted"})
+"""The attribute that holds a job with further fields."""
+UNDER_WAY = frozenset[WorkflowJobState]({"waiting", "submitting", "submitted"})
 
 
-class Step(Record):
-    """A step at its latest attempt."""
+class WorkflowJob(Record):
+    """A job of a workflow, at its latest attempt. Each attempt is a Slurm job of its own."""
 
     step_id: StepId
     depends_on: tuple[StepId, ...] = ()
-    """The steps that must have completed before this one starts. They stand before it in the run."""
-    state: StepState = "waiting"
+    """The jobs that must have completed before this one starts. They stand before it in the workflow."""
+    state: WorkflowJobState = "waiting"
     attempt: int = 1
     job_id: JobId | None = None
     job_state: str = ""
     """Slurm's state of the job, when it was last read."""
     reason: str = ""
-    """Why the step ended without having completed, for its owner to read."""
+    """Why the job ended without having completed, for its owner to read."""
     intended_at: Moment | None = None
     """When its first submit began, in this attempt."""
     submitted_at: Moment | None = None
@@ -58,8 +60,8 @@ class Step(Record):
         return self.state not in UNDER_WAY
 
 
-class Run(Record):
-    """A run: its owner, and the states of its steps. What the steps execute is stored beside it."""
+class Workflow(Record):
+    """A workflow: its owner, and the states of its jobs. The specifications of the jobs are stored beside it."""
 
     id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     name: str
@@ -72,29 +74,29 @@ class Run(Record):
     cancelling: bool = False
     digest: str
     """The hash of the request, to tell a repeated request from another one."""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
-    """In an order in which each stands behind the steps that it depends on."""
+    steps: Annotated[tuple[WorkflowJob, ...], Field(min_length=1, max_length=MAX_JOBS)]
+    """In topological order: each stands behind the jobs that it depends on."""
 
     @property
     def over(self) -> bool:
-        """Whether no step is under way."""
-        return all(step.over for step in self.steps)
+        """Whether no job is under way."""
+        return all(job.over for job in self.steps)
 
     @property
-    def state(self) -> RunState:
-        """The state of the run as a whole."""
+    def state(self) -> WorkflowState:
+        """The state of the workflow as a whole."""
         if self.over:
-            states = {step.state for step in self.steps}
+            states = {job.state for job in self.steps}
             if states == {"completed"}:
                 return "completed"
             return "cancelled" if states <= {"completed", "cancelled"} else "failed"
         if self.cancelling:
             return "cancelling"
-        return "active" if all(step.over or step.state == "submitted" for step in self.steps) else "submitting"
+        return "active" if all(job.over or job.state == "submitted" for job in self.steps) else "submitting"
 
 
-class StepWork(Record):
-    """What a step executes."""
+class WorkflowJobSpec(Record):
+    """The specification of a job: its script, its fields and its staged files."""
 
     script: str
     job: JobDescription
@@ -119,7 +121,7 @@ class StepWork(Record):
     def attributes(self) -> Attributes:
         """The attributes to store.
 
-        An earlier release reads no step with files or further fields, and so does not submit it without these.
+        An earlier release cannot read a job with files or further fields, so it does not submit the job without them.
         """
         if self.further != FurtherFields():
             return {_FURTHER_STEP: self.model_dump(mode="json")}

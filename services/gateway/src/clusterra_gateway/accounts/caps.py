@@ -1,8 +1,8 @@
-"""Divides a tenant's budget among its clusters.
+"""Divides a tenant's cap, in USD per hour, among its clusters.
 
 Each cluster keeps within its own share, whichever scaler decides for it. So the clusters together never cost more than
-the budget: no two decisions can spend the same dollar. A share that one cluster does not use is not available to the
-others.
+the tenant's cap: no two decisions can spend the same dollar. A share that one cluster does not use is not available to
+the others.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 def cluster_caps(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[str, float]:
     """The cap of each cluster in USD per hour: its own where it has one; the others share the rest equally.
 
-    Raises ValueError where the budget does not suffice for all.
+    Raises ValueError where the tenant's cap does not suffice for all.
     """
     own = {cluster: cap for cluster, cap in caps.items() if cap is not None}
     left = usd_per_hour - sum(own.values())
@@ -20,6 +20,6 @@ def cluster_caps(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[
         others = f", and nothing is left for {', '.join(without)}" if without else ""
         raise ValueError(
             f"the clusters' own caps take {sum(own.values()):g} USD per hour of the tenant's {usd_per_hour:g}{others}:"
-            " raise the budget or lower usd_per_hour in the clusters' policies"
+            " raise the tenant's cap or lower usd_per_hour in the clusters' policies"
         )
     return own | {cluster: left / len(without) for cluster in without}
