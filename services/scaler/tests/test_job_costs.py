@@ -20,6 +20,13 @@ def test_a_job_is_charged_its_share_of_the_cpus_of_its_nodes() -> None:
     assert costs.usd_per_hour(on_unknown_node) == 0.0
 
 
+def test_a_job_is_charged_its_share_of_the_memory_if_that_is_more() -> None:
+    costs = JobCosts(snapshot((), (), NODES), binding())
+    half = running("1", "general-small-1").model_copy(update={"memory_mib": NODES[0].memory_mib // 2})
+
+    assert costs.usd_per_hour(half) == pytest.approx(HOURLY / 2)
+
+
 def test_a_job_is_charged_its_share_of_the_gpus_if_that_is_more() -> None:
     runs = (
         running("1", "l4-xlarge-1", gres={"l4-xlarge-1": {"gpu:l4": 1}}),

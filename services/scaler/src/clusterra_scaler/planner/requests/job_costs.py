@@ -6,7 +6,7 @@ from clusterra_contracts.registry import ClusterBinding
 
 
 class JobCosts:
-    """Charges a job its share of the price of its nodes: by CPU or by GPU, whichever is more.
+    """Charges a job its dominant share of the price of its nodes, as the ledger does: by CPU, memory or GPU.
 
     A node whose shape is not in the catalogue has no price.
     """
@@ -18,13 +18,19 @@ class JobCosts:
             for node in snapshot.nodes or ()
         }
         self._cpus = {node.name: max(node.cpus, 1) for node in snapshot.nodes or ()}
+        self._memory_mib = {node.name: max(node.memory_mib, 1) for node in snapshot.nodes or ()}
         self._gpus = {node.name: max(gpu_count_of(node.gres), 1) for node in snapshot.nodes or ()}
 
     def usd_per_hour(self, job: RunningJob) -> float:
         """The cost of one job, over all of its nodes that the snapshot lists."""
-        cpus = job.cpus / max(len(job.nodes), 1)
+        nodes = max(len(job.nodes), 1)
+        cpus, memory_mib = job.cpus / nodes, (job.memory_mib or 0) / nodes
         shares = {
-            name: max(cpus / self._cpus[name], gpu_count_of(job.gres.get(name, {})) / self._gpus[name])
+            name: max(
+                cpus / self._cpus[name],
+                memory_mib / self._memory_mib[name],
+                gpu_count_of(job.gres.get(name, {})) / self._gpus[name],
+            )
             for name in job.nodes
             if name in self._cpus
         }
