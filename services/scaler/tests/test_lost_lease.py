@@ -5,7 +5,6 @@ from unittest.mock import Mock
 
 import clusterra_scaler.cluster_runner
 import pytest
-from clusterra_contracts.bus.topology import JOB
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
@@ -25,12 +24,14 @@ def exported() -> bool:
 async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = asyncio.Event()
 
-    async def last(_client: object, stream: str, *_: object) -> tuple[QueueSnapshot, int]:
-        if stream != JOB.name:
-            replayed.set()
-            await asyncio.Event().wait()  # the last heartbeat's answer does not arrive
-        return SNAPSHOT, 1
+    async def last_snapshot(*_: object) -> QueueSnapshot:
+        return SNAPSHOT
 
+    async def last(*_: object) -> None:
+        replayed.set()
+        await asyncio.Event().wait()  # the last heartbeat's answer does not arrive
+
+    monkeypatch.setattr(clusterra_scaler.cluster_runner, "last_snapshot", last_snapshot)
     monkeypatch.setattr(clusterra_scaler.cluster_runner, "last", last)
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
     runner = ClusterRunner(Mock(), registry, Mock(), DecisionLanes())
