@@ -92,13 +92,18 @@ class NodeNumber:
             found.append(f"interface {self.bridge}")
         if shutil.which("iptables") and not await self._rule("--delete"):
             found.append(f"rule for {self.bridge}")
-        if any(folder.exists() for folder in self._cgroups()):
+        if self._holds_a_cgroup():
             found.append(f"cgroup {self.cgroup}")
             await until(self._no_cgroup, seconds=_REMOVAL_SECONDS, what=f"an unused cgroup {self.cgroup}")
-        with suppress(OSError):
-            # The folder was created as a mount point; it stays when another program has files in it.
-            _CNI_STATE.rmdir()
+        if not any(NodeNumber(other)._holds_a_cgroup() for other in _NUMBERS):
+            with suppress(OSError):
+                # The folder was created as a mount point; it stays when another program has files in it. To remove it
+                # would unmount what other nodes have mounted there, and their files would be written to this machine.
+                _CNI_STATE.rmdir()
         return found
+
+    def _holds_a_cgroup(self) -> bool:
+        return any(folder.exists() for folder in self._cgroups())
 
     async def _rule(self, command: str) -> str:
         """Insert or delete the rule that lets pods reach each other; container engines have all bridges filtered."""
