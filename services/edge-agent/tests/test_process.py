@@ -206,6 +206,8 @@ async def test_the_next_agent_adopts_running_workers_and_notices_their_end(host:
     async with host.substrate(SLEEPS) as substrate:
         names = [await substrate.start("compute-xs", SPEC) for _ in range(3)]
         await publish_all(substrate)
+        # A process that was just started has its environment only after its exec.
+        await until(lambda: len(host.processes()) == 3, seconds=90, what="three workers")
         pids = {process.pid for process in host.processes()}
 
     assert {process.pid for process in host.processes()} == pids, "the workers outlive their substrate"
