@@ -106,7 +106,15 @@ class World:
         assert binding is not None
         await put_binding(self.client, ref, binding)
         self.opened.push_async_callback(delete_binding, self.client, ref)
+        boss = await self.login("boss@acme.example")
+
+        async def served() -> bool:
+            # The gateway follows the bindings by itself, and may see this one after the test's own registry.
+            async with boss.get("/v1/clusters") as answer:
+                return name in {each["id"] for each in (await answer.json())["clusters"]}
+
         await until(lambda: ref in self.registry.clusters, seconds=90, what=f"the cluster {name}")
+        await until(served, seconds=90, what=f"the cluster {name} in the gateway", every=0.05)
 
     async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
         """A browser in which this person has signed in."""
