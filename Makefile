@@ -141,7 +141,7 @@ endif
 
 # These tests wait even more than the others.
 test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
-test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, without random histories (two to three minutes on 2 cores)
+test-fast: $(VENV)/.installed ## Run the tests that need no Slurm, no Kubernetes and no root, without random histories (eight minutes on 2 cores)
 	@$(PYTEST) --fast
 
 test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle, and resume it (GIB=1: the emulator keeps a file in memory, twice)
