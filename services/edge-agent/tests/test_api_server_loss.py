@@ -135,7 +135,7 @@ async def test_a_reflector_recovers_after_the_api_server_was_killed(
             uids = {pod.metadata.uid for pod in listed}
             return pods.following and len(uids) == 3 and _uids(pods) == uids
 
-        # The controllers of Kubernetes come back to a server that was away only after pauses of up to a minute.
+        # The third pod took some 40 s on a quiet machine, and more than 60 s beside other tests.
         await until(three_agreed, seconds=180, what="the same three pods", every=0.05)
 
     # A ReplicaSet whose request is cut off may make one pod too many, and delete one.
