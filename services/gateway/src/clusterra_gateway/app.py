@@ -53,6 +53,7 @@ class Duties:
     """Whether it runs the background work of the rooms."""
 
 
+BOTH = Duties()
 COMMANDS = {"serve": Duties(works=False), "work": Duties(serves=False)}
 
 
@@ -69,14 +70,11 @@ async def app(service: Service, duties: Duties) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def gateway_on(
-    store: Store, service: Service, settings: Settings, duties: Duties | None = None
-) -> AsyncIterator[int]:
-    """The gateway with its record in `store`, until the block ends. It has both duties unless others are given.
+async def gateway_on(store: Store, service: Service, settings: Settings, duties: Duties = BOTH) -> AsyncIterator[int]:
+    """The gateway with its record in `store`, until the block ends.
 
     Yields the port it listens on; 0 where it serves nothing.
     """
-    duties = duties or Duties()
     signing_keys, given = SigningKeys.load(settings.session_key_file), configured_issuers(settings)
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
@@ -161,5 +159,5 @@ def main() -> None:
     parser.add_argument(
         "duty", nargs="?", choices=COMMANDS, help="serve: the API only; work: the background work only; default: both"
     )
-    duties = COMMANDS.get(parser.parse_args().duty, Duties())
+    duties = COMMANDS.get(parser.parse_args().duty, BOTH)
     run(NAME, Settings(), partial(app, duties=duties))

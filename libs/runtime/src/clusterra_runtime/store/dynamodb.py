@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, override
 
-from clusterra_runtime.backoff import Backoff
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.attribute_value import AttributeValue, item_of, item_record, key_of, key_record
 from clusterra_runtime.store.condition import holds
 from clusterra_runtime.store.dynamodb_client import Client, WriteRejected
@@ -50,6 +50,10 @@ class _Rejection:
         if self.expired and holds(self.write.condition, None):
             return None
         return ConditionFailed(self.write, None if self.expired else self.found)
+
+
+class _Unprocessed(StoreUnavailable):
+    """DynamoDB took a part of a batch, and leaves the rest to be sent again."""
 
 
 class DynamoDBStore(Store):
@@ -114,14 +118,16 @@ class DynamoDBStore(Store):
         for put in puts:
             entry = {"PutRequest": {"Item": item_record(_put_item(put))}}
             requests.setdefault(self.table_name(put.table), []).append(entry)
-        backoff = Backoff(_FIRST_BATCH_PAUSE_SECONDS, _LONGEST_BATCH_PAUSE_SECONDS)
-        for _ in range(_BATCH_ATTEMPTS):
+
+        async def send() -> None:
+            nonlocal requests
             answer = await self._client.call("batch_write_item", RequestItems=requests)
             requests = answer.get("UnprocessedItems") or {}
-            if not requests:
-                return
-            await backoff.pause()
-        raise StoreUnavailable("DynamoDB is too busy: some items of a batch were not written")
+            if requests:
+                raise _Unprocessed("DynamoDB is too busy: some items of a batch were not written")
+
+        backoff = Backoff(_FIRST_BATCH_PAUSE_SECONDS, _LONGEST_BATCH_PAUSE_SECONDS)
+        await retry(send, backoff, on=_Unprocessed, attempts=_BATCH_ATTEMPTS)
 
     @override
     async def query(
