@@ -1,4 +1,4 @@
-"""Reserves workers with GPUs for the jobs that request GPUs.
+"""Which shapes could run a job: those that hold it, without those that are reserved for jobs with GPUs.
 
 A job without GPUs must not use a worker with GPUs, which costs many times what the job uses of it, unless its
 constraint allows no other shape. All shapes of the catalogue count, also those that are unavailable at the moment: a
@@ -11,7 +11,7 @@ from clusterra_contracts import gres
 from clusterra_contracts.constraints import parse
 from clusterra_contracts.demand import Fits, Need
 from clusterra_contracts.identity import ShapeName
-from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_contracts.shapes import Catalogue, Shape, WorkerSpec
 
 _NONE: frozenset[ShapeName] = frozenset()
 
@@ -46,16 +46,14 @@ class GpuShapes:
 
 def holds(shape: Shape, need: Need) -> bool:
     """Whether an empty worker of the shape has enough CPUs, memory and generic resources."""
-    worker = shape.worker
-    return (
-        need.cpus <= worker.cpus
-        and need.memory_mib <= worker.memory_mib
-        and gres.fits(need.gres, gres.parse_spec(worker.gres))
-    )
+    return _holds(shape.worker, gres.parse_spec(shape.worker.gres), need)
 
 
 def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
-    """A predicate: whether a new worker of any shape of the catalogue could run a need. `whole`: see FamilyShapes."""
+    """A predicate: whether a new worker of any shape of the catalogue could run a need.
+
+    `whole` is the catalogue with the shapes that are unavailable at the moment, too, if it is another one.
+    """
     workers = [(shape.name, shape.worker, gres.parse_spec(shape.worker.gres)) for shape in catalogue.shapes]
     gpu_shapes = GpuShapes(whole or catalogue)
 
@@ -63,12 +61,12 @@ def new_workers(catalogue: Catalogue, whole: Catalogue | None = None) -> Fits:
         allows = parse(need.constraint)
         excluded_shapes = gpu_shapes.excluded_shapes(need)
         return any(
-            need.cpus <= worker.cpus
-            and need.memory_mib <= worker.memory_mib
-            and gres.fits(need.gres, has)
-            and name not in excluded_shapes
-            and allows(worker.features)
+            _holds(worker, has, need) and name not in excluded_shapes and allows(worker.features)
             for name, worker, has in workers
         )
 
     return fits
+
+
+def _holds(worker: WorkerSpec, has: gres.GresCounts, need: Need) -> bool:
+    return need.cpus <= worker.cpus and need.memory_mib <= worker.memory_mib and gres.fits(need.gres, has)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 
 
 def _monotonic() -> float:
+    # Looked up at each call, so that a test can replace the clock of caches that exist already.
     return time.monotonic()
 
 
