@@ -1,5 +1,6 @@
 """Configuration of all tests: markers, number of examples."""
 
+import logging
 import os
 import re
 import signal
@@ -85,6 +86,14 @@ async def emulator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aw
 
 @pytest.fixture(autouse=True)
 def _reset_logging() -> Iterator[None]:
-    """Undo the logging configuration of commands that a test runs in this process."""
+    """Undo the logging configuration of commands that a test runs in this process.
+
+    Such a command logs to the output that its test captured, which is closed afterwards.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
     structlog.reset_defaults()

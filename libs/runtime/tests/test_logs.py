@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,18 +16,12 @@ type Lines = Callable[[], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
     output = io.StringIO()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", output)
         logs.configure("proxy", "INFO", instance="proxy-1")
-    yield lambda: [json.loads(line) for line in output.getvalue().splitlines()]
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
+    return lambda: [json.loads(line) for line in output.getvalue().splitlines()]
 
 
 def test_a_log_line_has_its_identity_context_and_fields(lines: Lines) -> None:
