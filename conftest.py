@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 import pytest
 import structlog
@@ -17,6 +17,7 @@ MARKERS = {
     "slurm": "starts a real Slurm",
     "kubernetes": "starts a real Kubernetes",
     "containers": "runs containers of an engine",
+    "servers": "starts NATS, an AWS emulator or another server of the lab",
 }
 NEEDS = {
     "ControlPlane": "kubernetes",
@@ -29,6 +30,9 @@ NEEDS = {
 }
 """Class that a fixture yields -> marker of each test that uses the fixture. A test that starts Slurm or Kubernetes
 without such a fixture carries the marker itself."""
+
+SLOW_SECONDS = 5
+"""`make test-fast` leaves out files that take longer: they start processes without a fixture, or compute much."""
 
 # A shell that starts the suite in the background makes all its descendants ignore SIGINT, also the processes that a
 # test starts to end them with SIGINT.
@@ -43,7 +47,7 @@ settings.register_profile("many", deadline=None, max_examples=100)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --fast, which `make test-fast` uses."""
-    parser.addoption("--fast", action="store_true", help="leave out Slurm, Kubernetes, containers and histories")
+    parser.addoption("--fast", action="store_true", help="leave out servers, containers, histories and slow files")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,12 +62,19 @@ def needed(item: pytest.Item) -> set[str]:
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
     annotations = [str(definitions[-1].func.__annotations__.get("return")) for definitions in fixtures]
     names = set(re.findall(r"\w+", " ".join(annotations)))
-    return {marker for name, marker in NEEDS.items() if name in names}
+    markers = {marker for name, marker in NEEDS.items() if name in names}
+    return markers | {"servers"} if "clusterra_lab" in names else markers
 
 
-def is_fast(item: pytest.Item) -> bool:
-    """Whether `make test-fast` runs this test: it has no marker of MARKERS, and is not in a file `*_histories.py`."""
-    return not any(map(item.get_closest_marker, MARKERS)) and not item.path.stem.endswith("_histories")
+def is_fast(item: pytest.Item, seconds: Mapping[str, float]) -> bool:
+    """Whether `make test-fast` runs this test, from the recorded seconds of files.
+
+    It has no marker of MARKERS, its file is not a `*_histories.py`, and the file takes less than SLOW_SECONDS.
+    """
+    from file_order import path_of  # pytest imports a plugin itself, before anybody else does
+
+    is_slow = item.path.stem.endswith("_histories") or seconds.get(path_of(item.nodeid), 0) >= SLOW_SECONDS
+    return not is_slow and not any(map(item.get_closest_marker, MARKERS))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,8 +84,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for marker in needed(item):
             item.add_marker(marker)
     if config.getoption("fast"):
-        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
-        items[:] = filter(is_fast, items)
+        from file_order import recorded
+
+        seconds = recorded()
+        fast = {item: is_fast(item, seconds) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not fast[item]])
+        items[:] = filter(fast.get, items)
 
 
 @pytest.fixture(scope="session")

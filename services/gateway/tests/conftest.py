@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.ports import free_port
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
 from files_world import BUCKET, FilesWorld, s3_client, storage_of
@@ -59,18 +59,15 @@ async def world(settings: Settings, issuer: IssuerStandIn) -> AsyncIterator[Worl
         yield world
 
 
-@pytest.fixture(scope="session")
-async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path_factory.mktemp("aws")) as aws:
-        yield aws
-
-
 @pytest.fixture
-async def files(aws: Aws, settings: Settings, issuer: IssuerStandIn, tmp_path: Path) -> AsyncIterator[FilesWorld]:
-    s3 = s3_client(aws)
+async def files(emulator: Aws, settings: Settings, issuer: IssuerStandIn, tmp_path: Path) -> AsyncIterator[FilesWorld]:
+    s3 = s3_client(emulator)
     s3.create_bucket(Bucket=BUCKET)
-    async with running(settings, issuer, storage=storage_of(aws, tmp_path)) as world, aiohttp.ClientSession() as http:
-        world_of_files = FilesWorld(world, aws, s3, http)
+    async with (
+        running(settings, issuer, storage=storage_of(emulator, tmp_path)) as world,
+        aiohttp.ClientSession() as http,
+    ):
+        world_of_files = FilesWorld(world, emulator, s3, http)
         yield world_of_files
         for key in world_of_files.stored():
             s3.delete_object(Bucket=BUCKET, Key=key)

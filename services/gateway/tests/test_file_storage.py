@@ -126,9 +126,9 @@ async def test_urls_name_the_public_address_and_requests_go_to_the_other_one(fil
 
 
 async def test_a_role_is_assumed_and_its_urls_end_with_it(
-    files: FilesWorld, aws: Aws, monkeypatch: pytest.MonkeyPatch
+    files: FilesWorld, emulator: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in aws.environment().items():
+    for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
     ada = await files.person("ada@acme.example")
     await rebound(files, credentials=ROLE)
@@ -144,12 +144,12 @@ async def test_a_role_is_assumed_and_its_urls_end_with_it(
 
 
 async def test_a_role_is_kept_until_half_of_its_time_and_then_assumed_again(
-    aws: Aws, monkeypatch: pytest.MonkeyPatch
+    emulator: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in aws.environment().items():
+    for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
 
-    made = s3_client.assume(ROLE, aws.region, "clusterra-acme-main")
+    made = s3_client.assume(ROLE, emulator.region, "clusterra-acme-main")
 
     assert made.expires_at is not None
     assert 3500 < (made.expires_at - now()).total_seconds() <= 3600

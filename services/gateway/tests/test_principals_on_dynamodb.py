@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -36,7 +35,7 @@ from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 from clusterra_gateway.program_sign_in.program import ProgramRequest
 from clusterra_gateway.program_sign_in.user_codes import MAX_ATTEMPTS, count_attempt
 from clusterra_gateway.tables import TABLES
-from clusterra_lab.parts.aws import aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -50,22 +49,21 @@ GUEST = Identity("https://i", "guest", "guest@elsewhere.example", True, "Guest")
 
 
 @pytest.fixture
-async def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Directory]]:
+async def replicas(emulator: Aws, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Directory]]:
     """Two gateways' views of one record with the tenant `acme` and its admin."""
 
     async def publish(_subject: str, _body: bytes, _headers: Mapping[str, str]) -> None:
         raise AssertionError("a tenant without clusters has no live events")
 
-    async with aws_emulator(tmp_path / "aws") as aws:
-        for name, value in aws.environment().items():
-            monkeypatch.setenv(name, value)
-        prefix = f"{uuid.uuid4()}-"
-        async with DynamoDBStore(table_prefix=prefix) as one, DynamoDBStore(table_prefix=prefix) as other:
-            await one.create_tables(*tables_of(TABLES))
-            await one.write(Put(ACCOUNTS, tenant_key("acme"), Tenant(name="Acme").attributes(), Absent()))
-            await one.write(Put(ACCOUNTS, member_key(BOSS.id), BOSS.attributes(), Absent()))
-            await one.write(Put(ACCOUNTS, domain_key("acme.example"), Domain(tenant="acme").attributes(), Absent()))
-            yield [Directory(store, Outbox(store, publish)) for store in (one, other)]
+    for name, value in emulator.environment().items():
+        monkeypatch.setenv(name, value)
+    prefix = f"{uuid.uuid4()}-"
+    async with DynamoDBStore(table_prefix=prefix) as one, DynamoDBStore(table_prefix=prefix) as other:
+        await one.create_tables(*tables_of(TABLES))
+        await one.write(Put(ACCOUNTS, tenant_key("acme"), Tenant(name="Acme").attributes(), Absent()))
+        await one.write(Put(ACCOUNTS, member_key(BOSS.id), BOSS.attributes(), Absent()))
+        await one.write(Put(ACCOUNTS, domain_key("acme.example"), Domain(tenant="acme").attributes(), Absent()))
+        yield [Directory(store, Outbox(store, publish)) for store in (one, other)]
 
 
 async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from functools import partial
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from operator_tokens import TOKENS
 from route_table import route_table
 from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 from scim_world import scim_key
 from test_members import owner
@@ -52,14 +54,17 @@ order, a reference to a secret of no known form, a path with a name of dots, als
 file to stage, a path of attributes in SCIM's syntax."""
 
 
+@cache
+def operations() -> Mapping[str, APIOperation[Any, Any, Any, Any]]:
+    """The operations of the document by their ids. To read the document takes longer than to test an operation."""
+    schema = schemathesis.openapi.from_dict(json.loads(document(route_table())))
+    found = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
+    return {operation.definition.raw["operationId"]: operation for operation in found}
+
+
 def check_operation(url: str, token: str, agent_key: str, route: Route) -> None:
     """Sends generated requests to one operation. Raises when a response does not conform to the document."""
-    schema = schemathesis.openapi.from_dict(json.loads(document(route_table())))
-    (operation,) = (
-        found.ok()
-        for found in schema.get_all_operations()
-        if isinstance(found, Ok) and found.ok().definition.raw["operationId"] == route.name
-    )
+    operation = operations()[route.name]
 
     @given(case=operation.as_strategy())
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
