@@ -1,0 +1,36 @@
+"""Optimistic concurrency: read, decide, write only if nothing has changed meanwhile, and begin again if it has."""
+
+from collections.abc import Awaitable, Callable
+
+from clusterra_runtime.backoff import Backoff, retry
+from clusterra_runtime.store.store import ConditionFailed, StoreError, TransactionCancelled
+
+ATTEMPTS = 5
+"""Enough where several people change the same item at a time. Each attempt of all writers lets one of them through."""
+FIRST_PAUSE_SECONDS = 0.01
+LONGEST_PAUSE_SECONDS = 0.2
+
+
+class Overtaken(StoreError):
+    """Another writer was faster. An attempt raises it where it learns this in another way than by a refused write."""
+
+
+_LOST = (ConditionFailed, TransactionCancelled, Overtaken)
+
+
+async def write_optimistically[T](
+    attempt: Callable[[], Awaitable[T]], *, contended: Exception | None = None, attempts: int = ATTEMPTS
+) -> T:
+    """Returns what `attempt` returns: it reads, decides, and writes on the condition that nothing was changed since.
+
+    Where another writer was faster (ConditionFailed, TransactionCancelled, Overtaken), it is called again after a short
+    pause with jitter, so it must read anew each time. After so many attempts, `contended` is raised, or else the last
+    of these errors. Every other error of an attempt is raised at once.
+    """
+    pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+    try:
+        return await retry(attempt, pauses, on=lambda error: isinstance(error, _LOST), attempts=attempts)
+    except _LOST as lost:
+        if contended is None:
+            raise
+        raise contended from lost
