@@ -7,8 +7,8 @@ import aiohttp
 from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
+from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.specification import ProvisionFile

@@ -15,22 +15,26 @@ class Overtaken(StoreError):
     """Another writer was faster. An attempt raises it where it learns this in another way than by a refused write."""
 
 
-_LOST = (ConditionFailed, TransactionCancelled, Overtaken)
+LOST: tuple[type[StoreError], ...] = (ConditionFailed, TransactionCancelled, Overtaken)
 
 
 async def write_optimistically[T](
-    attempt: Callable[[], Awaitable[T]], *, contended: Exception | None = None, attempts: int = ATTEMPTS
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    contended: Exception | None = None,
+    attempts: int = ATTEMPTS,
+    on: tuple[type[StoreError], ...] = LOST,
 ) -> T:
     """Returns what `attempt` returns: it reads, decides, and writes on the condition that nothing was changed since.
 
-    Where another writer was faster (ConditionFailed, TransactionCancelled, Overtaken), it is called again after a short
-    pause with jitter, so it must read anew each time. After so many attempts, `contended` is raised, or else the last
-    of these errors. Every other error of an attempt is raised at once.
+    Where another writer was faster, which the errors `on` tell, it is called again after a short pause with jitter, so
+    it must read anew each time. After so many attempts, `contended` is raised, or else the last of these errors. Every
+    other error of an attempt is raised at once.
     """
     pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     try:
-        return await retry(attempt, pauses, on=lambda error: isinstance(error, _LOST), attempts=attempts)
-    except _LOST as lost:
+        return await retry(attempt, pauses, on=lambda error: isinstance(error, on), attempts=attempts)
+    except on as lost:
         if contended is None:
             raise
         raise contended from lost

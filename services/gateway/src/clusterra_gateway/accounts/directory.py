@@ -1,13 +1,13 @@
 """Reads and writes single items of the accounts table."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
@@ -42,8 +42,6 @@ log = structlog.get_logger()
 
 MAX_FURTHER = 20
 """How many tenants a person may belong to besides their first one."""
-CHANGE_ATTEMPTS = 5
-"""Attempts to change a cluster that others change at the same time."""
 
 
 class Directory:
@@ -118,13 +116,10 @@ class Directory:
 
         Returns that version; None if `change` changes nothing. A new cluster keeps the version that `change` gives.
         `messages` are sent for a new cluster, `changed` for one that existed. After a conflicting write, `change` is
-        applied again to what was written, so neither writer undoes the other. Raises ConditionFailed after
-        `CHANGE_ATTEMPTS`, and what `change` raises.
+        applied again to what was written, so neither writer undoes the other. Raises ConditionFailed after several
+        attempts, and what `change` raises.
         """
-        for _ in range(CHANGE_ATTEMPTS - 1):
-            with suppress(ConditionFailed):
-                return await self._change_cluster(ref, change, messages, changed)
-        return await self._change_cluster(ref, change, messages, changed)
+        return await write_optimistically(lambda: self._change_cluster(ref, change, messages, changed))
 
     async def _change_cluster(
         self,

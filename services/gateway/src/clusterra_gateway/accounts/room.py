@@ -3,8 +3,8 @@
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 
+from clusterra_gateway.accounts.admin_events import KeptEvents
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import KeptEvents
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.room import Room

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from clusterra_runtime.store.condition import Absent, Missing, VersionIs, compare
 from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
 
 from clusterra_gateway.http.requests.errors import InFlight
@@ -42,25 +43,28 @@ class Claims:
         reason is None, where one of those was refused; InFlight where no claim could be written.
         """
         put = Put(IDEMPOTENCY, place, attributes, Absent(), expiry(at))
-        for _ in range(ATTEMPTS):
-            found = await self._written(put, beside)
-            if found is not None:
-                return found, found.attributes.get(OWNER) == attributes[OWNER]
-        raise InFlight("this Idempotency-Key has just expired", hint="ask again")
+        expired = InFlight("this Idempotency-Key has just expired", hint="ask again")
+        found = await write_optimistically(
+            lambda: self._written(put, beside), contended=expired, attempts=ATTEMPTS, on=(ConditionFailed,)
+        )
+        return found, found.attributes.get(OWNER) == attributes[OWNER]
 
-    async def _written(self, put: Put, beside: Sequence[Write]) -> Item | None:
-        """The new claim, or the one that existed before; None if that one has just expired."""
+    async def _written(self, put: Put, beside: Sequence[Write]) -> Item:
+        """The new claim, or the one that existed before. Raises ConditionFailed if that one has just expired."""
         try:
             if not beside:
                 return await self._store.write(put)
             await self._store.transact([put, *beside], token=uuid.uuid4().hex)
             return Item(put.key, put.attributes, put.version, put.expires_at)
         except ConditionFailed as taken:
-            return taken.current
+            refused = taken
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
                 raise
-            return cancelled.reasons[0].current
+            refused = cancelled.reasons[0]
+        if refused.current is None:
+            raise refused
+        return refused.current
 
     async def change(
         self, place: Key, version: int, attributes: Attributes, *, expires_at: int | None = None

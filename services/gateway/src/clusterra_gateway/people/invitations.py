@@ -1,6 +1,7 @@
 """Creates, lists and revokes the invitations of a tenant in the record."""
 
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
@@ -10,10 +11,10 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
-from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
+from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.store import Delete, Put, Update
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -32,8 +33,6 @@ log = structlog.get_logger()
 
 MAX_INVITATIONS = 200
 """How many open ones a tenant may have."""
-ATTEMPTS = 5
-"""Attempts to write while others change the same tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,12 @@ class Invitations:
     """The invitations of tenants. Every change is told in the events of the tenant's clusters, without the address."""
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
-        self._directory = directory
-        self._registry = registry
+        self._store = directory.store
+        self._writes = AuditedWrites(directory, registry)
 
     async def open(self, tenant: str) -> tuple[tuple[str, SentInvitation], ...]:
         """The ids and records of the invitations that can be accepted."""
-        page = await self._directory.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
+        page = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
         return tuple((sent_invitation_id(item.key), SentInvitation.of(item)) for item in page.items)
 
     async def create(self, by: Inviter, email: str, role: Role, *, seconds: int) -> tuple[str, SentInvitation, str]:
@@ -78,44 +77,44 @@ class Invitations:
         )
         key = sent_invitation_key(by.tenant, invitation.id)
         put = Put(ACCOUNTS, key, record.attributes(), Absent(), expiry(record.valid_until))
-        for _ in range(ATTEMPTS):
-            tenant = await self._tenant(by)
+
+        async def check() -> None:
             if len(await self.open(by.tenant)) >= MAX_INVITATIONS:
                 raise Conflict(f"there are {MAX_INVITATIONS} open invitations, the most allowed", hint="revoke one")
-            if await self._written(by, tenant, put, "invitation.created"):
-                log.info("invitation_created", invitation_id=invitation.id, role=role)
-                return invitation.id, record, join_invitation(invitation, secret)
-        raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
+
+        await self._write(by, "invitation.created", put, check)
+        log.info("invitation_created", invitation_id=invitation.id, role=role)
+        return invitation.id, record, join_invitation(invitation, secret)
 
     async def revoke(self, by: Inviter, invitation_id: str) -> None:
         """Makes an invitation unusable. Raises NotFound, Conflict."""
         key = sent_invitation_key(by.tenant, invitation_id)
-        for _ in range(ATTEMPTS):
-            tenant = await self._tenant(by)
-            if await self._directory.store.get(ACCOUNTS, key) is None:
+
+        async def check() -> None:
+            if await self._store.get(ACCOUNTS, key) is None:
                 raise NotFound("there is no such open invitation", hint="GET /v1/invitations lists them")
-            if await self._written(by, tenant, Delete(ACCOUNTS, key, Present()), "invitation.revoked"):
-                log.info("invitation_revoked", invitation_id=invitation_id)
-                return
-        raise Conflict("the invitations of this workspace are being changed by others", hint="try again in a moment")
 
-    async def _tenant(self, by: Inviter) -> Item:
-        tenant = await self._directory.store.get(ACCOUNTS, tenant_key(by.tenant))
-        if tenant is None:
-            raise Conflict("this workspace has no record", hint="contact the operators")
-        return tenant
+        await self._write(by, "invitation.revoked", Delete(ACCOUNTS, key, Present()), check)
+        log.info("invitation_revoked", invitation_id=invitation_id)
 
-    async def _written(self, by: Inviter, tenant: Item, write: Put | Delete, kind: AdminKind) -> bool:
-        """Applies the write and sends its events. Returns False where another writer was faster.
+    async def _write(
+        self, by: Inviter, kind: AdminKind, write: Put | Delete, check: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Applies the write with its event, unless `check` refuses. Raises Conflict, and what `check` raises.
 
         The tenant changes with each invitation, so that two cannot both be the last one allowed. It carries the events.
         """
-        fact = AdminFact(kind=kind, actor=by.name, subject=sent_invitation_id(write.key))
-        events = tenant_events(self._registry, by.tenant, fact, version="1")
-        update = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
-        token = f"invitation-{secrets.token_hex(16)}"
-        try:
-            await self._directory.outbox.transact(update, events.messages, [write, *events.kept], token=token)
-        except TransactionCancelled:
-            return False
-        return True
+
+        async def attempt() -> None:
+            tenant = await self._store.get(ACCOUNTS, tenant_key(by.tenant))
+            if tenant is None:
+                raise Conflict("this workspace has no record", hint="contact the operators")
+            await check()
+            fact = AdminFact(kind=kind, actor=by.name, subject=sent_invitation_id(write.key))
+            carrier = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
+            await self._writes.write(by.tenant, [fact], carrier, [write])
+
+        contended = Conflict(
+            "the invitations of this workspace are being changed by others", hint="try again in a moment"
+        )
+        await write_optimistically(attempt, contended=contended)

@@ -1,27 +1,22 @@
 """Reads and changes the members of a tenant in the record."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import structlog
-from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.page import InvalidCursor
-from clusterra_runtime.store.store import TransactionCancelled, Update, Write
+from clusterra_runtime.store.store import Update, Write
 
-from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import (
-    ACCOUNTS,
-    USER_NAMES,
-    member_key,
-    tenant_key,
-)
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, USER_NAMES, member_key, tenant_key
 from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
 from clusterra_gateway.accounts.roles import Role, manages
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -29,8 +24,6 @@ from clusterra_gateway.identity.access.unix_users import Deactivations
 
 log = structlog.get_logger()
 
-CHANGE_ATTEMPTS = 5
-"""Attempts to change a member while others change the tenant's members too."""
 READS_AT_ONCE = 20
 
 
@@ -50,7 +43,7 @@ class Membership:
     def __init__(self, directory: Directory, deactivations: Deactivations, registry: Registry) -> None:
         self._directory = directory
         self._deactivations = deactivations
-        self._registry = registry
+        self._writes = AuditedWrites(directory, registry)
 
     async def page(self, tenant: str, *, limit: int, cursor: str | None) -> tuple[tuple[Member, ...], str | None]:
         """At most `limit` members in the order of their user names, and the next cursor. Raises InvalidRequest."""
@@ -89,7 +82,8 @@ class Membership:
         Raises NotFound; Forbidden where only an owner may do this; Conflict where nobody would be left to manage the
         tenant, or where others change its members at the same moment.
         """
-        for _ in range(CHANGE_ATTEMPTS):
+
+        async def attempt() -> Member:
             item = await self._item(actor.tenant, member_id)
             member = Member.of(item)
             if member.kind == "service_account" and change.role == "owner":
@@ -100,20 +94,18 @@ class Membership:
             if not change.by_directory:
                 await self._refuse(actor, member, changed)
             update = Update(ACCOUNTS, item.key, set=changed.attributes(), condition=VersionIs(item.version))
-            events = self._events(actor, "member.changed", changed.user, secrets.token_hex(8))
-            others: list[Write] = [*events.kept]
+            others: list[Write] = []
             if change.by_directory and _owns(member) and not _owns(changed):
                 others.append(await self._while_another(member, _owns, "owner"))
             elif _in_charge(member) and not _in_charge(changed):
                 others.append(await self._while_another(member, _in_charge, "admin"))
-            token = f"member-{secrets.token_hex(8)}"
-            try:
-                await self._directory.outbox.transact(update, events.messages, others, token=token)
-            except TransactionCancelled:
-                continue
+            fact = AdminFact(kind="member.changed", actor=actor.user, subject=changed.user)
+            await self._writes.write(actor.tenant, [fact], update, others)
             log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
             return changed
-        raise Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
+
+        contended = Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
+        return await write_optimistically(attempt, contended=contended)
 
     async def _item(self, tenant: str, member_id: str) -> Item:
         item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
@@ -130,10 +122,6 @@ class Membership:
             raise Conflict(
                 f"the directory of your workspace has deactivated {member.user}", hint="activate the person there"
             )
-
-    def _events(self, actor: Member, kind: AdminKind, subject: str, version: str) -> TenantEvents:
-        fact = AdminFact(kind=kind, actor=actor.user, subject=subject)
-        return tenant_events(self._registry, actor.tenant, fact, version=version)
 
     async def _while_another(self, member: Member, in_charge: Callable[[Member], bool], role: Role) -> Write:
         """A write that fails if another one of these happens first, so that the last two do not remove each other."""

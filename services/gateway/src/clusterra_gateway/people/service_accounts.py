@@ -1,19 +1,19 @@
 """Creates, lists and deletes the service accounts of a tenant in the record."""
 
 import asyncio
-import secrets
 from dataclasses import dataclass
 from itertools import batched
 
 import structlog
-from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
+from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.store import Delete, Put, Update, Write
 
-from clusterra_gateway.accounts.admin_events import TenantEvents, tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -40,8 +40,6 @@ log = structlog.get_logger()
 
 MAX_SERVICE_ACCOUNTS = 100
 """How many a tenant may have."""
-ATTEMPTS = 5
-"""Attempts to write while others change the same tenant or account."""
 READS_AT_ONCE = 20
 
 
@@ -61,7 +59,7 @@ class ServiceAccounts:
     def __init__(self, directory: Directory, registry: Registry) -> None:
         self._directory = directory
         self._store = directory.store
-        self._registry = registry
+        self._writes = AuditedWrites(directory, registry)
 
     async def all(self, tenant: str) -> tuple[Member, ...]:
         """The service accounts of a tenant, in the order of their names."""
@@ -84,7 +82,9 @@ class ServiceAccounts:
         if new.name in RESERVED:
             raise InvalidRequest(f"the name {new.name} is reserved", hint="choose another one")
         fresh: int | None = None
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Member:
+            nonlocal fresh
             tenant = await self._store.get(ACCOUNTS, tenant_key(actor.tenant))
             if tenant is None:
                 raise Conflict("this workspace has no record", hint="contact the operators")
@@ -101,28 +101,32 @@ class ServiceAccounts:
             others = _reserving(account, reserve=reserved is None)
             # The tenant changes with each new account, so that two cannot both be the last one allowed.
             others.append(Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version)))
-            if await self._written(added, self._events(actor, "user.created", account.user), others):
-                log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)
-                return account
-        raise _changed_by_others()
+            fact = AdminFact(kind="user.created", actor=actor.user, subject=account.user)
+            await self._writes.write(actor.tenant, [fact], added, others)
+            log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)
+            return account
+
+        return await write_optimistically(attempt, contended=_changed_by_others())
 
     async def delete(self, actor: Member, name: str) -> Member:
         """Deletes a service account with all its keys. Its name and its uid stay its own. Raises NotFound, Conflict."""
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Member:
             item = await self._item(actor.tenant, name)
             account = Member.of(item)
             gone = account.model_copy(update={"deleted": True, "disabled": True})
             update = Update(ACCOUNTS, item.key, set=gone.attributes(), condition=VersionIs(item.version))
             tokens = await self._store.query(ACCOUNTS, item.key.pk, sort=API_TOKENS)
-            events = self._events(actor, "member.deleted", name)
             others: list[Write] = [
                 Delete(ACCOUNTS, service_account_key(actor.tenant, name)),
                 *(Delete(ACCOUNTS, token.key) for token in tokens.items),
             ]
-            if await self._written(update, events, others):
-                log.info("service_account_deleted", tenant=account.tenant, name=name)
-                return account
-        raise _changed_by_others()
+            fact = AdminFact(kind="member.deleted", actor=actor.user, subject=name)
+            await self._writes.write(actor.tenant, [fact], update, others)
+            log.info("service_account_deleted", tenant=account.tenant, name=name)
+            return account
+
+        return await write_optimistically(attempt, contended=_changed_by_others())
 
     async def _names(self, tenant: str) -> list[str]:
         marks = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=SERVICE_ACCOUNTS)
@@ -153,19 +157,6 @@ class ServiceAccounts:
         if known is None:
             return Put(ACCOUNTS, key, account.attributes(), Absent())
         return Update(ACCOUNTS, key, set=account.attributes(), condition=VersionIs(known.version))
-
-    def _events(self, actor: Member, kind: AdminKind, name: str) -> TenantEvents:
-        fact = AdminFact(kind=kind, actor=actor.user, subject=name)
-        return tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))
-
-    async def _written(self, account: Put | Update, events: TenantEvents, others: list[Write]) -> bool:
-        """Applies the writes and sends the events. Returns False where another writer was faster."""
-        beside, token = [*others, *events.kept], f"service-account-{secrets.token_hex(16)}"
-        try:
-            await self._directory.outbox.transact(account, events.messages, beside, token=token)
-        except TransactionCancelled:
-            return False
-        return True
 
 
 def _reserving(account: Member, *, reserve: bool) -> list[Write]:

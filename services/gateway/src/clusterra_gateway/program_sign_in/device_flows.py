@@ -8,7 +8,8 @@ from typing import Literal
 
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.store.condition import Absent, compare
-from clusterra_runtime.store.store import ConditionFailed, Put, Store, TransactionCancelled, Update
+from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_key
 from clusterra_gateway.accounts.records import Member, expiry
@@ -28,7 +29,6 @@ INTERVAL_SECONDS = 5
 MAX_INTERVAL_SECONDS = 60
 TOLERANCE_SECONDS = 1.0
 """How much earlier than its interval a poll may arrive: a slow network may have delayed the one before."""
-_ATTEMPTS = 3
 
 
 class DeviceFlow(Grant):
@@ -85,16 +85,16 @@ class DeviceFlows:
         code_hash = secret_hash(device_code)
         kept_until = expiry(record.valid_until + timedelta(seconds=KEPT_SECONDS))
         flow = Put(ACCOUNTS, device_flow_key(code_hash), record.attributes(), Absent(), kept_until)
-        for _ in range(_ATTEMPTS):
+
+        async def attempt() -> BegunFlow:
             user_code = new_user_code()
             key = user_code_key(secret_hash(user_code))
             code = Put(ACCOUNTS, key, {"device_code_hash": code_hash}, Absent(), expiry(record.valid_until))
-            try:
-                await self.store.transact([flow, code], token=f"device-flow-{secrets.token_hex(16)}")
-            except TransactionCancelled:
-                continue  # another sign-in has this user code
+            # It is cancelled where another sign-in has this user code.
+            await self.store.transact([flow, code], token=f"device-flow-{secrets.token_hex(16)}")
             return BegunFlow(device_code, user_code)
-        raise Unavailable("no code is free now", hint="try again")
+
+        return await write_optimistically(attempt, contended=Unavailable("no code is free now", hint="try again"))
 
     async def waiting(self, user_code: str) -> KnownFlow:
         """The sign-in that waits for an answer and has this user code. Raises NotFound."""

@@ -19,8 +19,8 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
+from clusterra_gateway.accounts.admin_events import SERVICE
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import SERVICE
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers

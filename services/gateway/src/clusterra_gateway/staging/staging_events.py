@@ -15,7 +15,7 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put
 
-from clusterra_gateway.accounts.kept_events import SERVICE
+from clusterra_gateway.accounts.admin_events import SERVICE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, file_event_key
 from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.staging.staging import Staging

@@ -19,9 +19,8 @@ from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import Put, TransactionCancelled, Update, Write
 
-from clusterra_gateway.accounts.admin_events import cluster_event
+from clusterra_gateway.accounts.admin_events import cluster_event, kept_fact
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import kept_fact
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
     domain_key,

@@ -1,21 +1,31 @@
 """Writes changes of provisioned users and groups: one transaction each, with its event and the count of changes."""
 
-import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
-from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import TenantRef
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, at_most
+from clusterra_runtime.store.condition import Absent, VersionIs, at_most
+from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update, Write
 from scim2_models import UniquenessException
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, ScimIndex, ScimKind, scim_index_key, scim_state_key
+from clusterra_gateway.accounts.keyspace import (
+    ACCOUNTS,
+    ScimIndex,
+    ScimKind,
+    scim_index_key,
+    scim_resource_key,
+    scim_state_key,
+)
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.provisioned.records import IndexMark
+from clusterra_gateway.directory.provisioned.directory import Found
+from clusterra_gateway.directory.provisioned.records import IndexMark, StoredGroup, StoredUser
+from clusterra_gateway.directory.provisioned.resources import CoreUser, Group, User
 from clusterra_gateway.http.requests.errors import Conflict
 
 ATTEMPTS = 8
@@ -26,14 +36,8 @@ MAX_GROUPS = 500
 _MOST = {"user": MAX_USERS, "group": MAX_GROUPS}
 _NAMES = {"user": "userName", "group": "displayName"}
 
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Who changes what, for the event."""
-
-    actor: Member
-    kind: AdminKind
-    subject: str
+type Change = Literal["created", "changed", "deleted"]
+_MORE: dict[Change, int] = {"created": 1, "changed": 0, "deleted": -1}
 
 
 class Changes:
@@ -41,7 +45,7 @@ class Changes:
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
         self._directory = directory
-        self._registry = registry
+        self._writes = AuditedWrites(directory, registry)
 
     async def refuse_deleted(self, tenant: str) -> None:
         """Raises Conflict for a tenant that is being deleted: nothing is added to it any more."""
@@ -49,51 +53,84 @@ class Changes:
         if found is None or found.deletion is not None:
             raise Conflict("this workspace is being deleted", hint="contact the operators")
 
-    async def written(
-        self, told: Told, resource: Put | Update | Delete, others: Sequence[Write], counts: Update
-    ) -> bool:
-        """Applies the writes and sends their event. Returns False where another writer was faster.
+    async def create[S: (StoredUser, StoredGroup)](
+        self, actor: Member, kind: ScimKind, resource_id: str, stored: S, others: Sequence[Write]
+    ) -> Found[S]:
+        """Writes a new resource, with its event, and `others`.
 
-        `counts` is the write of the tenant's counters (`counted`). Raises UniquenessException for a name that is
-        taken, Conflict for more than a tenant may have.
+        Raises UniquenessException for a name that is taken, Conflict for more than a tenant may have, and
+        TransactionCancelled where another writer was faster.
         """
-        fact = AdminFact(kind=told.kind, actor=told.actor.user, subject=told.subject)
-        events = tenant_events(self._registry, told.actor.tenant, fact, version=secrets.token_hex(8))
+        put = Put(ACCOUNTS, scim_resource_key(actor.tenant, kind, resource_id), stored.attributes(), Absent())
+        await self._write(actor, kind, "created", put, others)
+        return Found(resource_id, stored, 1)
+
+    async def replace[S: (StoredUser, StoredGroup)](
+        self, actor: Member, kind: ScimKind, found: Found[S], after: S, others: Sequence[Write]
+    ) -> Found[S]:
+        """Writes a resource in place of the one that was found. Raises as `create`."""
+        key, unchanged = scim_resource_key(actor.tenant, kind, found.id), VersionIs(found.version)
+        update = Update(ACCOUNTS, key, set=after.attributes(), condition=unchanged)
+        await self._write(actor, kind, "changed", update, others)
+        return Found(found.id, after, found.version + 1)
+
+    async def delete[S: (StoredUser, StoredGroup)](
+        self, actor: Member, kind: ScimKind, found: Found[S], others: Sequence[Write]
+    ) -> None:
+        """Removes the resource that was found. Raises as `create`."""
+        key = scim_resource_key(actor.tenant, kind, found.id)
+        await self._write(actor, kind, "deleted", Delete(ACCOUNTS, key, VersionIs(found.version)), others)
+
+    async def _write(
+        self, actor: Member, kind: ScimKind, change: Change, resource: Put | Update | Delete, others: Sequence[Write]
+    ) -> None:
+        subject = resource.key.sk.removeprefix(f"{kind}#")
+        fact = AdminFact.model_validate({"kind": f"scim.{kind}_{change}", "actor": actor.user, "subject": subject})
+        counts = _counted(actor.tenant, kind, _MORE[change])
         # What is gone cannot hold the event until it is sent.
         carrier, further = (counts, resource) if isinstance(resource, Delete) else (resource, counts)
-        beside, token = [*others, further, *events.kept], f"scim-{secrets.token_hex(16)}"
+        beside = [*others, further]
         try:
-            await self._directory.outbox.transact(carrier, events.messages, beside, token=token)
+            await self._writes.write(actor.tenant, [fact], carrier, beside)
         except TransactionCancelled as cancelled:
             _refuse([carrier, *beside], cancelled)
-            return False
-        return True
+            raise
 
 
-def counted(tenant: str, kind: ScimKind, by: int) -> Update:
+async def settled[T](attempt: Callable[[], Awaitable[T]]) -> T:
+    """What `attempt` returns, which reads resources and changes them. Raises Conflict while others change the same."""
+    contended = Conflict("others are changing the same users and groups", hint="try again in a moment")
+    return await write_optimistically(attempt, contended=contended, attempts=ATTEMPTS)
+
+
+def reindexed(
+    tenant: str, kind: ScimKind, resource_id: str, before: User | Group | None, after: User | Group | None
+) -> list[Write]:
+    """The writes that move the index entries of a resource from its old name and externalId to the new ones."""
+    writes: list[Write] = []
+    for index in ("name", "external"):
+        old, new = (_index_key(tenant, kind, index, each) for each in (before, after))
+        if old is not None and old != new:
+            writes.append(Delete(ACCOUNTS, old))
+        if new is not None and old != new:
+            writes.append(Put(ACCOUNTS, new, IndexMark(resource_id=resource_id).attributes(), Absent()))
+    return writes
+
+
+def _index_key(tenant: str, kind: ScimKind, index: ScimIndex, resource: User | Group | None) -> Key | None:
+    if resource is None:
+        return None
+    name = resource.user_name if isinstance(resource, CoreUser) else resource.display_name
+    value = name if index == "name" else resource.external_id
+    return scim_index_key(tenant, kind, index, value) if value else None
+
+
+def _counted(tenant: str, kind: ScimKind, by: int) -> Update:
     """The write that counts a change, and how many there are: `by` 1 more, 1 less (-1), or as many as before (0)."""
     name = f"{kind}s"
     if by > 0:
         return Update(ACCOUNTS, scim_state_key(tenant), add={name: by}, condition=at_most(name, _MOST[kind] - 1))
     return Update(ACCOUNTS, scim_state_key(tenant), add={name: by} if by else {})
-
-
-def reindexed(
-    tenant: str, kind: ScimKind, index: ScimIndex, resource_id: str, change: tuple[str | None, str | None]
-) -> list[Write]:
-    """The writes that move a resource's index entry from its old value to its new one."""
-    before, after = (scim_index_key(tenant, kind, index, value) if value else None for value in change)
-    writes: list[Write] = []
-    if before is not None and before != after:
-        writes.append(Delete(ACCOUNTS, before))
-    if after is not None and before != after:
-        writes.append(Put(ACCOUNTS, after, IndexMark(resource_id=resource_id).attributes(), Absent()))
-    return writes
-
-
-def changed_by_others() -> Conflict:
-    """The error after all attempts."""
-    return Conflict("others are changing the same users and groups", hint="try again in a moment")
 
 
 def _refuse(writes: Sequence[Write], cancelled: TransactionCancelled) -> None:

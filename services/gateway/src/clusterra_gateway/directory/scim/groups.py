@@ -5,16 +5,13 @@ import uuid
 from collections.abc import Callable
 
 from clusterra_contracts.identity import now
-from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.store import Delete, Put, Update, Write
 from scim2_models import InvalidValueException, NotFoundException
 
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.provisioned.directory import Found, ProvisionedDirectory
 from clusterra_gateway.directory.provisioned.records import StoredGroup
 from clusterra_gateway.directory.provisioned.resources import MAX_MEMBERS, Group
-from clusterra_gateway.directory.scim.changes import ATTEMPTS, Changes, Told, changed_by_others, counted, reindexed
+from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
 from clusterra_gateway.directory.scim.requests import require_match
 
 
@@ -37,18 +34,15 @@ class Groups:
         await self._changes.refuse_deleted(actor.tenant)
         group_id = uuid.uuid4().hex
         stored = await self._stored(actor.tenant, wanted, ())
-        put = Put(ACCOUNTS, scim_resource_key(actor.tenant, "group", group_id), stored.attributes(), Absent())
-        told = Told(actor, "scim.group_created", group_id)
-        others = _indexed(actor.tenant, group_id, None, wanted)
-        if await self._changes.written(told, put, others, counted(actor.tenant, "group", 1)):
-            return Found(group_id, stored, 1)
-        raise changed_by_others()
+        others = reindexed(actor.tenant, "group", group_id, None, wanted)
+        return await settled(lambda: self._changes.create(actor, "group", group_id, stored, others))
 
     async def change(
         self, actor: Member, group_id: str, wanted: Callable[[Group], Group], match: frozenset[str] | None
     ) -> Found[StoredGroup]:
         """Writes what `wanted` makes of a group. Raises NotFoundException, PreconditionFailedException, as `create`."""
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Found[StoredGroup]:
             found = await self.one(actor.tenant, group_id)
             require_match(match, found.version)
             before = found.record
@@ -57,30 +51,21 @@ class Groups:
             after = after.model_copy(update={"created_at": before.created_at})
             if after.model_copy(update={"changed_at": before.changed_at}) == before:
                 return found
-            update = Update(
-                ACCOUNTS,
-                scim_resource_key(actor.tenant, "group", group_id),
-                set=after.attributes(),
-                condition=VersionIs(found.version),
-            )
-            told = Told(actor, "scim.group_changed", group_id)
-            others = _indexed(actor.tenant, group_id, before.group, group)
-            if await self._changes.written(told, update, others, counted(actor.tenant, "group", 0)):
-                return Found(group_id, after, found.version + 1)
-        raise changed_by_others()
+            others = reindexed(actor.tenant, "group", group_id, before.group, group)
+            return await self._changes.replace(actor, "group", found, after, others)
+
+        return await settled(attempt)
 
     async def delete(self, actor: Member, group_id: str, match: frozenset[str] | None) -> None:
         """Removes a group. Raises NotFoundException, PreconditionFailedException."""
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> None:
             found = await self.one(actor.tenant, group_id)
             require_match(match, found.version)
-            group = found.record.group
-            gone = Delete(ACCOUNTS, scim_resource_key(actor.tenant, "group", group_id), VersionIs(found.version))
-            told = Told(actor, "scim.group_deleted", group_id)
-            others = _indexed(actor.tenant, group_id, group, None)
-            if await self._changes.written(told, gone, others, counted(actor.tenant, "group", -1)):
-                return
-        raise changed_by_others()
+            others = reindexed(actor.tenant, "group", group_id, found.record.group, None)
+            await self._changes.delete(actor, "group", found, others)
+
+        await settled(attempt)
 
     async def leave(self, actor: Member, group_id: str, user_id: str) -> None:
         """Removes a user from a group, which may be gone meanwhile."""
@@ -106,15 +91,6 @@ class Groups:
         kept = group.model_copy(update={"schemas": [], "id": None, "meta": None, "members": None})
         moment = now()
         return StoredGroup(resource=kept.model_dump(), members=members, created_at=moment, changed_at=moment)
-
-
-def _indexed(tenant: str, group_id: str, before: Group | None, after: Group | None) -> list[Write]:
-    names = before.display_name if before else None, after.display_name if after else None
-    externals = before.external_id if before else None, after.external_id if after else None
-    return [
-        *reindexed(tenant, "group", "name", group_id, names),
-        *reindexed(tenant, "group", "external", group_id, externals),
-    ]
 
 
 def _changed(before: StoredGroup, wanted: Callable[[Group], Group]) -> Group:

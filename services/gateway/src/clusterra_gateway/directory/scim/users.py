@@ -13,16 +13,16 @@ from datetime import timedelta
 
 from clusterra_contracts.identity import now
 from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.store import Delete, Put, Update, Write
+from clusterra_runtime.store.store import Delete, Put, Write
 from scim2_models import InvalidValueException, NotFoundException, UniquenessException
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_address_key, scim_resource_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_address_key
 from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.directory.provisioned.directory import Found, ProvisionedDirectory
 from clusterra_gateway.directory.provisioned.records import MAX_LINKED, AddressMark, StoredUser
 from clusterra_gateway.directory.provisioned.resources import User
-from clusterra_gateway.directory.scim.changes import ATTEMPTS, Changes, Told, changed_by_others, counted, reindexed
+from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.requests import require_match
 from clusterra_gateway.identity.tokens.revocations import Revocations
@@ -67,21 +67,20 @@ class Users:
         """
         await self._changes.refuse_deleted(actor.tenant)
         user_id = uuid.uuid4().hex
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Found[StoredUser]:
             addresses = await self._addresses(actor.tenant, wanted)
             marks = await self._provisioned.marks(actor.tenant, addresses)
             active = wanted.active is not False
-            others = _indexed(actor.tenant, user_id, None, wanted)
+            others = reindexed(actor.tenant, "user", user_id, None, wanted)
             others += _marked(actor.tenant, user_id, marks, active=active)
             was_out = any(mark is not None and not mark.active for mark, _ in marks.values())
             if not active or was_out:
                 await self._follow(actor, addresses, (), disabled=not active)
             stored = _stored(wanted, active=active, addresses=addresses)
-            put = Put(ACCOUNTS, scim_resource_key(actor.tenant, "user", user_id), stored.attributes(), Absent())
-            told = Told(actor, "scim.user_created", user_id)
-            if await self._changes.written(told, put, others, counted(actor.tenant, "user", 1)):
-                return Found(user_id, stored, 1)
-        raise changed_by_others()
+            return await self._changes.create(actor, "user", user_id, stored, others)
+
+        return await settled(attempt)
 
     async def change(
         self, actor: Member, user_id: str, wanted: Callable[[User], User], match: frozenset[str] | None
@@ -90,7 +89,8 @@ class Users:
 
         Raises NotFoundException, PreconditionFailedException, and as `create`; Conflict for the last owner.
         """
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> Found[StoredUser]:
             found = await self.one(actor.tenant, user_id)
             require_match(match, found.version)
             before = found.record
@@ -98,7 +98,7 @@ class Users:
             active = before.active if user.active is None else user.active
             addresses = await self._addresses(actor.tenant, user)
             after = _stored(user, active=active, addresses=addresses)
-            others = _indexed(actor.tenant, user_id, before.user, user)
+            others = reindexed(actor.tenant, "user", user_id, before.user, user)
             # The marks are read before the members: a sign-in after this changes them, and this is tried again.
             others += await self._remarked(actor.tenant, user_id, before, after)
             linked = await self._linked(actor.tenant, before, addresses)
@@ -107,39 +107,28 @@ class Users:
             after = after.model_copy(update={"members": linked, "created_at": before.created_at})
             if after.model_copy(update={"changed_at": before.changed_at}) == before:
                 return found
-            update = Update(
-                ACCOUNTS,
-                scim_resource_key(actor.tenant, "user", user_id),
-                set=after.attributes(),
-                condition=VersionIs(found.version),
-            )
-            told = Told(actor, "scim.user_changed", user_id)
-            if await self._changes.written(told, update, others, counted(actor.tenant, "user", 0)):
-                return Found(user_id, after, found.version + 1)
-        raise changed_by_others()
+            return await self._changes.replace(actor, "user", found, after, others)
+
+        return await settled(attempt)
 
     async def delete(self, actor: Member, user_id: str, match: frozenset[str] | None) -> None:
         """Disables the members who are this user, and removes the user from all groups.
 
         Raises NotFoundException, PreconditionFailedException; Conflict for the last owner.
         """
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> None:
             found = await self.one(actor.tenant, user_id)
             require_match(match, found.version)
-            user = found.record.user
             marks = await self._provisioned.marks(actor.tenant, found.record.addresses)
-            others = _indexed(actor.tenant, user_id, user, None)
+            others = reindexed(actor.tenant, "user", user_id, found.record.user, None)
             others += _marked(actor.tenant, None, marks, active=False)
             await self._follow(actor, found.record.addresses, found.record.members, disabled=True)
             for group_id in await self._provisioned.groups_with(actor.tenant, user_id):
                 await self._groups.leave(actor, group_id, user_id)
-            gone = Delete(
-                ACCOUNTS, scim_resource_key(actor.tenant, "user", user_id), condition=VersionIs(found.version)
-            )
-            told = Told(actor, "scim.user_deleted", user_id)
-            if await self._changes.written(told, gone, others, counted(actor.tenant, "user", -1)):
-                return
-        raise changed_by_others()
+            await self._changes.delete(actor, "user", found, others)
+
+        await settled(attempt)
 
     async def _addresses(self, tenant: str, user: User) -> tuple[str, ...]:
         """The user's addresses in the tenant's domains. An address elsewhere counts for nothing."""
@@ -193,15 +182,6 @@ def _stored(user: User, *, active: bool, addresses: tuple[str, ...]) -> StoredUs
     return StoredUser(
         resource=kept.model_dump(), active=active, addresses=addresses, created_at=moment, changed_at=moment
     )
-
-
-def _indexed(tenant: str, user_id: str, before: User | None, after: User | None) -> list[Write]:
-    names = before.user_name if before else None, after.user_name if after else None
-    externals = before.external_id if before else None, after.external_id if after else None
-    return [
-        *reindexed(tenant, "user", "name", user_id, names),
-        *reindexed(tenant, "user", "external", user_id, externals),
-    ]
 
 
 def _marked(tenant: str, user_id: str | None, marks: Marks, *, active: bool) -> list[Write]:

@@ -10,7 +10,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import MAX_FURTHER, Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -65,7 +65,7 @@ class Enrolment:
     ) -> None:
         self._directory = directory
         self._deactivations = deactivations
-        self._registry = registry
+        self._writes = AuditedWrites(directory, registry)
         self._default_issuer = default_issuer
 
     async def presented(self, token: str) -> InvitationId:
@@ -234,16 +234,10 @@ class Enrolment:
 
     async def _write(self, member: Member, joining: _Joining, admission: Write) -> None:
         created = AdminFact(kind="user.created", actor=member.user, subject=member.user)
-        events = tenant_events(self._registry, member.tenant, created, version=str(member.uid))
         put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
         reservation = UserNameReservation(uid=member.uid, owner=member.id)
-        name_key = user_name_key(member.tenant, member.user)
-        await self._directory.outbox.transact(
-            put_member,
-            events.messages,
-            [Put(ACCOUNTS, name_key, reservation.attributes(), Absent()), admission, *joining.writes, *events.kept],
-            token=f"join-{member.id}-{member.user}-{member.uid}",
-        )
+        put_name = Put(ACCOUNTS, user_name_key(member.tenant, member.user), reservation.attributes(), Absent())
+        await self._writes.write(member.tenant, [created], put_member, [put_name, admission, *joining.writes])
 
 
 def _deactivated() -> Forbidden:

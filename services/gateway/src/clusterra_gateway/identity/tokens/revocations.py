@@ -11,7 +11,7 @@ from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.revocation import Revocation
 from clusterra_runtime.nats.registry import Registry
 
-from clusterra_gateway.accounts.kept_events import are_told_at_once
+from clusterra_gateway.accounts.admin_events import are_told_at_once
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.identity.access.authentication import Authentication
 from clusterra_gateway.identity.access.open_streams import OpenStreams

@@ -1,7 +1,5 @@
 """Reads and writes the API tokens of members in the record. Every change is told in the events of the tenant."""
 
-import asyncio
-import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +10,10 @@ from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Condition, Present, VersionIs
-from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled, Update
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, API_TOKENS, api_token_id, api_token_key, member_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
@@ -27,7 +25,6 @@ MAX_TOKENS = 50
 """How many tokens a member may have that are valid now."""
 ADD_ATTEMPTS = 10
 """Attempts to add a token while others change the same member or their tokens."""
-LONGEST_PAUSE_SECONDS = 0.2
 
 
 class AlreadyRedeemed(Exception):
@@ -68,12 +65,12 @@ class TokenRecords:
     """The tokens of all members. The caller has checked that the actor may do this to the member."""
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
-        self._directory = directory
-        self._registry = registry
+        self._store = directory.store
+        self._writes = AuditedWrites(directory, registry)
 
     async def valid(self, member_id: str) -> tuple[tuple[str, ApiToken], ...]:
         """The ids and records of a member's tokens that are valid now."""
-        page = await self._directory.store.query(ACCOUNTS, member_key(member_id).pk, sort=API_TOKENS)
+        page = await self._store.query(ACCOUNTS, member_key(member_id).pk, sort=API_TOKENS)
         return tuple((api_token_id(item.key), ApiToken.of(item)) for item in page.items)
 
     async def add(self, actor: Member, member_id: str, new: FreshToken) -> None:
@@ -93,7 +90,7 @@ class TokenRecords:
         Raises Conflict, NotFound.
         """
         key = api_token_key(member_id, token_id)
-        item = await self._directory.store.get(ACCOUNTS, key)
+        item = await self._store.get(ACCOUNTS, key)
         if item is None:
             raise NotFound("there is no such token", hint="the list of tokens has their ids")
         old = ApiToken.of(item)
@@ -121,8 +118,9 @@ class TokenRecords:
         key, ends = api_token_key(member_id, new.id), expiry(new.record.valid_until)
         put = Put(ACCOUNTS, key, new.record.attributes(), Absent(), ends)
         silent = () if redeemed is None else (redeemed,)
-        for attempt in range(ADD_ATTEMPTS):
-            item = await self._directory.store.get(ACCOUNTS, member_key(member_id))
+
+        async def attempt() -> None:
+            item = await self._store.get(ACCOUNTS, member_key(member_id))
             if item is None or Member.of(item).deleted:
                 raise NotFound("this member no longer exists", hint="GET /v1/members lists those of your workspace")
             if len(await self.valid(member_id)) >= MAX_TOKENS:
@@ -133,10 +131,10 @@ class TokenRecords:
             except TransactionCancelled as cancelled:
                 if any(cancelled.reasons[1 : 1 + len(silent)]):
                     raise AlreadyRedeemed from None
-                await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
-            else:
-                return
-        raise Conflict("these tokens are being changed by others", hint="try again in a moment")
+                raise
+
+        contended = Conflict("these tokens are being changed by others", hint="try again in a moment")
+        await write_optimistically(attempt, contended=contended, attempts=ADD_ATTEMPTS)
 
     async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
         """Removes a token of a member. Raises NotFound."""
@@ -159,13 +157,8 @@ class TokenRecords:
         `silent` are further writes, which have no event. The member's item carries the events: a token's own item may
         be deleted before they are sent.
         """
-        messages: list[OutboxMessage] = []
-        kept: list[Put] = []
-        for kind, write in writes.items():
-            fact = AdminFact(kind=kind, actor=actor.user, subject=api_token_id(write.key))
-            events = tenant_events(self._registry, actor.tenant, fact, version="1")
-            messages += events.messages
-            kept += events.kept
+        facts = [
+            AdminFact(kind=kind, actor=actor.user, subject=api_token_id(write.key)) for kind, write in writes.items()
+        ]
         carrier = Update(ACCOUNTS, member_key(member_id), condition=member_is)
-        others = [*silent, *writes.values(), *kept]
-        await self._directory.outbox.transact(carrier, messages, others, token=f"token-{secrets.token_hex(16)}")
+        await self._writes.write(actor.tenant, facts, carrier, [*silent, *writes.values()])

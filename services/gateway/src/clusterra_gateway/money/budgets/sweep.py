@@ -18,8 +18,8 @@ from clusterra_runtime.store.store import ConditionFailed, Put, StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
+from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, SERVICE
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.kept_events import MAX_TOLD_AT_ONCE, SERVICE
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alert_key
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.money.budgets.measures import measured
