@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from clusterra_gateway.accounts.caps import cluster_caps
+from clusterra_gateway.tenants.shares import cluster_caps
 from clusterra_gateway.tenants.specification import ProvisionFile
 from gateway_world import provisioned
 from hypothesis import given

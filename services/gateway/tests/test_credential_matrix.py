@@ -10,8 +10,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, SESSION
 from clusterra_gateway.identity.access.cookies import LOGIN
-from clusterra_gateway.identity.access.operator_route import OperatorRoute
-from clusterra_gateway.identity.access.private_route import PrivateRoute
+from clusterra_gateway.identity.access.private_route import OperatorRoute, PrivateRoute
 from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.program_sign_in.oauth_routes import PageRoute
 from gateway_world import World

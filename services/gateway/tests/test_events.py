@@ -11,7 +11,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow, Subscription
-from clusterra_gateway.identity.access.open_streams import MAX_STREAMS
+from clusterra_gateway.identity.access.limits import MAX_STREAMS
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.identity.issuers import cached_document, issuer_documents
+from clusterra_gateway.identity.issuers import issuer_documents
 from clusterra_gateway.identity.issuers.issuer_documents import IssuerDocuments, Metadata
 from gateway_world import World
 from issuer_stand_in import IssuerStandIn
@@ -26,14 +26,14 @@ async def test_a_failing_issuer_is_asked_once_and_logins_are_told_when_to_retry(
     answers = [await begun() for _ in range(5)] + await asyncio.gather(*(begun() for _ in range(15)))
 
     assert {status for status, _ in answers} == {503}
-    assert all(1 <= int(retry_after) <= cached_document.FAILURE_SECONDS for _, retry_after in answers)
+    assert all(1 <= int(retry_after) <= issuer_documents.FAILURE_SECONDS for _, retry_after in answers)
     assert world.issuer.calls == ["discovery"]
 
 
 async def test_an_issuer_that_works_again_is_used_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.issuer.fails = True
     browser = await world.browser()
-    monkeypatch.setattr(cached_document, "FAILURE_SECONDS", 0.0)
+    monkeypatch.setattr(issuer_documents, "FAILURE_SECONDS", 0.0)
     assert (await get(browser, LOGIN))[0] == 503
 
     world.issuer.fails = False
@@ -57,12 +57,12 @@ async def test_kept_documents_serve_while_the_issuer_fails(
         documents = IssuerDocuments(http, issuer.address, "oidc")
         keys = await documents.keys()
         issuer.fails = True
-        monkeypatch.setattr(cached_document, "FRESH_SECONDS", 0.0)
+        monkeypatch.setattr(issuer_documents, "FRESH_SECONDS", 0.0)
 
         assert await documents.keys() is keys
         assert (await documents.metadata()).issuer == issuer.address
 
-        monkeypatch.setattr(cached_document, "GRACE_SECONDS", 0.0)
+        monkeypatch.setattr(issuer_documents, "GRACE_SECONDS", 0.0)
         with pytest.raises(Unavailable) as refused:
             await documents.keys()
         assert refused.value.retry_after_seconds is not None

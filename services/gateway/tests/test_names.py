@@ -4,8 +4,7 @@ from itertools import islice
 
 import pytest
 from clusterra_contracts.identity import UserName
-from clusterra_gateway.accounts.reserved_names import RESERVED
-from clusterra_gateway.identity.sign_in.slurm_names import names_for
+from clusterra_gateway.accounts.slurm_identities import RESERVED, names_for
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter

@@ -485,7 +485,7 @@ def test_no_event_is_longer_than_the_maximum() -> None:
 
 async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     followers = 200
-    monkeypatch.setattr("clusterra_gateway.identity.access.open_streams.MAX_STREAMS", followers)
+    monkeypatch.setattr("clusterra_gateway.identity.access.limits.MAX_STREAMS", followers)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     world.acme.edge.write_output("7", b"first\n")

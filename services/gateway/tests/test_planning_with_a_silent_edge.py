@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.submission import planning
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.planning import Planning

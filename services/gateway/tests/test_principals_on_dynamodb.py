@@ -10,15 +10,14 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, member_key, tenant_key
 from clusterra_gateway.accounts.records import Domain, Member, Tenant
-from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
-from clusterra_gateway.directory.provisioned.resources import User
 from clusterra_gateway.directory.scim.changes import Changes
 from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
+from clusterra_gateway.directory.scim.resources import User
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, TooManyRequests
 from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.sign_in.enrolment import Enrolment
-from clusterra_gateway.identity.sign_in.invitation_token import presented
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import (
     MAX_TOKENS,
@@ -158,16 +157,11 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
     _, _, token = await Invitations(replicas[0], Registry()).create(
         Inviter.of(BOSS), GUEST.email, "viewer", seconds=3600
     )
-    invitation = await presented(replicas[1], token)
+    invitation = await _enrolment(replicas[1]).presented(token)
     people = [GUEST, Identity(GUEST.issuer, "another", GUEST.email, True, "Another")]
 
     answers = await asyncio.gather(
-        *(
-            Enrolment(
-                directory, ProvisionedDirectory(directory.store), Registry(), default_issuer=person.issuer
-            ).member(person, invitation)
-            for directory, person in zip(replicas, people, strict=True)
-        ),
+        *(_enrolment(directory).member(person, invitation) for directory, person in zip(replicas, people, strict=True)),
         return_exceptions=True,
     )
 
@@ -175,7 +169,7 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
     assert (member.tenant, member.role) == ("acme", "viewer")
     assert [type(each) for each in answers if not isinstance(each, Member)] == [Forbidden]
     with pytest.raises(Forbidden):
-        await presented(replicas[0], token)
+        await _enrolment(replicas[0]).presented(token)
 
 
 class Nobody:
@@ -215,9 +209,7 @@ async def test_who_signs_in_while_they_are_deactivated_is_disabled_or_does_not_j
     users = users_of(replicas[0])
     found = await users.create(BOSS, User(user_name="ada@acme.example", active=True))
     person = Identity("https://i", "ada", "ada@acme.example", True, "Ada")
-    enrolment = Enrolment(
-        replicas[1], ProvisionedDirectory(replicas[1].store), Registry(), default_issuer=person.issuer
-    )
+    enrolment = _enrolment(replicas[1])
     everybody, joined = users._membership.everybody, list[Member]()
 
     async def everybody_then_ada(tenant: str) -> AsyncIterator[Member]:
@@ -247,10 +239,7 @@ async def test_the_last_two_owners_are_not_both_disabled_by_a_directory(replicas
     store, users = replicas[0].store, [users_of(directory) for directory in replicas]
     ids = []
     for name in ("one", "two"):
-        enrolment = Enrolment(
-            replicas[0], ProvisionedDirectory(replicas[0].store), Registry(), default_issuer="https://i"
-        )
-        owner = await enrolment.member(Identity("https://i", name, f"{name}@acme.example", True, name))
+        owner = await _enrolment(replicas[0]).member(Identity("https://i", name, f"{name}@acme.example", True, name))
         role = owner.with_role("owner", given_at=now())
         await store.write(Update(ACCOUNTS, member_key(owner.id), set=role.attributes()))
         ids.append((await users[0].create(BOSS, User(user_name=f"{name}@acme.example", active=True))).id)
@@ -268,8 +257,8 @@ async def test_the_last_two_owners_are_not_both_disabled_by_a_directory(replicas
         await _membership(replicas[1]).change(BOSS, left.id, change)
 
 
-def _enrolment(directory: Directory, default_issuer: str) -> Enrolment:
-    return Enrolment(directory, ProvisionedDirectory(directory.store), Registry(), default_issuer=default_issuer)
+def _enrolment(directory: Directory) -> Enrolment:
+    return Enrolment(directory, ProvisionedDirectory(directory.store), Registry(), default_issuer="https://i")
 
 
 def _membership(directory: Directory) -> Membership:

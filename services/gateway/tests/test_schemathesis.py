@@ -15,7 +15,7 @@ from clusterra_gateway.directory.scim.route import ScimRoute
 from clusterra_gateway.http.routes.openapi import document
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.credentials import secret_hash
-from clusterra_gateway.identity.access.operator_route import OperatorRoute
+from clusterra_gateway.identity.access.private_route import OperatorRoute
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World

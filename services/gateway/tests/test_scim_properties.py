@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from clusterra_gateway.directory.provisioned.resources import MAX_EMAILS, MAX_MEMBERS, Group, GroupMember, User
-from clusterra_gateway.directory.scim.filters import pinned
 from clusterra_gateway.directory.scim.group_patch import MAX_SEARCHES, patched_group
 from clusterra_gateway.directory.scim.requests import applied, parsed_patch
+from clusterra_gateway.directory.scim.resources import MAX_EMAILS, MAX_MEMBERS, Group, GroupMember, User
+from clusterra_gateway.directory.scim.views import pinned
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError

@@ -9,8 +9,8 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OPERATOR_SCOPES
 from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access import operators
-from clusterra_gateway.identity.access.operator_route import OperatorRoute
 from clusterra_gateway.identity.access.operators import Operators, OperatorsInvalid
+from clusterra_gateway.identity.access.private_route import OperatorRoute
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, World

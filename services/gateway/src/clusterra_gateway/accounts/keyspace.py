@@ -47,6 +47,7 @@
 | `migrations` | `level` | the level of the records (`clusterra_runtime.store.record_level`) |
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 from typing import Literal
@@ -72,71 +73,113 @@ FORMS = RecordForms(ACCOUNTS, needs=0, knows=0)
 type ScimKind = Literal["user", "group"]
 type ScimIndex = Literal["name", "external"]
 
+# Partitions that have more than one item, and are listed.
 CLUSTERS = "clusters"
-"""The partition of all clusters. There is only one, so that they can be listed."""
-
 TENANTS = "tenants"
-"""The partition of the marks of all tenants."""
-
 DELETIONS = "deletions"
-"""The partition of everything that is being deleted. Each gateway looks at it again and again."""
-
-CLUSTER_DELETIONS = Prefix("cluster#")
-TENANT_DELETIONS = Prefix("tenant#")
-"""Their sort keys."""
-
-KEPT_EVENTS = Prefix("event#")
-"""The sort keys of the facts that a tenant without clusters keeps."""
-
-API_TOKENS = Prefix("token#")
-"""The sort keys of a member's API tokens."""
-
-USER_NAMES = Prefix("name#")
-"""The sort keys of a tenant's user names."""
-
-MEMBERSHIPS = Prefix("membership#")
-"""The sort keys of the further tenants of a person, below their first member id."""
-
-INVITATIONS = Prefix("invitation#")
-"""The sort keys of a tenant's invitations."""
-
-IDENTITY_SOURCES = Prefix("identity-source#")
-"""The sort keys of a tenant's identity sources."""
-
+"""Each gateway looks at it again and again."""
 RUNNING_SESSIONS = "running-sessions"
-"""The partition of the marks of sessions whose jobs have not ended."""
-
 IDENTITY_MAPS = "identity-map#"
 """The beginning of the partitions of identity maps."""
 
-MAPPED_INDEXES = (Prefix("uid#"), Prefix("email#"))
-"""The sort keys by which a map finds its users."""
-
-MAPPED_USERS = Prefix("user#")
-"""The sort keys of the users of an identity map."""
-
+# The beginnings of sort keys, by which the items of one kind in a partition are listed.
+CLUSTER_DELETIONS = Prefix("cluster#")
+TENANT_DELETIONS = Prefix("tenant#")
+KEPT_EVENTS = Prefix("event#")
+API_TOKENS = Prefix("token#")
+USER_NAMES = Prefix("name#")
+MEMBERSHIPS = Prefix("membership#")
+"""Of the further tenants of a person, below their first member id."""
+INVITATIONS = Prefix("invitation#")
+IDENTITY_SOURCES = Prefix("identity-source#")
 SERVICE_ACCOUNTS = Prefix("service-account#")
-"""The sort keys of the marks of a tenant's service accounts."""
-
-
+MAPPED_USERS = Prefix("user#")
+MAPPED_INDEXES = (Prefix("uid#"), Prefix("email#"))
+"""By which a map finds its users."""
 SCIM_USERS = Prefix("user#")
 SCIM_GROUPS = Prefix("group#")
-"""The sort keys of what a directory has provisioned."""
+
+type _OfName = Callable[[str], Key]
+type _OfNames = Callable[[str, str], Key]
+type _OfCluster = Callable[[ClusterRef], Key]
+type _InCluster = Callable[[ClusterRef, str], Key]
 
 
-def tenant_key(tenant: str) -> Key:
-    """Key of a tenant."""
-    return Key(f"tenant#{tenant}", "tenant")
+def _key(pk: str, sk: str) -> Callable[..., Key]:
+    """Makes keys of this form. Its arguments stand for the braces, in their order."""
+    in_pk = pk.count("{")
+    return lambda *names: Key(pk.format(*names[:in_pk]), sk.format(*names[in_pk:]))
 
 
-def listed_tenant_key(tenant: str) -> Key:
-    """Key of the mark of a tenant, for the list of all."""
-    return Key(TENANTS, tenant)
+def _lower_key(pk: str, sk: str) -> Callable[..., Key]:
+    """As `_key`. The last argument is an address or a domain, whose case does not count."""
+    key = _key(pk, sk)
+    return lambda *names: key(*names[:-1], names[-1].lower())
 
 
-def cluster_deletion_key(ref: ClusterRef) -> Key:
-    """Key of a cluster's deletion while it is under way."""
-    return Key(DELETIONS, f"cluster#{ref.key}")
+def _name_after(prefix: Prefix) -> Callable[[Key], str]:
+    """Reads the name in a key with this prefix."""
+    return lambda key: key.sk.removeprefix(prefix.text)
+
+
+listed_tenant_key: _OfName = _key(TENANTS, "{}")
+cluster_key: _OfCluster = _key(CLUSTERS, "{.key}")
+cluster_deletion_key: _OfCluster = _key(DELETIONS, "cluster#{.key}")
+tenant_deletion_key: _OfName = _key(DELETIONS, "tenant#{}")
+deleted_tenant = _name_after(TENANT_DELETIONS)
+
+tenant_key: _OfName = _key("tenant#{}", "tenant")
+uid_counter_key: _OfName = _key("tenant#{}", "uid")
+user_name_key: _OfNames = _key("tenant#{}", "name#{}")
+service_account_key: _OfNames = _key("tenant#{}", "service-account#{}")
+service_account_name = _name_after(SERVICE_ACCOUNTS)
+identity_source_key: _OfNames = _key("tenant#{}", "identity-source#{}")
+identity_source_name = _name_after(IDENTITY_SOURCES)
+sent_invitation_key: _OfNames = _key("tenant#{}", "invitation#{}")
+sent_invitation_id = _name_after(INVITATIONS)
+domain_key: _OfName = _lower_key("domain#{}", "domain")
+invitation_key: _OfName = _lower_key("email#{}", "invitation")
+
+member_key: _OfName = _key("member#{}", "member")
+further_membership_key: _OfNames = _key("member#{}", "membership#{}")
+further_tenant = _name_after(MEMBERSHIPS)
+api_token_key: _OfNames = _key("member#{}", "token#{}")
+api_token_id = _name_after(API_TOKENS)
+signed_out_key: _OfNames = _key("member#{}", "signed-out#{}")
+user_code_attempts_key: _OfName = _key("member#{}", "user-code-attempts")
+device_flow_key: _OfName = _key("device-code#{}", "device-flow")
+user_code_key: _OfName = _key("user-code#{}", "user-code")
+authorization_code_key: _OfName = _key("authorization-code#{}", "authorization-code")
+
+current_agent_key_hash_key: _OfCluster = _key("cluster#{.key}", "agent-key")
+agent_key_owner_key: _OfName = _key("agent-key#{}", "agent-key")
+file_event_key: _InCluster = _key("file-event#{.key}", "{}")
+
+session_ticket_key: _OfName = _key("session-ticket#{}", "session-ticket")
+interactive_sessions_partition: Callable[[ClusterRef], str] = "sessions#{.key}".format
+interactive_session_key: _InCluster = _key("sessions#{.key}", "{}")
+running_session_key: _InCluster = _key(RUNNING_SESSIONS, "{.key}#{}")
+
+quotas_partition: Callable[[str], str] = "quotas#{}".format
+quota_key: _OfNames = _key("quotas#{}", "{}")
+quota_uses_partition: Callable[[str], str] = "quota-use#{}".format
+quota_use_key: Callable[[str, str, str], Key] = _key("quota-use#{}", "{}#{}")
+budgets_partition: Callable[[str], str] = "budgets#{}".format
+budget_key: _OfNames = _key("budgets#{}", "{}")
+budget_alerts_partition: Callable[[str], str] = "budget-alerts#{}".format
+budget_alert_key: _OfNames = _key("budget-alerts#{}", "{}")
+limit_event_key: _OfNames = _key("limit-event#{}", "{}")
+reservations_partition: Callable[[ClusterRef], str] = "reservations#{.key}".format
+reservation_key: _InCluster = _key("reservations#{.key}", "{}")
+
+identity_state_key: _OfNames = _key("identity-map#{}.{}", "state")
+mapped_user_key: Callable[[str, str, str], Key] = _key("identity-map#{}.{}", "user#{}")
+mapped_uid_key: Callable[[str, str, int], Key] = _key("identity-map#{}.{}", "uid#{}")
+mapped_email_key: Callable[[str, str, str], Key] = _lower_key("identity-map#{}.{}", "email#{}")
+
+scim_state_key: _OfName = _key("scim#{}", "state")
+scim_resource_key: Callable[[str, ScimKind, str], Key] = _key("scim#{}", "{}#{}")
+scim_address_key: _OfNames = _lower_key("scim#{}", "address#{}")
 
 
 def deleted_cluster(key: Key) -> ClusterRef:
@@ -144,224 +187,9 @@ def deleted_cluster(key: Key) -> ClusterRef:
     return ClusterRef.from_key(key.sk.removeprefix(CLUSTER_DELETIONS.text))
 
 
-def deleted_tenant(key: Key) -> str:
-    """The tenant of this deletion."""
-    return key.sk.removeprefix(TENANT_DELETIONS.text)
-
-
-def tenant_deletion_key(tenant: str) -> Key:
-    """Key of a tenant's deletion while it is under way."""
-    return Key(DELETIONS, f"tenant#{tenant}")
-
-
-def uid_counter_key(tenant: str) -> Key:
-    """Key of the counter of a tenant's uids."""
-    return Key(f"tenant#{tenant}", "uid")
-
-
-def user_name_key(tenant: str, name: str) -> Key:
-    """Key of the reservation of a Slurm user name in a tenant."""
-    return Key(f"tenant#{tenant}", f"{USER_NAMES.text}{name}")
-
-
-def service_account_key(tenant: str, name: str) -> Key:
-    """Key of the mark that a tenant has a service account with this name."""
-    return Key(f"tenant#{tenant}", f"{SERVICE_ACCOUNTS.text}{name}")
-
-
-def service_account_name(key: Key) -> str:
-    """The name of the service account with this mark."""
-    return key.sk.removeprefix(SERVICE_ACCOUNTS.text)
-
-
-def sent_invitation_key(tenant: str, invitation_id: str) -> Key:
-    """Key of an invitation that an admin of the tenant has made."""
-    return Key(f"tenant#{tenant}", f"{INVITATIONS.text}{invitation_id}")
-
-
-def sent_invitation_id(key: Key) -> str:
-    """The id of the invitation with this key."""
-    return key.sk.removeprefix(INVITATIONS.text)
-
-
 def kept_event_key(tenant: str, at: datetime, fact: str) -> Key:
     """Key of a fact that a tenant without clusters keeps."""
     return Key(f"tenant#{tenant}", f"{KEPT_EVENTS.text}{at.isoformat(timespec='microseconds')}#{fact}")
-
-
-def domain_key(domain: str) -> Key:
-    """Key of an e-mail domain."""
-    return Key(f"domain#{domain.lower()}", "domain")
-
-
-def invitation_key(email: str) -> Key:
-    """Key of the invitation of an e-mail address."""
-    return Key(f"email#{email.lower()}", "invitation")
-
-
-def member_key(member_id: str) -> Key:
-    """Key of a member."""
-    return Key(f"member#{member_id}", "member")
-
-
-def further_membership_key(first_id: str, tenant: str) -> Key:
-    """Key of the mark that a person belongs to another tenant, too."""
-    return Key(f"member#{first_id}", f"{MEMBERSHIPS.text}{tenant}")
-
-
-def further_tenant(key: Key) -> str:
-    """The tenant of this mark."""
-    return key.sk.removeprefix(MEMBERSHIPS.text)
-
-
-def api_token_key(member_id: str, token_id: str) -> Key:
-    """Key of an API token."""
-    return Key(f"member#{member_id}", f"{API_TOKENS.text}{token_id}")
-
-
-def api_token_id(key: Key) -> str:
-    """The id of the API token with this key."""
-    return key.sk.removeprefix(API_TOKENS.text)
-
-
-def signed_out_key(member_id: str, session_id: str) -> Key:
-    """Key of the mark that a session was signed out before it expired."""
-    return Key(f"member#{member_id}", f"signed-out#{session_id}")
-
-
-def user_code_attempts_key(member_id: str) -> Key:
-    """Key of the counter of the user codes that a member has entered of late."""
-    return Key(f"member#{member_id}", "user-code-attempts")
-
-
-def device_flow_key(device_code_hash: str) -> Key:
-    """Key of the sign-in with this device code."""
-    return Key(f"device-code#{device_code_hash}", "device-flow")
-
-
-def user_code_key(user_code_hash: str) -> Key:
-    """Key of the sign-in's other code, which the person enters."""
-    return Key(f"user-code#{user_code_hash}", "user-code")
-
-
-def authorization_code_key(code_hash: str) -> Key:
-    """Key of what a person has granted to the program that gets this authorization code."""
-    return Key(f"authorization-code#{code_hash}", "authorization-code")
-
-
-def cluster_key(ref: ClusterRef) -> Key:
-    """Key of a cluster's binding."""
-    return Key(CLUSTERS, ref.key)
-
-
-def current_agent_key_hash_key(ref: ClusterRef) -> Key:
-    """Key of the hash of a cluster's current agent key."""
-    return Key(f"cluster#{ref.key}", "agent-key")
-
-
-def agent_key_owner_key(key_hash: str) -> Key:
-    """Key of the cluster that the agent key with this hash belongs to."""
-    return Key(f"agent-key#{key_hash}", "agent-key")
-
-
-def file_event_key(ref: ClusterRef, version: str) -> Key:
-    """Key of the event of a change of files in a cluster's bucket."""
-    return Key(f"file-event#{ref.key}", version)
-
-
-def quotas_partition(tenant: str) -> str:
-    """The quotas of a tenant."""
-    return f"quotas#{tenant}"
-
-
-def quota_key(tenant: str, scope: str) -> Key:
-    """Key of a quota; `scope` is `<kind>#<name>`."""
-    return Key(quotas_partition(tenant), scope)
-
-
-def quota_uses_partition(tenant: str) -> str:
-    """What is used of the quotas of a tenant."""
-    return f"quota-use#{tenant}"
-
-
-def quota_use_key(tenant: str, month: str, scope: str) -> Key:
-    """Key of what is used of a quota in a month."""
-    return Key(quota_uses_partition(tenant), f"{month}#{scope}")
-
-
-def budgets_partition(tenant: str) -> str:
-    """The budgets of a tenant."""
-    return f"budgets#{tenant}"
-
-
-def budget_key(tenant: str, scope: str) -> Key:
-    """Key of a budget; `scope` is `<kind>#<name>`."""
-    return Key(budgets_partition(tenant), scope)
-
-
-def budget_alerts_partition(tenant: str) -> str:
-    """The thresholds of a tenant's budgets that were crossed."""
-    return f"budget-alerts#{tenant}"
-
-
-def budget_alert_key(tenant: str, name: str) -> Key:
-    """Key of a threshold that was crossed in a month."""
-    return Key(budget_alerts_partition(tenant), name)
-
-
-def limit_event_key(tenant: str, version: str) -> Key:
-    """Key of the event of a change of a quota or a budget."""
-    return Key(f"limit-event#{tenant}", version)
-
-
-def reservations_partition(ref: ClusterRef) -> str:
-    """The reservations for jobs of a cluster that have not ended."""
-    return f"reservations#{ref.key}"
-
-
-def reservation_key(ref: ClusterRef, reservation_id: str) -> Key:
-    """Key of a reservation."""
-    return Key(reservations_partition(ref), reservation_id)
-
-
-def identity_source_key(tenant: str, source: str) -> Key:
-    """Key of an identity source of a tenant."""
-    return Key(f"tenant#{tenant}", f"{IDENTITY_SOURCES.text}{source}")
-
-
-def identity_source_name(key: Key) -> str:
-    """The name of the identity source with this key."""
-    return key.sk.removeprefix(IDENTITY_SOURCES.text)
-
-
-def identity_state_key(tenant: str, source: str) -> Key:
-    """Key of the state of the source's map."""
-    return Key(_identity_map(tenant, source), "state")
-
-
-def mapped_user_key(tenant: str, source: str, name: str) -> Key:
-    """Key of a user of the map."""
-    return Key(_identity_map(tenant, source), f"{MAPPED_USERS.text}{name}")
-
-
-def mapped_uid_key(tenant: str, source: str, uid: int) -> Key:
-    """Key of the user name that has a uid in the map."""
-    return Key(_identity_map(tenant, source), f"uid#{uid}")
-
-
-def mapped_email_key(tenant: str, source: str, email: str) -> Key:
-    """Key of the user name that the person with an address has in the map."""
-    return Key(_identity_map(tenant, source), f"email#{email.lower()}")
-
-
-def scim_state_key(tenant: str) -> Key:
-    """Key of the counters of what a directory has provisioned in a tenant."""
-    return Key(f"scim#{tenant}", "state")
-
-
-def scim_resource_key(tenant: str, kind: ScimKind, resource_id: str) -> Key:
-    """Key of a provisioned user or group."""
-    return Key(f"scim#{tenant}", f"{kind}#{resource_id}")
 
 
 def scim_index_key(tenant: str, kind: ScimKind, index: ScimIndex, value: str) -> Key:
@@ -373,38 +201,3 @@ def scim_index_key(tenant: str, kind: ScimKind, index: ScimIndex, value: str) ->
 def scim_names(kind: ScimKind) -> Prefix:
     """The sort keys of the names of all users, or of all groups."""
     return Prefix(f"{kind}-name#")
-
-
-def scim_address_key(tenant: str, address: str) -> Key:
-    """Key of the mark of an address that a directory has provisioned."""
-    return Key(f"scim#{tenant}", f"address#{address.lower()}")
-
-
-def _identity_map(tenant: str, source: str) -> str:
-    return f"{IDENTITY_MAPS}{tenant}.{source}"
-
-
-def session_ticket_key(ticket_hash: str) -> Key:
-    """Key of a ticket with which a browser enters an interactive session."""
-    return Key(f"session-ticket#{ticket_hash}", "session-ticket")
-
-
-def interactive_sessions_partition(ref: ClusterRef) -> str:
-    """The interactive sessions of a cluster."""
-    return f"sessions#{ref.key}"
-
-
-def interactive_session_key(ref: ClusterRef, job_id: str) -> Key:
-    """Key of an interactive session."""
-    return Key(interactive_sessions_partition(ref), job_id)
-
-
-def running_session_key(ref: ClusterRef, job_id: str) -> Key:
-    """Key of the mark of a session whose job has not ended."""
-    return Key(RUNNING_SESSIONS, f"{ref.key}#{job_id}")
-
-
-def running_session(key: Key) -> tuple[ClusterRef, str]:
-    """The cluster and the job of this mark. Raises pydantic's ValidationError for one that names none."""
-    cluster, _, job_id = key.sk.rpartition("#")
-    return ClusterRef.from_key(cluster), job_id

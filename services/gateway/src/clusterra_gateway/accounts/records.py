@@ -1,11 +1,12 @@
 """The items of the accounts table as models: tenants, domains, invitations, members, user names and API tokens."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
 import structlog
-from clusterra_contracts.identity import Id, Moment, SlurmUser, UserName
+from clusterra_contracts.identity import ClusterRef, Id, Moment, SlurmUser, UserName
 from clusterra_runtime.store.item import Attributes, Item
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -49,6 +50,21 @@ class Record(BaseModel):
 
 class Mark(Record):
     """An item whose key contains all of its information."""
+
+
+def marked_places(marks: Iterable[Item]) -> tuple[tuple[ClusterRef, str], ...]:
+    """The clusters and ids that marks of unfinished work name: their sort key is `<tenant>.<cluster>#<id>`.
+
+    A malformed mark is logged and skipped.
+    """
+    places: list[tuple[ClusterRef, str]] = []
+    for mark in marks:
+        ref, _, name = mark.key.sk.rpartition("#")
+        try:
+            places.append((ClusterRef.from_key(ref), name))
+        except ValidationError:
+            log.error("mark_unreadable", partition=mark.key.pk, key=mark.key.sk)  # noqa: TRY400
+    return tuple(places)
 
 
 class TenantDeletion(Record):

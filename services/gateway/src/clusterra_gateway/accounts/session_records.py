@@ -3,26 +3,20 @@
 import secrets
 from datetime import timedelta
 
-import structlog
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
-from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
-from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
     RUNNING_SESSIONS,
     interactive_session_key,
     interactive_sessions_partition,
-    running_session,
     running_session_key,
 )
-from clusterra_gateway.accounts.records import Record, expiry
-
-log = structlog.get_logger()
+from clusterra_gateway.accounts.records import Record, expiry, marked_places
 
 KEPT = timedelta(days=30)
 PAGE = 500
@@ -99,7 +93,7 @@ class SessionRecords:
         Marks that name none are logged.
         """
         page = await self._store.query(ACCOUNTS, RUNNING_SESSIONS, limit=PAGE, cursor=cursor)
-        return tuple(each for each in map(_marked, page.items) if each is not None), page.cursor
+        return marked_places(page.items), page.cursor
 
     async def end(self, ref: ClusterRef, job_id: JobId) -> None:
         """Note that a session has ended."""
@@ -139,11 +133,3 @@ class SessionRecords:
             await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, item.key.sk)))
             await self._store.delete(Delete(ACCOUNTS, item.key))
         return len(page.items)
-
-
-def _marked(mark: Item) -> tuple[ClusterRef, JobId] | None:
-    try:
-        return running_session(mark.key)
-    except ValidationError:
-        log.error("session_mark_unreadable", key=mark.key.sk)  # noqa: TRY400
-        return None

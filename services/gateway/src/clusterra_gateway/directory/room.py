@@ -9,8 +9,12 @@ from clusterra_gateway.directory.identity_sources import IdentityHandlers
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
-from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
-from clusterra_gateway.directory.scim import routes as scim
+from clusterra_gateway.directory.scim.changes import Changes
+from clusterra_gateway.directory.scim.discovery import Discovery
+from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.handlers import GroupHandlers, UserHandlers
+from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
+from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.membership import Membership
@@ -34,18 +38,18 @@ class DirectoryParts:
 
 def room(connections: Connections, identity: IdentityParts, parts: DirectoryParts, membership: Membership) -> Room:
     """What this room offers."""
-    access, bus = identity.access, connections.bus
+    registry, provisioned = connections.bus.registry, parts.provisioned
+    public_url = connections.settings.own_issuer
+    changes = Changes(connections.directory, registry)
+    groups = Groups(provisioned, changes)
+    users = Users(connections.directory, membership, identity.revocations, changes, groups)
     return Room(
-        routes=(
-            *scim.routes(
-                access,
-                connections.directory,
-                bus.registry,
-                membership,
-                identity.revocations,
-                connections.settings.own_issuer,
-            ),
-            *routes_of(IdentityHandlers(parts.maps, bus.registry), access=access),
+        routes=routes_of(
+            Discovery(),
+            UserHandlers(users, provisioned, public_url),
+            GroupHandlers(groups, provisioned, public_url),
+            IdentityHandlers(parts.maps, registry),
+            access=identity.access,
         ),
-        background={"identity maps": DirectoryRefresh(parts.maps, bus.registry, connections.secrets).sweeper().run},
+        background={"identity maps": DirectoryRefresh(parts.maps, registry, connections.secrets).sweeper().run},
     )

@@ -18,7 +18,7 @@ from clusterra_gateway.files.paths import (
     folder_path,
 )
 from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 
 _AREAS = ", ".join(f"{area}/" for area in AREAS)
 

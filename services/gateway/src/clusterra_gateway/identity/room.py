@@ -8,8 +8,8 @@ from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Authentication
 from clusterra_gateway.identity.access.cookies import Cookies
+from clusterra_gateway.identity.access.limits import RateLimits, Rates
 from clusterra_gateway.identity.access.operators import Operators
-from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.access.unix_users import Deactivations, UnixUsers
 from clusterra_gateway.identity.issuers.choice import ServedIssuers

@@ -27,7 +27,7 @@ from clusterra_gateway.accounts.records import Member, SentInvitation, expiry
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
-from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, join_invitation
+from clusterra_gateway.identity.sign_in.enrolment import InvitationId, join_invitation
 
 log = structlog.get_logger()
 

@@ -6,8 +6,7 @@ from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.invitation_handlers import InvitationHandlers
 from clusterra_gateway.people.invitations import Invitations
-from clusterra_gateway.people.member_handlers import MemberHandlers
-from clusterra_gateway.people.member_tokens import TokenHandlers
+from clusterra_gateway.people.member_handlers import MemberHandlers, TokenHandlers
 from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.people.memberships import MembershipHandlers
 from clusterra_gateway.people.service_account_handlers import KeyHandlers, ServiceAccountHandlers

@@ -1,13 +1,17 @@
-"""The handlers of service accounts and their keys."""
+"""The routes of service accounts and their keys."""
+
+from typing import Annotated, Literal
 
 import structlog
 from aiohttp import web
+from clusterra_contracts.identity import Moment, UserName
+from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.accounts.roles import Scope
-from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.accounts.roles import SCOPES, Role, Scope
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest
-from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
+from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
@@ -15,15 +19,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import FreshToken, Rotation, TokenRecords
-from clusterra_gateway.identity.tokens.tokens import MadeToken, Token
-from clusterra_gateway.people.service_account_models import (
-    CreateServiceAccount,
-    Keys,
-    NewKey,
-    RotateKey,
-    ServiceAccount,
-    ServiceAccountList,
-)
+from clusterra_gateway.identity.tokens.tokens import DAY, MadeToken, NewToken, Token
 from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
 
 log = structlog.get_logger()
@@ -37,6 +33,77 @@ SERVICE_ACCOUNT = f"{SERVICE_ACCOUNTS}/{{name}}"
 KEYS = f"{SERVICE_ACCOUNT}/keys"
 KEY = f"{KEYS}/{{key_id}}"
 api = caller_routes(NAME, KEY_ID, reads=Needs("members:read", "admin"), changes=Needs("members:write", "admin"))
+
+DEFAULT_KEY_DAYS = 90
+MAX_KEY_DAYS = 365
+MAX_OVERLAP_DAYS = 30
+
+Lifetime = Annotated[int, Field(ge=60, le=MAX_KEY_DAYS * DAY)]
+
+
+class CreateServiceAccount(Body):
+    """The request for a new service account."""
+
+    name: UserName
+    """Its Slurm user name."""
+    role: Literal["viewer", "member", "admin"] = "member"
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=len(SCOPES))] | None = None
+    """What its keys may be used for at most; null for all that its role may do."""
+    description: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+class ServiceAccount(ResponseBody):
+    """A service account. `name` and `uid` are its Slurm identity; `id` is its id as a member."""
+
+    id: str
+    name: str
+    uid: int
+    role: Role
+    scopes: tuple[Scope, ...] | None
+    description: str
+    disabled: bool
+    created_at: Moment
+
+    @classmethod
+    def of(cls, account: Member) -> "ServiceAccount":
+        """A service account, for the admins of its tenant."""
+        return cls(
+            id=account.id,
+            name=account.user,
+            uid=account.uid,
+            role=account.role,
+            scopes=account.scopes,
+            description=account.display_name,
+            disabled=account.disabled,
+            created_at=account.joined_at,
+        )
+
+
+class ServiceAccountList(ResponseBody):
+    """All service accounts of a tenant, in the order of their names."""
+
+    service_accounts: tuple[ServiceAccount, ...]
+    total: int
+
+
+class NewKey(NewToken):
+    """The request for a new key. Without scopes it has those of its service account."""
+
+    expires_in_seconds: Lifetime = DEFAULT_KEY_DAYS * DAY
+
+
+class RotateKey(Body):
+    """How long the old key still works beside the new one, and how long the new one is valid."""
+
+    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY), NotBoolean] = DAY
+    expires_in_seconds: Lifetime = DEFAULT_KEY_DAYS * DAY
+
+
+class Keys(ResponseBody):
+    """All keys of a service account that are valid now, without their secrets."""
+
+    keys: tuple[Token, ...]
+    total: int
 
 
 class ServiceAccountHandlers:

@@ -31,9 +31,8 @@ from clusterra_gateway.accounts.records import (
     UserNameReservation,
     service_account_id,
 )
-from clusterra_gateway.accounts.reserved_names import RESERVED
 from clusterra_gateway.accounts.roles import Role, Scope
-from clusterra_gateway.accounts.uids import next_uid
+from clusterra_gateway.accounts.slurm_identities import RESERVED, next_uid
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 
 log = structlog.get_logger()

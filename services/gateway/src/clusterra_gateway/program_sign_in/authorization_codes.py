@@ -16,9 +16,9 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, authorization_code_key
 from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import FreshToken
-from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest
 from clusterra_gateway.program_sign_in.grants import Grant, ProgramTokens
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
+from clusterra_gateway.program_sign_in.program import AuthorizationRequest
 from clusterra_gateway.program_sign_in.token_endpoint import CodeGrant
 
 VALID_SECONDS = 60

@@ -6,7 +6,7 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.http.requests.form_body import form
-from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
+from clusterra_gateway.identity.access.limits import RateLimits, Rates
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.device_flows import INTERVAL_SECONDS, VALID_SECONDS, DeviceFlows
 from clusterra_gateway.program_sign_in.grants import ProgramTokens

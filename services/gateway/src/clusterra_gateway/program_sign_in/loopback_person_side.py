@@ -13,10 +13,10 @@ from clusterra_gateway.http.requests.form_body import form
 from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
-from clusterra_gateway.program_sign_in.authorization_request import AuthorizationRequest, Back
 from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, page_routes
+from clusterra_gateway.program_sign_in.program import AuthorizationRequest, Back
 
 log = structlog.get_logger()
 

@@ -10,8 +10,7 @@ from clusterra_gateway.program_sign_in.device_person_side import DevicePersonSid
 from clusterra_gateway.program_sign_in.device_program_side import DeviceProgramSide
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.loopback_person_side import LoopbackPersonSide
-from clusterra_gateway.program_sign_in.server_metadata import ServerDescription
-from clusterra_gateway.program_sign_in.token_endpoint import TokenEndpoint
+from clusterra_gateway.program_sign_in.token_endpoint import ServerDescription, TokenEndpoint
 from clusterra_gateway.room import Room
 
 

@@ -1,4 +1,4 @@
-"""The token endpoint: redeems what a program has, whichever way it was signed in."""
+"""The token endpoint, which redeems what a program has, and the metadata by which programs find the endpoints."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -6,14 +6,18 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
-from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.form_body import Form, read_form
-from clusterra_gateway.identity.access.rate_limits import RateLimits, Rates
+from clusterra_gateway.http.routes.api_page import PAGE
+from clusterra_gateway.http.routes.route_group import public_routes
+from clusterra_gateway.identity.access.limits import RateLimits, Rates
 from clusterra_gateway.identity.tokens.token_records import FreshToken
-from clusterra_gateway.program_sign_in.oauth_routes import DEVICE, OAuthFailure, oauth_routes
+from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, DEVICE, OAuthFailure, oauth_routes
 from clusterra_gateway.program_sign_in.program import ClientId, TokenAnswer
 
+METADATA = "/.well-known/oauth-authorization-server"
 TOKEN = "/v1/auth/token"  # noqa: S105 - a path
 AUTHORIZATION_CODE = "authorization_code"
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -24,6 +28,7 @@ _Code = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 api = oauth_routes()
+public = public_routes()
 
 
 class CodeGrant(BaseModel):
@@ -87,3 +92,39 @@ class TokenEndpoint:
             case "urn:ietf:params:oauth:grant-type:device_code":
                 return await self._device(given.read(DeviceGrant))
         raise OAuthFailure("unsupported_grant_type", f"grant_type must be {AUTHORIZATION_CODE} or {DEVICE_CODE}")
+
+
+class ServerMetadata(ResponseBody):
+    """The metadata of the gateway as an authorization server for programs."""
+
+    issuer: str
+    authorization_endpoint: str
+    device_authorization_endpoint: str
+    token_endpoint: str
+    service_documentation: str
+    scopes_supported: tuple[Scope, ...] = PROGRAM_SCOPES
+    response_types_supported: tuple[str, ...] = ("code",)
+    grant_types_supported: tuple[str, ...] = (AUTHORIZATION_CODE, DEVICE_CODE)
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("none",)
+    code_challenge_methods_supported: tuple[str, ...] = ("S256",)
+    authorization_response_iss_parameter_supported: bool = True
+    """The browser brings `iss` back, too (RFC 9207)."""
+
+
+class ServerDescription:
+    """The handler of the metadata."""
+
+    def __init__(self, issuer: str) -> None:
+        """`issuer`: the gateway's address, without a slash at its end."""
+        self._metadata = ServerMetadata(
+            issuer=issuer,
+            authorization_endpoint=issuer + AUTHORIZE,
+            device_authorization_endpoint=issuer + DEVICE,
+            token_endpoint=issuer + TOKEN,
+            service_documentation=issuer + PAGE,
+        )
+
+    @public.get("oauth_metadata", METADATA, result=ServerMetadata)
+    async def show(self, _request: web.Request) -> web.StreamResponse:
+        """Describes sign-in for programs (RFC 8414): OAuth clients find the endpoints here."""
+        return json_response(self._metadata)

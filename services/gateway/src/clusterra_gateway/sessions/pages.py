@@ -18,7 +18,7 @@ from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.requests.errors import Forbidden, RequestError
 from clusterra_gateway.http.requests.form_body import read_form
 from clusterra_gateway.identity.access.authentication import reject_cross_site
-from clusterra_gateway.identity.access.open_streams import OpenStreams
+from clusterra_gateway.identity.access.limits import OpenStreams
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.forwarding import forward, target_of
 from clusterra_gateway.sessions.lookup import READY_SECONDS, FoundSession, SessionLookup

@@ -28,8 +28,7 @@ from clusterra_runtime.store.store import (
 )
 from clusterra_runtime.store.table_use import TableUse
 
-from clusterra_gateway.accounts.cluster_marks import marked_places
-from clusterra_gateway.accounts.records import expiry
+from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.staging.staging import Staging
 
 STAGING = Table("staging")

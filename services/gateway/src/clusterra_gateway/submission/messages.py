@@ -5,7 +5,7 @@ from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.submission.models import AnyJob, WorkflowJobSubmission
 
 

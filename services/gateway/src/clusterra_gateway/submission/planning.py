@@ -22,7 +22,7 @@ from clusterra_gateway.http.requests.errors import (
     RequestError,
     TooLarge,
 )
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.staged_files import Input, Output, StagingPlan
 

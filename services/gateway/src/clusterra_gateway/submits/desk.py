@@ -17,7 +17,7 @@ from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.idempotency.key import ScopedKey
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
 from clusterra_gateway.money.quotas.reservations import PendingReservation
 from clusterra_gateway.submission.messages import prepare_message, submit_message

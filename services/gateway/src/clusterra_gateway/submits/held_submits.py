@@ -24,7 +24,7 @@ from clusterra_gateway.http.requests.errors import (
     TooLarge,
     Unavailable,
 )
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
 from clusterra_gateway.submission.messages import asks_for_hold

@@ -35,8 +35,7 @@ from clusterra_gateway.http.requests.errors import (
     TooLarge,
     Unavailable,
 )
-from clusterra_gateway.identity.access.person import AbsentOwner
-from clusterra_gateway.identity.access.unix_users import UnixUsers
+from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, workflow_of
 from clusterra_gateway.templates.schedule import Schedule

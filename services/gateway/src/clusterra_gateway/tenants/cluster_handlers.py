@@ -20,9 +20,8 @@ from clusterra_gateway.http.requests.parameters import body, path_id, query
 from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.identity.access.operator_route import operator_routes
 from clusterra_gateway.identity.access.operators import Operator
-from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes
+from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes, operator_routes
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID
 from clusterra_gateway.tenants.models import (

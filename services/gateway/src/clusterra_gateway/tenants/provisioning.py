@@ -30,11 +30,10 @@ from clusterra_gateway.accounts.keyspace import (
     user_name_key,
 )
 from clusterra_gateway.accounts.records import OPERATOR, Domain, Invitation, Mark, Tenant, UserNameReservation
-from clusterra_gateway.accounts.uids import FIRST_UID
+from clusterra_gateway.accounts.slurm_identities import FIRST_UID
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
-from clusterra_gateway.directory.maps.applying import apply_source
 from clusterra_gateway.directory.maps.entries import MapRef
-from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.map_records import MapRecords, apply_source
 from clusterra_gateway.directory.maps.sources import ALLOCATED
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from clusterra_gateway.accounts.caps import cluster_caps
 from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
+from clusterra_gateway.tenants.shares import cluster_caps
 
 
 def _lower(given: object) -> object:

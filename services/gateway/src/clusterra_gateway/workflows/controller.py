@@ -18,8 +18,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
-from clusterra_gateway.identity.access.person import AbsentOwner
-from clusterra_gateway.identity.access.unix_users import UnixUsers
+from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions

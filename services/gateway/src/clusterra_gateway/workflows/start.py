@@ -10,7 +10,7 @@ import structlog
 from clusterra_contracts.identity import ClusterRef, now
 
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, KeyReused, Unavailable
-from clusterra_gateway.identity.access.person import Person
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.workflows.controller import WorkflowController

@@ -23,8 +23,7 @@ from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, T
 from clusterra_runtime.store.table_use import TableUse
 from pydantic import ValidationError
 
-from clusterra_gateway.accounts.cluster_marks import marked_places
-from clusterra_gateway.accounts.records import expiry
+from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows.transitions import Change, has_work
 from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec

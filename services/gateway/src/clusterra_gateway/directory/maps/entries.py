@@ -7,7 +7,7 @@ from clusterra_contracts.identity import MAX_GROUPS, GroupName, HomePath, Id, Po
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.accounts.reserved_names import RESERVED
+from clusterra_gateway.accounts.slurm_identities import RESERVED
 
 MAX_ENTRIES = 20_000
 """The most users of a map. More are refused, and said so."""

@@ -8,8 +8,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from clusterra_gateway.directory.maps.entries import ReadMap, Refused
 from clusterra_gateway.directory.maps.posix_files import Account, Group, entries_of
-from clusterra_gateway.directory.provisioned.records import StoredGroup, StoredUser, Unreadable, read_record
-from clusterra_gateway.directory.provisioned.resources import PosixGroup, PosixUser
+from clusterra_gateway.directory.scim.resources import (
+    PosixGroup,
+    PosixUser,
+    StoredGroup,
+    StoredUser,
+    Unreadable,
+    read_record,
+)
 
 _GROUP_NAME: TypeAdapter[str] = TypeAdapter(GroupName)
 

@@ -17,7 +17,7 @@ from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.provisioned_users import read_provisioned
 from clusterra_gateway.directory.maps.sources import LdapSource, ScimSource
-from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
+from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 
 log = structlog.get_logger()
 

@@ -23,9 +23,8 @@ from clusterra_gateway.accounts.keyspace import (
     scim_state_key,
 )
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.provisioned.directory import Found
-from clusterra_gateway.directory.provisioned.records import IndexMark, StoredGroup, StoredUser
-from clusterra_gateway.directory.provisioned.resources import CoreUser, Group, User
+from clusterra_gateway.directory.scim.provisioned import Found
+from clusterra_gateway.directory.scim.resources import CoreUser, Group, IndexMark, StoredGroup, StoredUser, User
 from clusterra_gateway.http.requests.errors import Conflict
 
 ATTEMPTS = 8
@@ -89,11 +88,10 @@ class Changes:
         counts = _counted(actor.tenant, kind, _MORE[change])
         # What is gone cannot hold the event until it is sent.
         carrier, further = (counts, resource) if isinstance(resource, Delete) else (resource, counts)
-        beside = [*others, further]
         try:
-            await self._writes.write(actor.tenant, [fact], carrier, beside)
+            await self._writes.write(actor.tenant, [fact], carrier, [*others, further])
         except TransactionCancelled as cancelled:
-            _refuse([carrier, *beside], cancelled)
+            _refuse(cancelled)
             raise
 
 
@@ -133,14 +131,12 @@ def _counted(tenant: str, kind: ScimKind, by: int) -> Update:
     return Update(ACCOUNTS, scim_state_key(tenant), add={name: by} if by else {})
 
 
-def _refuse(writes: Sequence[Write], cancelled: TransactionCancelled) -> None:
+def _refuse(cancelled: TransactionCancelled) -> None:
     """Raises the error for what no repetition can change."""
-    for write, reason in zip(writes, cancelled.reasons, strict=True):
-        if reason is None:
-            continue
+    for sk in (reason.write.key.sk for reason in cancelled.reasons if reason is not None):
         for kind, name in _NAMES.items():
             for index, attribute in (("name", name), ("external", "externalId")):
-                if write.key.sk.startswith(f"{kind}-{index}#"):
+                if sk.startswith(f"{kind}-{index}#"):
                     raise UniquenessException(detail=f"another {kind} has this {attribute}")
-        if write.key.sk == "state":
+        if sk == "state":
             raise Conflict(f"a workspace has at most {MAX_USERS} users and {MAX_GROUPS} groups", hint="delete some")

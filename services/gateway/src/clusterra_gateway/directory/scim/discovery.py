@@ -19,9 +19,10 @@ from scim2_models import (
     Sort,
 )
 
-from clusterra_gateway.directory.provisioned.resources import Group, PosixGroup, PosixUser, User
 from clusterra_gateway.directory.scim.protocol import dumped, scim_response
 from clusterra_gateway.directory.scim.requests import MAX_COUNT
+from clusterra_gateway.directory.scim.resources import Group, PosixGroup, PosixUser, User
+from clusterra_gateway.directory.scim.route import SCIM, scim_routes
 from clusterra_gateway.identity.access.authentication import Caller
 
 RESOURCE_TYPES = {each.id: each for each in (ResourceType.from_resource(User), ResourceType.from_resource(Group))}
@@ -46,29 +47,36 @@ SERVICE_PROVIDER_CONFIG = ServiceProviderConfig(
 )
 
 
-async def service_provider_config(_request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Returns what this service of SCIM can do."""
-    return scim_response(dumped(SERVICE_PROVIDER_CONFIG))
+api = scim_routes()
 
 
-async def resource_types(_request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Lists the types of resources: users and groups, with their extensions."""
-    return _all(ResourceType, tuple(RESOURCE_TYPES.values()))
+class Discovery:
+    """The handlers of discovery."""
 
+    @api.get("scim_service_provider_config", f"{SCIM}/ServiceProviderConfig", result=ServiceProviderConfig)
+    async def service_provider_config(self, _request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Returns what this service of SCIM can do."""
+        return scim_response(dumped(SERVICE_PROVIDER_CONFIG))
 
-async def resource_type(request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Returns a type of resources."""
-    return _one(RESOURCE_TYPES.get(request.match_info["type_name"]))
+    @api.get("scim_resource_types", f"{SCIM}/ResourceTypes", result=ListResponse[ResourceType])
+    async def resource_types(self, _request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Lists the types of resources: users and groups, with their extensions."""
+        return _all(ResourceType, tuple(RESOURCE_TYPES.values()))
 
+    @api.get("scim_resource_type", f"{SCIM}/ResourceTypes/{{type_name}}", result=ResourceType)
+    async def resource_type(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Returns a type of resources."""
+        return _one(RESOURCE_TYPES.get(request.match_info["type_name"]))
 
-async def schemas(_request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Lists the schemas of users, groups and their extensions, with all attributes that are kept."""
-    return _all(Schema, tuple(SCHEMAS.values()))
+    @api.get("scim_schemas", f"{SCIM}/Schemas", result=ListResponse[Schema])
+    async def schemas(self, _request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Lists the schemas of users, groups and their extensions, with all attributes that are kept."""
+        return _all(Schema, tuple(SCHEMAS.values()))
 
-
-async def schema(request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Returns a schema."""
-    return _one(SCHEMAS.get(request.match_info["schema_id"]))
+    @api.get("scim_schema", f"{SCIM}/Schemas/{{schema_id}}", result=Schema)
+    async def schema(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
+        """Returns a schema."""
+        return _one(SCHEMAS.get(request.match_info["schema_id"]))
 
 
 def _one(found: Resource[Any] | None) -> web.Response:

@@ -12,8 +12,8 @@ from typing import Any
 from scim2_models import InvalidValueException, PatchOp
 from scim2_models.messages.patch_op import PatchOperation
 
-from clusterra_gateway.directory.provisioned.resources import Group, GroupMember
 from clusterra_gateway.directory.scim.requests import POLICY, applied
+from clusterra_gateway.directory.scim.resources import Group, GroupMember
 
 MAX_SEARCHES = 4
 """The most operations of a PATCH that search the members by a filter other than one of their ids."""

@@ -8,11 +8,10 @@ from clusterra_contracts.identity import now
 from scim2_models import InvalidValueException, NotFoundException
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.provisioned.directory import Found, ProvisionedDirectory
-from clusterra_gateway.directory.provisioned.records import StoredGroup
-from clusterra_gateway.directory.provisioned.resources import MAX_MEMBERS, Group
 from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
+from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import require_match
+from clusterra_gateway.directory.scim.resources import MAX_MEMBERS, Group, StoredGroup
 
 
 class Groups:

@@ -1,19 +1,20 @@
-"""The handlers of provisioned users and groups."""
+"""The routes of provisioned users and groups."""
 
 from functools import partial
 
 from aiohttp import web
-from scim2_models import Context
+from scim2_models import Context, ListResponse, PatchOp
 
-from clusterra_gateway.directory.provisioned.directory import ProvisionedDirectory
-from clusterra_gateway.directory.provisioned.records import StoredGroup, StoredUser
-from clusterra_gateway.directory.provisioned.resources import Group, User
 from clusterra_gateway.directory.scim.group_patch import patched_group
 from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import (
     GROUP_BODY,
+    IF_MATCH,
     RESOURCE_ID,
     USER_BODY,
+    AttributesQuery,
+    ListQuery,
     applied,
     attributes_query,
     list_query,
@@ -21,13 +22,23 @@ from clusterra_gateway.directory.scim.requests import (
     read_resource,
     wanted_match,
 )
+from clusterra_gateway.directory.scim.resources import Group, StoredGroup, StoredUser, User
+from clusterra_gateway.directory.scim.route import SCIM, scim_routes
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.directory.scim.views import Reader, View, listed
 from clusterra_gateway.http.answers.responses import no_content
 from clusterra_gateway.http.requests.parameters import path_id
+from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 
-CREATED = 201
+api = scim_routes()
+
+USERS = f"{SCIM}/Users"
+USER = f"{USERS}/{{resource_id}}"
+GROUPS = f"{SCIM}/Groups"
+GROUP = f"{GROUPS}/{{resource_id}}"
+CHANGES = (IF_MATCH,)
+"""The header of a request that changes a resource."""
 
 
 def folder(public_url: str, caller: Caller) -> str:
@@ -43,6 +54,7 @@ class UserHandlers:
         self._provisioned = provisioned
         self._public_url = public_url
 
+    @api.post("scim_users_create", USERS, status=201, body=User, result=User, names=(Named(USER, "/id"),))
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Provisions a person. They become a member when they first sign in with one of their addresses.
 
@@ -50,19 +62,28 @@ class UserHandlers:
         and count for nothing. With `active: false` they cannot sign in.
         """
         wanted = await read_resource(request, User, USER_BODY, Context.RESOURCE_CREATION_REQUEST)
-        return await self._view(caller).answer(await self._users.create(caller.member, wanted), status=CREATED)
+        return await self._view(caller).answer(await self._users.create(caller.member, wanted), status=201)
 
+    @api.get(
+        "scim_users_list",
+        USERS,
+        query=ListQuery,
+        result=ListResponse[User],
+        names=(Named(USER, "/Resources/0/id"),),
+    )
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned users, or finds one by `userName`, `externalId` or `id`."""
         reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.users)
         return await listed(self._view(caller), reader, list_query(request))
 
+    @api.get("scim_users_get", USER, query=AttributesQuery, result=User)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned user."""
         parameters = attributes_query(request).parameters(User)
         found = await self._users.one(caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
+    @api.put("scim_users_replace", USER, parameters=CHANGES, body=User, result=User)
     async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Replaces a user. Without `active`, they stay as active as they are.
 
@@ -74,12 +95,14 @@ class UserHandlers:
         found = await self._users.change(caller.member, user_id, lambda _: wanted, wanted_match(request))
         return await self._view(caller).answer(found)
 
+    @api.patch("scim_users_change", USER, parameters=CHANGES, body=PatchOp[User], result=User)
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Changes attributes of a user. `active` counts as in a replacement."""
         user_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, User, USER_BODY)
         found = await self._users.change(caller.member, user_id, partial(applied, patch), wanted_match(request))
         return await self._view(caller).answer(found)
 
+    @api.delete("scim_users_delete", USER, parameters=CHANGES)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a user, and disables the member who is this user. Their jobs go on, and their uid stays theirs.
 
@@ -100,22 +123,32 @@ class GroupHandlers:
         self._provisioned = provisioned
         self._public_url = public_url
 
+    @api.post("scim_groups_create", GROUPS, status=201, body=Group, result=Group, names=(Named(GROUP, "/id"),))
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Provisions a group of users. It gives nobody a role. With a `gidNumber` it is a Unix group on clusters."""
         wanted = await read_resource(request, Group, GROUP_BODY, Context.RESOURCE_CREATION_REQUEST)
-        return await self._view(caller).answer(await self._groups.create(caller.member, wanted), status=CREATED)
+        return await self._view(caller).answer(await self._groups.create(caller.member, wanted), status=201)
 
+    @api.get(
+        "scim_groups_list",
+        GROUPS,
+        query=ListQuery,
+        result=ListResponse[Group],
+        names=(Named(GROUP, "/Resources/0/id"),),
+    )
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned groups, or finds one by `displayName`, `externalId` or `id`."""
         reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.groups)
         return await listed(self._view(caller), reader, list_query(request))
 
+    @api.get("scim_groups_get", GROUP, query=AttributesQuery, result=Group)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned group with its members."""
         parameters = attributes_query(request).parameters(Group)
         found = await self._groups.one(caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
+    @api.put("scim_groups_replace", GROUP, parameters=CHANGES, body=Group, result=Group)
     async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Replaces a group with its members."""
         group_id = path_id(request, RESOURCE_ID)
@@ -123,12 +156,14 @@ class GroupHandlers:
         found = await self._groups.change(caller.member, group_id, lambda _: wanted, wanted_match(request))
         return await self._view(caller).answer(found)
 
+    @api.patch("scim_groups_change", GROUP, parameters=CHANGES, body=PatchOp[Group], result=Group)
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Changes attributes of a group: mostly, adds and removes members."""
         group_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, Group, GROUP_BODY)
         found = await self._groups.change(caller.member, group_id, partial(patched_group, patch), wanted_match(request))
         return await self._view(caller).answer(found)
 
+    @api.delete("scim_groups_delete", GROUP, parameters=CHANGES)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a group. Its users stay."""
         await self._groups.delete(caller.member, path_id(request, RESOURCE_ID), wanted_match(request))

@@ -1,4 +1,4 @@
-"""A route of SCIM: for the key of a service account that may do nothing else, and with SCIM's own errors."""
+"""The routes of SCIM: for the key of a service account that may do nothing else, and with SCIM's own errors."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, override
@@ -11,11 +11,13 @@ from pydantic import BaseModel, ValidationError
 from scim2_models import Error, SCIMException
 
 from clusterra_gateway.accounts.roles import Role, Scope
-from clusterra_gateway.directory.provisioned.records import Unreadable
 from clusterra_gateway.directory.scim.protocol import MEDIA_TYPE, error_response, invalid_response, scim_error_response
+from clusterra_gateway.directory.scim.requests import RESOURCE_ID
+from clusterra_gateway.directory.scim.resources import Unreadable
 from clusterra_gateway.http.requests.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
 from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.http.routes.route import SecurityScheme
+from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CallerRoute
 
@@ -23,6 +25,8 @@ log = structlog.get_logger()
 
 SCIM = "/v1/tenants/{tenant_id}/scim/v2"
 TENANT_ID = Parameter("tenant_id", "path", "^[a-z0-9][a-z0-9-]{0,38}$")
+TYPE_NAME = Parameter("type_name", "path", "^(User|Group)$")
+SCHEMA_ID = Parameter("schema_id", "path", "^urn:[A-Za-z0-9:._-]{1,200}$")
 SCOPE: Scope = "scim"
 
 
@@ -71,3 +75,8 @@ class ScimRoute(CallerRoute):
         if path_id(request, TENANT_ID) != caller.member.tenant:
             raise NotFound("there is no such workspace", hint="send the id of the workspace that the key belongs to")
         return await super()._handle_for(request, caller)
+
+
+def scim_routes() -> RouteGroup[[web.Request, Caller]]:
+    """Routes below `/v1/tenants/{tenant_id}/scim/v2`."""
+    return RouteGroup(ScimRoute, (TENANT_ID, RESOURCE_ID, TYPE_NAME, SCHEMA_ID))

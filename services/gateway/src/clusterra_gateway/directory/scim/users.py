@@ -19,12 +19,11 @@ from scim2_models import InvalidValueException, NotFoundException, UniquenessExc
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_address_key
 from clusterra_gateway.accounts.records import Member, expiry
-from clusterra_gateway.directory.provisioned.directory import Found, ProvisionedDirectory
-from clusterra_gateway.directory.provisioned.records import MAX_LINKED, AddressMark, StoredUser
-from clusterra_gateway.directory.provisioned.resources import User
 from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
 from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import require_match
+from clusterra_gateway.directory.scim.resources import MAX_LINKED, AddressMark, StoredUser, User
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.people.membership import MemberChange, Membership
 

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from clusterra_gateway.http.requests.errors import Forbidden, NotFound, Unauthenticated
 from clusterra_gateway.identity.access.authentication import Authentication, Caller
 from clusterra_gateway.identity.access.cookies import Cookies
-from clusterra_gateway.identity.access.open_streams import OpenStreams, StreamPermission
+from clusterra_gateway.identity.access.limits import OpenStreams, RateLimits, StreamPermission
 from clusterra_gateway.identity.access.operators import Operator
-from clusterra_gateway.identity.access.rate_limits import RateLimits
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 
 

@@ -1,4 +1,4 @@
-"""Routes for signed-in callers: of the API as a whole, and of one cluster."""
+"""Routes for callers who prove who they are: for people, of the API or of one cluster; and for operators."""
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
@@ -11,12 +11,13 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
-from clusterra_gateway.accounts.roles import Role, Scope
+from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope, Role, Scope
 from clusterra_gateway.http.requests.parameters import Parameter, Query, query
 from clusterra_gateway.http.routes.route import Route, SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, Caller
+from clusterra_gateway.identity.access.operators import Operator
 
 CLUSTER = "/v1/clusters/{cluster_id}"
 """The path that every route of a cluster begins with."""
@@ -30,6 +31,7 @@ SESSION_COOKIES = (
 
 type CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.StreamResponse]]
+type OperatorHandler = Callable[[web.Request, Operator], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,34 @@ class ClusterRoute(PrivateRoute):
 
 
 @dataclass(frozen=True)
+class OperatorRoute(Route):
+    """A route whose handler gets an operator. Every log line of the request names them.
+
+    The credential of a member is refused with 403, whatever their role: no role of a tenant makes an operator.
+    """
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = (
+        SecurityScheme("operator", {"type": "http", "scheme": "bearer", "description": "An operator's token."}),
+    )
+
+    handler: OperatorHandler
+    _: KW_ONLY
+    access: Access
+    scope: OperatorScope
+    role: str = OPERATOR_ROLE
+
+    @override
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        operator = await self.access.operator(request)
+        self.access.limits.admit(request, operator.actor)
+        operator.require(self.scope)
+        if self.query is None:
+            query(request, Query)
+        with structlog.contextvars.bound_contextvars(operator=operator.name):
+            return await self.handler(request, operator)
+
+
+@dataclass(frozen=True)
 class Needs:
     """What a caller needs: the least role, and the scope of a limited token."""
 
@@ -123,6 +153,11 @@ def cluster_routes(
 ) -> RouteGroup[[web.Request, Caller, ClusterRef]]:
     """Routes of one cluster. `reads` holds for each GET, `changes` for the other methods; one alone for all."""
     return RouteGroup(ClusterRoute, (CLUSTER_ID, *parameters), *_fields(reads, changes))
+
+
+def operator_routes(*parameters: Parameter) -> RouteGroup[[web.Request, Operator]]:
+    """Routes about tenants and their clusters, never about what the tenants do with them."""
+    return RouteGroup(OperatorRoute, parameters, {"scope": "tenants:read"}, {"scope": "tenants:write"})
 
 
 def _fields(reads: Needs | None, changes: Needs | None) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Who a member is on a cluster. `directory` knows the maps of the sites, and decides it."""
+"""Who a member is on a cluster, which `directory` decides by the maps of the sites, and for whom jobs are submitted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.store.store import Write
 
 from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.roles import Role, Scope, includes
+from clusterra_gateway.http.requests.errors import Forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,37 @@ class UnixUsers(Protocol):
         Raises StoreError.
         """
         ...
+
+
+class Person(Protocol):
+    """Whoever jobs are submitted and files are copied for: a caller, or the absent owner of a schedule."""
+
+    @property
+    def member(self) -> Member:
+        """Their record."""
+        ...
+
+    @property
+    def slurm_user(self) -> SlurmUser:
+        """The user as whom their jobs run. Raises Forbidden where they are nobody on the cluster."""
+        ...
+
+    def require(self, role: Role, scope: Scope) -> None:
+        """Raises Forbidden where they lack the role, or their credential the scope."""
+        ...
+
+
+@dataclass(frozen=True)
+class AbsentOwner:
+    """The owner of something that is submitted without a request of theirs, such as a schedule. They have no scopes."""
+
+    member: Member
+    slurm_user: SlurmUser
+
+    def require(self, role: Role, scope: Scope) -> None:
+        """Raises Forbidden where they lack the role. The scope was asked for when they made it."""
+        if not includes(self.member.role, role):
+            raise Forbidden(f"{scope} needs the role {role}, and the owner's is {self.member.role}")
 
 
 class Deactivations(Protocol):

@@ -1,18 +1,30 @@
-"""Reads what an issuer publishes: its discovery document and its keys (OpenID Connect Discovery 1.0)."""
+"""Reads and keeps what an issuer publishes: its discovery document and its keys (OpenID Connect Discovery 1.0)."""
 
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import aiohttp
+import structlog
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.identity.issuers.cached_document import CachedDocument
 from clusterra_gateway.identity.issuers.kinds import may_publish
 from clusterra_gateway.settings import IssuerKind, is_loopback
 
+log = structlog.get_logger()
+
+FRESH_SECONDS = 3600.0
+"""A document is fetched again when it is older."""
+GRACE_SECONDS = 86_400.0
+"""While the issuer fails, its last document is used until it is this old."""
+FAILURE_SECONDS = 10.0
+"""After a failed fetch the issuer is not asked again for this time."""
 KEYS_REFETCH_SECONDS = 10.0
 """An unknown key id makes the gateway fetch the issuer's keys again, but no more often than this."""
 MAX_ANSWER_BYTES = 256 * 1024
@@ -43,6 +55,60 @@ class Metadata(BaseModel):
             if address is not None and not (_is_encrypted(address) or (_is_local(address) and _is_local(self.issuer))):
                 raise ValueError("every address must be https:// (http:// is allowed for this machine's issuer only)")
         return self
+
+
+class CachedDocument[T]:
+    """One document, fetched by `fetch`, which raises Unavailable when the issuer fails or its answer is invalid.
+
+    All who need it share one fetch, and a failed fetch is not repeated at once.
+    """
+
+    def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
+        self._fetch = fetch
+        self._lock = asyncio.Lock()
+        self._document: tuple[T, float] | None = None
+        self._failure: tuple[Unavailable, float] | None = None
+
+    async def read(self) -> T:
+        """The document; while the issuer fails, the last one within its grace. Raises Unavailable."""
+        async with self._lock:
+            kept = self._younger_than(FRESH_SECONDS)
+            if kept is not None:
+                return kept
+            try:
+                return await self._fetched()
+            except Unavailable as error:
+                kept = self._younger_than(GRACE_SECONDS)
+                if kept is None:
+                    raise
+                log.warning("issuer_fails", reason=error.detail)
+                return kept
+
+    async def read_younger_than(self, seconds: float) -> T:
+        """The document, fetched again if it is older. Raises Unavailable."""
+        async with self._lock:
+            kept = self._younger_than(seconds)
+            return await self._fetched() if kept is None else kept
+
+    def _younger_than(self, seconds: float) -> T | None:
+        if self._document is not None and time.monotonic() < self._document[1] + seconds:
+            return self._document[0]
+        return None
+
+    async def _fetched(self) -> T:
+        if self._failure is not None:
+            error, until = self._failure
+            left = until - time.monotonic()
+            if left > 0:
+                raise Unavailable(error.detail, hint=error.hint, retry_after_seconds=math.ceil(left))
+        try:
+            document = await self._fetch()
+        except Unavailable as error:
+            self._failure = (error, time.monotonic() + FAILURE_SECONDS)
+            retry_after = math.ceil(FAILURE_SECONDS)
+            raise Unavailable(error.detail, hint=error.hint, retry_after_seconds=retry_after) from error
+        self._document, self._failure = (document, time.monotonic()), None
+        return document
 
 
 class IssuerDocuments:

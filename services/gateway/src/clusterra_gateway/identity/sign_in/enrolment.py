@@ -1,7 +1,9 @@
 """Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
+import hmac
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Self
 
 import structlog
 from clusterra_contracts.events import AdminFact
@@ -21,17 +23,41 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, further_issuer, member_id
 from clusterra_gateway.accounts.roles import Role
-from clusterra_gateway.accounts.uids import next_uid
+from clusterra_gateway.accounts.slurm_identities import names_for, next_uid
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden
+from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.access.unix_users import Deactivations
 from clusterra_gateway.identity.issuers.oidc import Identity
-from clusterra_gateway.identity.sign_in.invitation_token import InvitationId, no_longer_open, presented
-from clusterra_gateway.identity.sign_in.slurm_names import names_for
 
 log = structlog.get_logger()
 
 MAX_NAMES = 200
 """User names to try for one person."""
+INVITATION_PREFIX = "clusterra-invitation"
+INVITATION_PATTERN = rf"^{INVITATION_PREFIX}_[a-z0-9-]{{1,39}}_[0-9a-f]{{16}}_[A-Za-z0-9_-]{{20,64}}$"
+"""The token of an admin's invitation, which the admin hands to the invited person."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationId:
+    """Which invitation of which tenant. It proves nothing: a login keeps it after the secret was checked."""
+
+    tenant: str
+    id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The reverse of `str`."""
+        tenant, _, invitation = text.partition("/")
+        return cls(tenant, invitation)
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.id}"
+
+
+def join_invitation(invitation: InvitationId, secret: str) -> str:
+    """The token of an invitation, which its admin hands to the invited person."""
+    return f"{INVITATION_PREFIX}_{invitation.tenant}_{invitation.id}_{secret}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +95,12 @@ class Enrolment:
         self._default_issuer = default_issuer
 
     async def presented(self, token: str) -> InvitationId:
-        """The open invitation with this token. Raises Forbidden."""
-        return await presented(self._directory, token)
+        """The invitation with this token, which has INVITATION_PATTERN. Raises Forbidden for one that is not open."""
+        _, tenant, invitation_id, secret = token.split("_", 3)
+        record = await self._directory.sent_invitation(tenant, invitation_id)
+        if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
+            raise _no_longer_open()
+        return InvitationId(tenant, invitation_id)
 
     async def issuers_of(self, domain: str) -> tuple[str, ...]:
         """The issuers that may assert addresses of a domain; empty for the platform's default one."""
@@ -81,7 +111,7 @@ class Enrolment:
         """The domain of the address that an open invitation is for. Raises Forbidden."""
         sent = await self._directory.sent_invitation(invitation.tenant, invitation.id)
         if sent is None:
-            raise no_longer_open()
+            raise _no_longer_open()
         return sent.email.rpartition("@")[2]
 
     async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
@@ -136,7 +166,7 @@ class Enrolment:
         """Enrols a person in the tenant that invited them. Whoever belongs elsewhere belongs there as well."""
         sent = await self._directory.sent_invitation(accepted.tenant, accepted.id)
         if sent is None:
-            raise no_longer_open()
+            raise _no_longer_open()
         if not identity.email_verified or identity.email.lower() != sent.email:
             raise Forbidden(
                 "this invitation is for another address", hint="sign in with the address that the invitation names"
@@ -220,7 +250,7 @@ class Enrolment:
                 await self._write(member, joining, admission)
             except TransactionCancelled as cancelled:
                 if joining.writes and cancelled.reasons[3] is not None:
-                    raise no_longer_open() from None
+                    raise _no_longer_open() from None
                 if (other := await self._directory.member(member.id)) is not None:
                     return other  # a parallel sign-in enrolled the same person
                 if cancelled.reasons[2] is not None:
@@ -244,3 +274,8 @@ def _deactivated() -> Forbidden:
     return Forbidden(
         "the directory of your organization has deactivated this account", hint="ask an admin of your workspace"
     )
+
+
+def _no_longer_open() -> Forbidden:
+    """The answer to a wrong, expired, revoked or accepted invitation."""
+    return Forbidden("this invitation is wrong, expired, revoked or accepted", hint="ask for a new one")

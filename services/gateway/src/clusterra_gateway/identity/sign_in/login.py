@@ -21,9 +21,7 @@ from clusterra_gateway.identity.access.signed_tokens import LoginState
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
-from clusterra_gateway.identity.sign_in import invitation_token
-from clusterra_gateway.identity.sign_in.enrolment import Enrolment
-from clusterra_gateway.identity.sign_in.invitation_token import InvitationId
+from clusterra_gateway.identity.sign_in.enrolment import INVITATION_PATTERN, Enrolment, InvitationId
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.settings import IssuerKind, origin_of
 
@@ -55,7 +53,7 @@ class LoginQuery(Query):
 class AcceptInvitation(Body):
     """The token of an invitation, and where to go after the login."""
 
-    token: Annotated[str, StringConstraints(pattern=invitation_token.PATTERN)]
+    token: Annotated[str, StringConstraints(pattern=INVITATION_PATTERN)]
     return_to: ReturnTo = PROFILE
     issuer: IssuerName | None = None
 

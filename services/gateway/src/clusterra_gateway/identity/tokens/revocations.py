@@ -14,7 +14,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_gateway.accounts.admin_events import are_told_at_once
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 from clusterra_gateway.identity.access.authentication import Authentication
-from clusterra_gateway.identity.access.open_streams import OpenStreams
+from clusterra_gateway.identity.access.limits import OpenStreams
 
 KINDS = frozenset({"token.revoked", "token.rotated", "member.changed", "member.deleted"})
 """The kinds of events after which a credential allows less than before."""

@@ -23,7 +23,7 @@ from clusterra_gateway.accounts.keyspace import (
     scim_resource_key,
     scim_state_key,
 )
-from clusterra_gateway.directory.provisioned.records import (
+from clusterra_gateway.directory.scim.resources import (
     AddressMark,
     IndexMark,
     StoredGroup,

@@ -1,13 +1,14 @@
-"""The users and groups of SCIM as far as Clusterra keeps them. What else a directory sends is read and left out.
+"""The users and groups of SCIM as far as Clusterra keeps them, and their records. Whatever else is sent is left out.
 
 The extensions have the attributes of RFC 2307 (`posixAccount`, `posixGroup`): an identity source of the kind `scim`
 makes the users of clusters of them.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from clusterra_contracts.identity import GroupName, HomePath, UserName
-from pydantic import Field, StringConstraints
+from clusterra_contracts.identity import GroupName, HomePath, Moment, UserName
+from clusterra_runtime.store.item import Item
+from pydantic import Field, StringConstraints, ValidationError
 from scim2_models import (
     URN,
     AnyExtension,
@@ -20,9 +21,13 @@ from scim2_models import (
     Uniqueness,
 )
 
+from clusterra_gateway.accounts.records import Record
+
 MAX_EMAILS = 8
 MAX_MEMBERS = 2_000
 """The most members of a group."""
+MAX_LINKED = 20
+"""The most members who are known to be a provisioned user by an address that the user had before."""
 
 Text = Annotated[str, StringConstraints(max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -106,3 +111,71 @@ class CoreGroup(Resource[AnyExtension]):
 
 User = CoreUser[PosixUser]
 Group = CoreGroup[PosixGroup]
+
+
+class Unreadable(Exception):
+    """A record that this version cannot read: a newer one wrote it, or it is damaged. The text names it alone."""
+
+
+class StoredUser(Record):
+    """A user whom a directory has provisioned."""
+
+    resource: dict[str, Any]
+    """The user in SCIM's own form, without `id` and `meta`."""
+    active: bool
+    addresses: tuple[str, ...]
+    """The addresses by which the person signs in: those of the user that are in the tenant's domains."""
+    members: Annotated[tuple[str, ...], Field(max_length=MAX_LINKED)] = ()
+    """The ids of members whose address was one of the user's before."""
+    created_at: Moment
+    changed_at: Moment
+
+    @property
+    def user(self) -> User:
+        """The user. Raises Unreadable."""
+        try:
+            return User.model_validate(self.resource)
+        except ValidationError:
+            raise Unreadable("a provisioned user") from None
+
+
+class StoredGroup(Record):
+    """A group that a directory has provisioned. Its members are apart, in the short form of their ids."""
+
+    resource: dict[str, Any]
+    """The group in SCIM's own form, without `id`, `meta` and `members`."""
+    members: tuple[str, ...]
+    """The ids of users."""
+    created_at: Moment
+    changed_at: Moment
+
+    @property
+    def group(self) -> Group:
+        """The group with its members. Raises Unreadable."""
+        try:
+            group = Group.model_validate(self.resource)
+            group.members = [GroupMember(value=each, type="User") for each in self.members] or None
+        except ValidationError:
+            raise Unreadable("a provisioned group") from None
+        return group
+
+
+class AddressMark(Record):
+    """An address of a provisioned user. It stays for a while when the user is deleted, without `user_id`."""
+
+    user_id: str | None
+    active: bool
+
+
+class IndexMark(Record):
+    """The resource that a name or an externalId belongs to."""
+
+    resource_id: str
+
+
+def read_record[R: Record](model: type[R], item: Item) -> R:
+    """The record of an item. Raises Unreadable."""
+    try:
+        return model.of(item)
+    except ValidationError:
+        raise Unreadable(item.key.sk) from None
