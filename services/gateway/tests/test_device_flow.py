@@ -14,8 +14,8 @@ from clusterra_gateway.http.requests.client_address import FORWARDED_FOR
 from clusterra_gateway.http.requests.form_body import FORM
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
-from clusterra_gateway.program_sign_in.device_program_side import BEGUN_PER_ADDRESS
-from clusterra_gateway.program_sign_in.user_codes import LETTERS, MAX_ATTEMPTS
+from clusterra_gateway.program_sign_in.device_flows import LETTERS, MAX_ATTEMPTS
+from clusterra_gateway.program_sign_in.device_routes import BEGUN_PER_ADDRESS
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
 from gateway_world import World, running

@@ -29,10 +29,9 @@ from clusterra_gateway.identity.tokens.token_records import (
 from clusterra_gateway.people.invitations import Invitations, Inviter
 from clusterra_gateway.people.membership import MemberChange, Membership
 from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
-from clusterra_gateway.program_sign_in.device_flows import DeviceFlows
+from clusterra_gateway.program_sign_in.device_flows import MAX_ATTEMPTS, DeviceFlows, count_attempt
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 from clusterra_gateway.program_sign_in.program import ProgramRequest
-from clusterra_gateway.program_sign_in.user_codes import MAX_ATTEMPTS, count_attempt
 from clusterra_gateway.tables import TABLES
 from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.nats.registry import Registry
@@ -44,6 +43,19 @@ from clusterra_runtime.store.table_use import tables_of
 from scim2_models import UniquenessException
 
 BOSS = Member(issuer="https://i", subject="boss", tenant="acme", user="boss", uid=20001, email="b@a.b", joined_at=now())
+
+
+class Nobody:
+    """In place of the gateways that are told of a change: here the record alone decides."""
+
+    async def member_changed(self, tenant: str, user: str) -> None:
+        assert (tenant, bool(user)) == ("acme", True)
+
+    async def token_revoked(self, tenant: str, token_id: str) -> None:
+        assert (tenant, bool(token_id)) == ("acme", True)
+
+
+NOBODY = cast(Revocations, Nobody())
 GUEST = Identity("https://i", "guest", "guest@elsewhere.example", True, "Guest")
 
 
@@ -66,7 +78,7 @@ async def replicas(emulator: Aws, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:
-    records = [TokenRecords(directory, Registry()) for directory in replicas]
+    records = [TokenRecords(directory, Registry(), NOBODY) for directory in replicas]
 
     async def add(number: int) -> bool:
         try:
@@ -85,7 +97,7 @@ async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:
 
 
 async def test_what_two_replicas_redeem_gives_one_token(replicas: list[Directory]) -> None:
-    records = [TokenRecords(directory, Registry()) for directory in replicas]
+    records = [TokenRecords(directory, Registry(), NOBODY) for directory in replicas]
     flows = [DeviceFlows(directory.store) for directory in replicas]
     wanted = ProgramRequest(client_id="clusterra-cli")
     begun = await flows[0].begin(wanted)
@@ -122,7 +134,7 @@ async def test_attempts_are_counted_for_all_replicas(replicas: list[Directory]) 
 
 
 async def test_a_token_that_two_replicas_rotate_is_replaced_once(replicas: list[Directory]) -> None:
-    records = [TokenRecords(directory, Registry()) for directory in replicas]
+    records = [TokenRecords(directory, Registry(), NOBODY) for directory in replicas]
     old = FreshToken.made(BOSS.id, "ci", seconds=3600, scopes=("profile",))
     await records[0].add(BOSS, BOSS.id, old)
 
@@ -138,8 +150,8 @@ async def test_a_token_that_two_replicas_rotate_is_replaced_once(replicas: list[
 
 
 async def test_a_service_account_is_created_once_and_comes_back_with_its_uid(replicas: list[Directory]) -> None:
-    accounts = [ServiceAccounts(directory, Registry()) for directory in replicas]
-    records = TokenRecords(replicas[0], Registry())
+    accounts = [ServiceAccounts(directory, Registry(), NOBODY) for directory in replicas]
+    records = TokenRecords(replicas[0], Registry(), NOBODY)
     wanted = NewServiceAccount("ci", "member", None, "")
 
     answers = await asyncio.gather(*(each.create(BOSS, wanted) for each in accounts), return_exceptions=True)
@@ -172,18 +184,11 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
         await _enrolment(replicas[0]).presented(token)
 
 
-class Nobody:
-    """In place of the gateways that are told of a change: here the record alone decides."""
-
-    async def member_changed(self, tenant: str, user: str) -> None:
-        assert (tenant, bool(user)) == ("acme", True)
-
-
 def users_of(directory: Directory) -> Users:
     changes = Changes(directory, Registry())
     groups = Groups(ProvisionedDirectory(directory.store), changes)
     membership = _membership(directory)
-    return Users(directory, membership, cast(Revocations, Nobody()), changes, groups)
+    return Users(directory, membership, changes, groups)
 
 
 def inactive(user: User) -> User:
@@ -262,4 +267,4 @@ def _enrolment(directory: Directory) -> Enrolment:
 
 
 def _membership(directory: Directory) -> Membership:
-    return Membership(directory, ProvisionedDirectory(directory.store), Registry())
+    return Membership(directory, ProvisionedDirectory(directory.store), Registry(), NOBODY)

@@ -9,7 +9,7 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.directory.room import DirectoryParts
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.room import FileParts
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.room import IdentityParts
@@ -97,7 +97,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         identity=identity,
         directory=people,
         projection=Projection(directory, bus.client, registry),
-        membership=Membership(directory, people.provisioned, registry),
+        membership=Membership(directory, people.provisioned, registry, identity.revocations),
         invitations=Invitations(directory, registry),
         once=AnswerOnce(store),
         reservations=reservations,

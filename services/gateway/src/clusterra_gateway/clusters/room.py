@@ -11,7 +11,7 @@ from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManageme
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Observed, Room
 

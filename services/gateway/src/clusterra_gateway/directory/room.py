@@ -42,7 +42,7 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
     public_url = connections.settings.own_issuer
     changes = Changes(connections.directory, registry)
     groups = Groups(provisioned, changes)
-    users = Users(connections.directory, membership, identity.revocations, changes, groups)
+    users = Users(connections.directory, membership, changes, groups)
     return Room(
         routes=routes_of(
             Discovery(),

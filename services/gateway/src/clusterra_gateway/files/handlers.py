@@ -42,8 +42,8 @@ from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import body, query
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 

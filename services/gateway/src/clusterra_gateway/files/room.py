@@ -10,7 +10,7 @@ from clusterra_gateway.files.folders import Folders
 from clusterra_gateway.files.handlers import FileHandlers
 from clusterra_gateway.files.upload_handlers import UploadHandlers
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
 from clusterra_gateway.settings import Settings

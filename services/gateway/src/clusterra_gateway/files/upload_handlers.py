@@ -30,8 +30,8 @@ from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import body, path_id, query
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, cluster_routes
 

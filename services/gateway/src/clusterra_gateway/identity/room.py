@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Authentication
 from clusterra_gateway.identity.access.cookies import Cookies
@@ -45,7 +45,7 @@ class IdentityParts:
         limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))
         access = Access(authentication, bus.registry, limits, cookies, unix_users)
         revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
-        tokens = TokenRecords(directory, bus.registry)
+        tokens = TokenRecords(directory, bus.registry, revocations)
         return cls(signing_keys, authentication, cookies, access, revocations, tokens, unix_users)
 
 
@@ -63,7 +63,7 @@ def room(
         routes=routes_of(
             Login(issuers, enrolment, parts.cookies, parts.authentication, parts.revocations),
             Profiles(directory, bus.ledger, bus.registry, parts.unix_users),
-            ApiTokens(parts.tokens, parts.revocations, once),
+            ApiTokens(parts.tokens, once),
             access=parts.access,
         ),
         observers=(Observed(KINDS, parts.revocations.on_event),),

@@ -16,8 +16,8 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.errors import Rejected
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
-from clusterra_gateway.idempotency.once import ChangeOnce
+from clusterra_gateway.idempotency.once import AnswerOnce, ChangeOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.jobs.cancel_many import CancelMany
 from clusterra_gateway.jobs.changes import JobChangeHandlers

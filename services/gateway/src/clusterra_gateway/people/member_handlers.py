@@ -5,7 +5,6 @@ from contextlib import suppress
 from itertools import batched
 from typing import Annotated
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment, UserName
 from pydantic import Field, StrictBool
@@ -18,12 +17,9 @@ from clusterra_gateway.http.requests.parameters import Body, Parameter, Query, b
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import TokenRecords
 from clusterra_gateway.identity.tokens.tokens import TOKEN_ID, Token, Tokens
 from clusterra_gateway.people.membership import READS_AT_ONCE, MemberChange, Membership
-
-log = structlog.get_logger()
 
 MEMBER_ID = Parameter("member_id", "path", "^[0-9a-f]{32}$")
 
@@ -88,9 +84,8 @@ class ChangeMember(Body):
 class MemberHandlers:
     """The handlers of members."""
 
-    def __init__(self, membership: Membership, revocations: Revocations) -> None:
+    def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        self._revocations = revocations
 
     @api.get("members_list", MEMBERS, query=MembersQuery, result=MemberPage, names=(Named(MEMBER, "/members/0/id"),))
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -115,7 +110,6 @@ class MemberHandlers:
         wanted = await body(request, ChangeMember)
         change = MemberChange(wanted.role, wanted.disabled)
         member = await self._membership.change(caller.member, path_id(request, MEMBER_ID), change)
-        await self._revocations.member_changed(member.tenant, member.user)
         return json_response(MemberView.of(member))
 
 
@@ -149,10 +143,9 @@ class TokenPage(ResponseBody):
 class TokenHandlers:
     """The handlers of members' tokens."""
 
-    def __init__(self, membership: Membership, records: TokenRecords, revocations: Revocations) -> None:
+    def __init__(self, membership: Membership, records: TokenRecords) -> None:
         self._membership = membership
         self._records = records
-        self._revocations = revocations
 
     @api.get("tenant_tokens", "/v1/tokens", query=TokensQuery, result=TokenPage)
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -175,8 +168,8 @@ class TokenHandlers:
     @api.delete("members_tokens_revoke", TOKEN)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a member's token. It no longer works within a second, on all replicas."""
-        member, token_id = await self._member(request, caller), path_id(request, TOKEN_ID)
-        await self._revoke(caller, member, token_id)
+        member = await self._member(request, caller)
+        await self._records.revoke(caller.member, member.id, path_id(request, TOKEN_ID))
         return no_content()
 
     @api.delete("members_tokens_revoke_all", TOKENS)
@@ -185,13 +178,8 @@ class TokenHandlers:
         member = await self._member(request, caller)
         for token_id, _ in await self._records.valid(member.id):
             with suppress(NotFound):  # it has ended meanwhile
-                await self._revoke(caller, member, token_id)
+                await self._records.revoke(caller.member, member.id, token_id)
         return no_content()
-
-    async def _revoke(self, caller: Caller, member: Member, token_id: str) -> None:
-        await self._records.revoke(caller.member, member.id, token_id)
-        await self._revocations.token_revoked(member.tenant, token_id)
-        log.info("api_key_revoked", owner=member.user, token_id=token_id)
 
     async def _member(self, request: web.Request, caller: Caller) -> Member:
         return await self._membership.member(caller.member.tenant, path_id(request, MEMBER_ID))

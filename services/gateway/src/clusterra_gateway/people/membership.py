@@ -21,6 +21,7 @@ from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReserva
 from clusterra_gateway.accounts.roles import Role, manages
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.unix_users import Deactivations
+from clusterra_gateway.identity.tokens.revocations import Revocations
 
 log = structlog.get_logger()
 
@@ -40,9 +41,12 @@ class MemberChange:
 class Membership:
     """The members of tenants. Every change is told in the events of the tenant's clusters."""
 
-    def __init__(self, directory: Directory, deactivations: Deactivations, registry: Registry) -> None:
+    def __init__(
+        self, directory: Directory, deactivations: Deactivations, registry: Registry, revocations: Revocations
+    ) -> None:
         self._directory = directory
         self._deactivations = deactivations
+        self._revocations = revocations
         self._writes = AuditedWrites(directory, registry)
 
     async def page(self, tenant: str, *, limit: int, cursor: str | None) -> tuple[tuple[Member, ...], str | None]:
@@ -79,6 +83,8 @@ class Membership:
     async def change(self, actor: Member, member_id: str, change: MemberChange) -> Member:
         """Changes a member of the actor's tenant, and returns the member as changed.
 
+        It counts everywhere within a second, for each of their credentials.
+
         Raises NotFound; Forbidden where only an owner may do this; Conflict where nobody would be left to manage the
         tenant, or where others change its members at the same moment.
         """
@@ -105,7 +111,9 @@ class Membership:
             return changed
 
         contended = Conflict("the members of this workspace are being changed by others", hint="try again in a moment")
-        return await write_optimistically(attempt, contended=contended)
+        member = await write_optimistically(attempt, contended=contended)
+        await self._revocations.member_changed(member.tenant, member.user)
+        return member
 
     async def _item(self, tenant: str, member_id: str) -> Item:
         item = await self._directory.store.get(ACCOUNTS, member_key(member_id))

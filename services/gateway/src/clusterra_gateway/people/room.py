@@ -2,7 +2,7 @@
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.people.invitation_handlers import InvitationHandlers
 from clusterra_gateway.people.invitations import Invitations
@@ -22,17 +22,16 @@ def room(
     once: AnswerOnce,
 ) -> Room:
     """What this room offers."""
-    tokens, revocations = identity.tokens, identity.revocations
-    directory = connections.directory
-    accounts = ServiceAccounts(directory, connections.bus.registry)
+    directory, revocations = connections.directory, identity.revocations
+    accounts = ServiceAccounts(directory, connections.bus.registry, revocations)
     return Room(
         routes=routes_of(
-            MemberHandlers(membership, revocations),
-            TokenHandlers(membership, tokens, revocations),
+            MemberHandlers(membership),
+            TokenHandlers(membership, identity.tokens),
             MembershipHandlers(directory, identity.cookies, identity.authentication, revocations),
             InvitationHandlers(invitations, once),
-            ServiceAccountHandlers(accounts, revocations, once),
-            KeyHandlers(accounts, tokens, revocations, once),
+            ServiceAccountHandlers(accounts, once),
+            KeyHandlers(accounts, identity.tokens, once),
             access=identity.access,
         )
     )

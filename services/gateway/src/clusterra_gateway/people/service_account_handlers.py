@@ -2,7 +2,6 @@
 
 from typing import Annotated, Literal
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment, UserName
 from pydantic import Field, StringConstraints
@@ -13,16 +12,13 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import FreshToken, Rotation, TokenRecords
 from clusterra_gateway.identity.tokens.tokens import DAY, MadeToken, NewToken, Token
 from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
-
-log = structlog.get_logger()
 
 NAME = Parameter("name", "path", "^[a-z_][a-z0-9_-]{0,30}$")
 KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
@@ -109,9 +105,8 @@ class Keys(ResponseBody):
 class ServiceAccountHandlers:
     """The handlers of service accounts."""
 
-    def __init__(self, accounts: ServiceAccounts, revocations: Revocations, once: AnswerOnce) -> None:
+    def __init__(self, accounts: ServiceAccounts, once: AnswerOnce) -> None:
         self._accounts = accounts
-        self._revocations = revocations
         self._once = once
 
     @api.post(
@@ -157,20 +152,16 @@ class ServiceAccountHandlers:
     @api.delete("service_accounts_delete", SERVICE_ACCOUNT)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a service account. Its keys no longer work within a second, on all replicas. Its jobs go on."""
-        account = await self._accounts.delete(caller.member, path_id(request, NAME))
-        await self._revocations.member_changed(account.tenant, account.user)
+        await self._accounts.delete(caller.member, path_id(request, NAME))
         return no_content()
 
 
 class KeyHandlers:
     """The handlers of the keys of service accounts."""
 
-    def __init__(
-        self, accounts: ServiceAccounts, records: TokenRecords, revocations: Revocations, once: AnswerOnce
-    ) -> None:
+    def __init__(self, accounts: ServiceAccounts, records: TokenRecords, once: AnswerOnce) -> None:
         self._accounts = accounts
         self._records = records
-        self._revocations = revocations
         self._once = once
 
     @api.post(
@@ -196,7 +187,6 @@ class KeyHandlers:
         async def make() -> MadeToken:
             made = FreshToken.made(account.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=scopes)
             await self._records.add(caller.member, account.id, made)
-            log.info("service_account_key_made", name=account.user, key_id=made.id)
             return MadeToken.shown(made)
 
         return await self._once.answer(request, caller.owner_key, wanted, make)
@@ -211,10 +201,8 @@ class KeyHandlers:
     @api.delete("service_accounts_keys_revoke", KEY)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a key of a service account. It no longer works within a second, on all replicas."""
-        account, key_id = await self._account(request, caller), path_id(request, KEY_ID)
-        await self._records.revoke(caller.member, account.id, key_id)
-        await self._revocations.token_revoked(account.tenant, key_id)
-        log.info("service_account_key_revoked", name=account.user, key_id=key_id)
+        account = await self._account(request, caller)
+        await self._records.revoke(caller.member, account.id, path_id(request, KEY_ID))
         return no_content()
 
     @api.post(
@@ -241,10 +229,7 @@ class KeyHandlers:
         rotation = Rotation(wanted.expires_in_seconds, wanted.overlap_seconds)
 
         async def rotate() -> MadeToken:
-            made = await self._records.rotate(caller.member, account.id, key_id, rotation)
-            await self._revocations.token_revoked(account.tenant, key_id)
-            log.info("service_account_key_rotated", name=account.user, key_id=key_id, new_key_id=made.id)
-            return MadeToken.shown(made)
+            return MadeToken.shown(await self._records.rotate(caller.member, account.id, key_id, rotation))
 
         return await self._once.answer(request, caller.owner_key, wanted, rotate)
 

@@ -34,6 +34,7 @@ from clusterra_gateway.accounts.records import (
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.accounts.slurm_identities import RESERVED, next_uid
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.identity.tokens.revocations import Revocations
 
 log = structlog.get_logger()
 
@@ -55,8 +56,9 @@ class NewServiceAccount:
 class ServiceAccounts:
     """The service accounts of tenants. Every change is told in the events of the tenant's clusters."""
 
-    def __init__(self, directory: Directory, registry: Registry) -> None:
+    def __init__(self, directory: Directory, registry: Registry, revocations: Revocations) -> None:
         self._directory = directory
+        self._revocations = revocations
         self._store = directory.store
         self._writes = AuditedWrites(directory, registry)
 
@@ -107,10 +109,10 @@ class ServiceAccounts:
 
         return await write_optimistically(attempt, contended=_changed_by_others())
 
-    async def delete(self, actor: Member, name: str) -> Member:
+    async def delete(self, actor: Member, name: str) -> None:
         """Deletes a service account with all its keys. Its name and its uid stay its own. Raises NotFound, Conflict."""
 
-        async def attempt() -> Member:
+        async def attempt() -> None:
             item = await self._item(actor.tenant, name)
             account = Member.of(item)
             gone = account.model_copy(update={"deleted": True, "disabled": True})
@@ -123,9 +125,9 @@ class ServiceAccounts:
             fact = AdminFact(kind="member.deleted", actor=actor.user, subject=name)
             await self._writes.write(actor.tenant, [fact], update, others)
             log.info("service_account_deleted", tenant=account.tenant, name=name)
-            return account
 
-        return await write_optimistically(attempt, contended=_changed_by_others())
+        await write_optimistically(attempt, contended=_changed_by_others())
+        await self._revocations.member_changed(actor.tenant, name)
 
     async def _names(self, tenant: str) -> list[str]:
         marks = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=SERVICE_ACCOUNTS)

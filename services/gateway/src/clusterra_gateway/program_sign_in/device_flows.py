@@ -1,25 +1,30 @@
-"""Sign-ins with the device flow in the record: begun, approved or denied, and redeemed once."""
+"""Sign-ins with the device flow in the record: begun, approved or denied, and redeemed once; and their user codes.
 
+A user code is what a person reads on the machine and enters in the browser.
+"""
+
+import re
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
 from clusterra_contracts.identity import Moment, now
-from clusterra_runtime.store.condition import Absent, compare
+from clusterra_runtime.store.condition import Absent, Present, compare
+from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key, user_code_attempts_key, user_code_key
 from clusterra_gateway.accounts.records import Member, expiry
-from clusterra_gateway.http.requests.errors import Conflict, Unavailable
+from clusterra_gateway.http.requests.errors import Conflict, NotFound, TooManyRequests, Unavailable
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.grants import Grant
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 from clusterra_gateway.program_sign_in.program import ProgramRequest
-from clusterra_gateway.program_sign_in.user_codes import new_user_code, no_such_code
 
 VALID_SECONDS = 600
 KEPT_SECONDS = 600
@@ -29,6 +34,13 @@ INTERVAL_SECONDS = 5
 MAX_INTERVAL_SECONDS = 60
 TOLERANCE_SECONDS = 1.0
 """How much earlier than its interval a poll may arrive: a slow network may have delayed the one before."""
+LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
+"""Without vowels, so that a code is no word (RFC 8628, section 6.1)."""
+LENGTH = 8
+MAX_ATTEMPTS = 40
+"""How many codes a person may enter in ATTEMPTS_SECONDS. A sign-in takes two; of all codes, it is one in 10^9."""
+ATTEMPTS_SECONDS = 600
+_CODE = re.compile(f"[{LETTERS}]{{{LENGTH}}}")
 
 
 class DeviceFlow(Grant):
@@ -149,3 +161,51 @@ class DeviceFlows:
     async def _known(self, code_hash: str) -> KnownFlow | None:
         item = await self.store.get(ACCOUNTS, device_flow_key(code_hash))
         return None if item is None else KnownFlow(code_hash, DeviceFlow.of(item))
+
+
+def new_user_code() -> str:
+    """A code of 34 random bits."""
+    return "".join(secrets.choice(LETTERS) for _ in range(LENGTH))
+
+
+def shown(user_code: str) -> str:
+    """A code as people see it: `WDJB-MJHT`."""
+    return f"{user_code[: LENGTH // 2]}-{user_code[LENGTH // 2 :]}"
+
+
+def entered(text: str) -> str:
+    """The code that a person has entered, in any case and with any spaces and dashes. Raises NotFound."""
+    code = re.sub(r"[\s-]", "", text).upper()
+    if not _CODE.fullmatch(code):
+        raise no_such_code()
+    return code
+
+
+def no_such_code() -> NotFound:
+    """The answer to a code that belongs to no sign-in that waits for an answer."""
+    return NotFound(
+        "no sign-in waits for this code", hint="compare it with the code on the machine, or begin there again"
+    )
+
+
+async def count_attempt(store: Store, member_id: str) -> None:
+    """Counts a code that a member enters, for all replicas. Raises TooManyRequests."""
+    key = user_code_attempts_key(member_id)
+    more = Update(ACCOUNTS, key, add={"attempts": 1}, condition=Present() & compare("attempts", "<", MAX_ATTEMPTS))
+    first = Put(ACCOUNTS, key, {"attempts": 1}, Absent(), int(time.time()) + ATTEMPTS_SECONDS)
+    current: Item | None = None
+    for write in (more, first, more):
+        try:
+            await store.write(write)
+        except ConditionFailed as failed:
+            current = failed.current
+            if write is more and current is not None:
+                break
+        else:
+            return
+    wait = ATTEMPTS_SECONDS if current is None or current.expires_at is None else current.expires_at - int(time.time())
+    raise TooManyRequests(
+        f"you have entered more than {MAX_ATTEMPTS} codes in the last minutes",
+        hint="try again in some minutes",
+        retry_after_seconds=max(wait, 1),
+    )

@@ -11,7 +11,6 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
-from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS, AlreadyRedeemed, FreshToken, TokenRecords
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 
@@ -32,10 +31,9 @@ class Grant(Record):
 class ProgramTokens:
     """The API tokens of programs."""
 
-    def __init__(self, directory: Directory, tokens: TokenRecords, revocations: Revocations) -> None:
+    def __init__(self, directory: Directory, tokens: TokenRecords) -> None:
         self._directory = directory
         self._tokens = tokens
-        self._revocations = revocations
 
     async def check_room(self, member: Member) -> None:
         """Raises Conflict where the member can have no other token. It is checked again when the token is made."""
@@ -67,5 +65,4 @@ class ProgramTokens:
             return
         with suppress(NotFound):
             await self._tokens.revoke(member, member.id, token_id)
-            await self._revocations.token_revoked(member.tenant, token_id)
             log.warning("redeemed_twice", tenant=member.tenant, user=member.user, token_id=token_id)

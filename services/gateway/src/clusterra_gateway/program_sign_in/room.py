@@ -6,8 +6,7 @@ from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes, LoopbackProgramSide
 from clusterra_gateway.program_sign_in.device_flows import DeviceFlows
-from clusterra_gateway.program_sign_in.device_person_side import DevicePersonSide
-from clusterra_gateway.program_sign_in.device_program_side import DeviceProgramSide
+from clusterra_gateway.program_sign_in.device_routes import DevicePersonSide, DeviceProgramSide
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
 from clusterra_gateway.program_sign_in.loopback_person_side import LoopbackPersonSide
 from clusterra_gateway.program_sign_in.token_endpoint import ServerDescription, TokenEndpoint
@@ -17,7 +16,7 @@ from clusterra_gateway.room import Room
 def room(connections: Connections, identity: IdentityParts) -> Room:
     """What this room offers."""
     settings, directory = connections.settings, connections.directory
-    tokens = ProgramTokens(directory, identity.tokens, identity.revocations)
+    tokens = ProgramTokens(directory, identity.tokens)
     flows, codes = DeviceFlows(directory.store), AuthorizationCodes(directory.store)
     addresses = ClientAddresses(settings.trusted_proxies)
     device = DeviceProgramSide(flows, tokens, settings.own_issuer, addresses)

@@ -16,8 +16,8 @@ from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidR
 from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.library import MAX_TEMPLATES, Library

@@ -15,8 +15,8 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches

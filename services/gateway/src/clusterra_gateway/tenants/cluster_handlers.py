@@ -17,8 +17,8 @@ from clusterra_gateway.http.answers.responses import json_response
 from clusterra_gateway.http.requests.errors import Forbidden
 from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import body, path_id, query
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.operators import Operator
 from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes, operator_routes

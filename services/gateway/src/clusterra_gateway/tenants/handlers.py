@@ -6,8 +6,8 @@ from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import json_response
 from clusterra_gateway.http.requests.parameters import Parameter, body, path_id, query
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.operators import Operator
 from clusterra_gateway.identity.access.private_route import operator_routes
 from clusterra_gateway.people.invitations import Invitations, Inviter

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Query
-from clusterra_gateway.idempotency.answer_once import ShownOnce
+from clusterra_gateway.idempotency.once import ShownOnce
 from clusterra_gateway.identity.tokens.tokens import DAY
 from clusterra_gateway.people.invitation_handlers import InvitedAddress
 from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, DomainName, IssuerUrl

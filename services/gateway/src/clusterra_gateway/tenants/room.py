@@ -5,7 +5,7 @@ from clusterra_runtime import catalogue
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
-from clusterra_gateway.idempotency.answer_once import AnswerOnce
+from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.room import Room

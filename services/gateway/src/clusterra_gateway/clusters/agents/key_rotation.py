@@ -24,8 +24,8 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, c
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, CurrentKey
 from clusterra_gateway.http.requests.errors import Conflict
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
-from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce, ShownOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

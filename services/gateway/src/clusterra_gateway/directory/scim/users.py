@@ -24,7 +24,6 @@ from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import require_match
 from clusterra_gateway.directory.scim.resources import MAX_LINKED, AddressMark, StoredUser, User
-from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.people.membership import MemberChange, Membership
 
 KEPT_OUT = timedelta(days=365)
@@ -41,14 +40,12 @@ class Users:
         self,
         directory: Directory,
         membership: Membership,
-        revocations: Revocations,
         changes: Changes,
         groups: Groups,
     ) -> None:
         self._directory = directory
         self._provisioned = ProvisionedDirectory(directory.store)
         self._membership = membership
-        self._revocations = revocations
         self._changes = changes
         self._groups = groups
 
@@ -158,9 +155,7 @@ class Users:
         async for each in self._membership.everybody(actor.tenant):
             theirs = each.kind == "person" and (each.email.lower() in addresses or each.id in linked)
             if theirs and each.disabled != disabled:
-                change = MemberChange(disabled=disabled, by_directory=True)
-                await self._membership.change(actor, each.id, change)
-                await self._revocations.member_changed(each.tenant, each.user)
+                await self._membership.change(actor, each.id, MemberChange(disabled=disabled, by_directory=True))
 
     async def _remarked(self, tenant: str, user_id: str, before: StoredUser, after: StoredUser) -> list[Write]:
         """The writes of the marks of addresses that are new, gone, or of another state."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Self
 
+import structlog
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
@@ -20,6 +21,9 @@ from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Scope
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.credentials import join_token, secret_hash
+from clusterra_gateway.identity.tokens.revocations import Revocations
+
+log = structlog.get_logger()
 
 MAX_TOKENS = 50
 """How many tokens a member may have that are valid now."""
@@ -62,10 +66,14 @@ class Rotation:
 
 
 class TokenRecords:
-    """The tokens of all members. The caller has checked that the actor may do this to the member."""
+    """The tokens of all members. The caller has checked that the actor may do this to the member.
 
-    def __init__(self, directory: Directory, registry: Registry) -> None:
+    A token that is revoked or rotated works less within a second, on all replicas.
+    """
+
+    def __init__(self, directory: Directory, registry: Registry, revocations: Revocations) -> None:
         self._store = directory.store
+        self._revocations = revocations
         self._writes = AuditedWrites(directory, registry)
 
     async def valid(self, member_id: str) -> tuple[tuple[str, ApiToken], ...]:
@@ -76,6 +84,7 @@ class TokenRecords:
     async def add(self, actor: Member, member_id: str, new: FreshToken) -> None:
         """Adds a token of a member, who may have MAX_TOKENS. Raises Conflict, NotFound."""
         await self._add(actor, member_id, new, {})
+        log.info("token_made", tenant=actor.tenant, by=actor.user, owner=member_id, token_id=new.id)
 
     async def redeem(self, owner: Member, new: FreshToken, redeemed: Update) -> None:
         """Adds a token of its owner in place of something that can be redeemed once: both writes, or none.
@@ -99,6 +108,8 @@ class TokenRecords:
         ending = old.model_copy(update={"valid_until": ends}).attributes()
         change = Update(ACCOUNTS, key, set=ending, condition=VersionIs(item.version), expires_at=expiry(ends))
         await self._add(actor, member_id, new, {"token.rotated": change})
+        await self._revocations.token_revoked(actor.tenant, token_id)
+        log.info("token_rotated", tenant=actor.tenant, by=actor.user, token_id=token_id, new_token_id=new.id)
         return new
 
     async def _add(
@@ -143,6 +154,8 @@ class TokenRecords:
             await self._write(actor, member_id, {"token.revoked": delete}, Present())
         except TransactionCancelled:
             raise NotFound("there is no such token", hint="the list of tokens has their ids") from None
+        await self._revocations.token_revoked(actor.tenant, token_id)
+        log.info("token_revoked", tenant=actor.tenant, by=actor.user, token_id=token_id)
 
     async def _write(
         self,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import Moment
 from pydantic import Field, StringConstraints
@@ -15,14 +14,11 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.errors import Forbidden
 from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.answer_once import AnswerOnce, ShownOnce
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce, ShownOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.identity.tokens.token_records import FreshToken, TokenRecords
-
-log = structlog.get_logger()
 
 DAY = 86_400
 
@@ -92,9 +88,8 @@ class Tokens(ResponseBody):
 class ApiTokens:
     """The handlers of API tokens."""
 
-    def __init__(self, records: TokenRecords, revocations: Revocations, once: AnswerOnce) -> None:
+    def __init__(self, records: TokenRecords, once: AnswerOnce) -> None:
         self._records = records
-        self._revocations = revocations
         self._once = once
 
     @api.get("tokens_list", TOKENS, result=Tokens, names=(Named(TOKEN, "/tokens/0/id"),))
@@ -124,14 +119,10 @@ class ApiTokens:
     async def _make(self, member: Member, wanted: NewToken) -> MadeToken:
         made = FreshToken.made(member.id, wanted.name, seconds=wanted.expires_in_seconds, scopes=wanted.scopes)
         await self._records.add(member, member.id, made)
-        log.info("api_key_made", tenant=member.tenant, user=member.user, token_id=made.id)
         return MadeToken.shown(made)
 
     @api.delete("tokens_revoke", TOKEN)
     async def revoke(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Revokes a token of the caller. It no longer works within a second, on all replicas."""
-        token_id = path_id(request, TOKEN_ID)
-        await self._records.revoke(caller.member, caller.member.id, token_id)
-        await self._revocations.token_revoked(caller.member.tenant, token_id)
-        log.info("api_key_revoked", tenant=caller.member.tenant, user=caller.member.user, token_id=token_id)
+        await self._records.revoke(caller.member, caller.member.id, path_id(request, TOKEN_ID))
         return no_content()
