@@ -10,7 +10,7 @@ from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.directory.scim.route import ScimRoute
+from clusterra_gateway.directory.scim.protocol import ScimRoute
 from clusterra_gateway.http.requests.errors import Forbidden
 from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.credentials import CACHE_SECONDS

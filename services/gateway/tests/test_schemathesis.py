@@ -11,7 +11,7 @@ import schemathesis
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
-from clusterra_gateway.directory.scim.route import ScimRoute
+from clusterra_gateway.directory.scim.protocol import ScimRoute
 from clusterra_gateway.http.routes.openapi import document
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.credentials import secret_hash

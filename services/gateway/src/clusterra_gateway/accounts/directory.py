@@ -1,6 +1,8 @@
 """Reads and writes single items of the accounts table."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from itertools import batched
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, TenantRef
@@ -37,9 +39,11 @@ from clusterra_gateway.accounts.records import (
     SentInvitation,
     Tenant,
 )
+from clusterra_gateway.http.requests.errors import Conflict
 
 log = structlog.get_logger()
 
+READS_AT_ONCE = 20
 MAX_FURTHER = 20
 """How many tenants a person may belong to besides their first one."""
 
@@ -59,14 +63,28 @@ class Directory:
         """A member; None when there is none."""
         return await self._read(member_key(member_id), Member)
 
+    async def members(self, member_ids: Iterable[str]) -> tuple[Member, ...]:
+        """The members with these ids that exist, in this order. Some are read at a time."""
+        found: list[Member | None] = []
+        for some in batched(member_ids, READS_AT_ONCE):
+            found += await asyncio.gather(*map(self.member, some))
+        return tuple(each for each in found if each is not None)
+
     async def memberships(self, member: Member) -> tuple[Member, ...]:
         """The members that a person is, in all tenants they belong to: the first one first."""
-        first = await self.member(member.first_id)
         page = await self.store.query(ACCOUNTS, member_key(member.first_id).pk, sort=MEMBERSHIPS, limit=MAX_FURTHER)
-        found = [first]
-        for item in page.items:
-            found.append(await self.member(member.further_id(further_tenant(item.key))))
-        return tuple(each for each in found if each is not None)
+        further = (member.further_id(further_tenant(item.key)) for item in page.items)
+        return await self.members((member.first_id, *further))
+
+    async def tenant_unchanged(self, tenant: str) -> Update:
+        """The write by which a transaction fails if another one with such a write comes first.
+
+        It must be taken before what the transaction depends on is read. Raises Conflict for a tenant without a record.
+        """
+        item = await self.store.get(ACCOUNTS, tenant_key(tenant))
+        if item is None:
+            raise Conflict("this workspace has no record", hint="contact the operators")
+        return Update(ACCOUNTS, item.key, condition=VersionIs(item.version))
 
     async def domain(self, domain: str) -> Domain | None:
         """An e-mail domain; None when no tenant has it."""

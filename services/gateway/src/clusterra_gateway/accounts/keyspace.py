@@ -174,6 +174,7 @@ reservation_key: _InCluster = _key("reservations#{.key}", "{}")
 
 identity_state_key: _OfNames = _key("identity-map#{}.{}", "state")
 mapped_user_key: Callable[[str, str, str], Key] = _key("identity-map#{}.{}", "user#{}")
+mapped_user_name = _name_after(MAPPED_USERS)
 mapped_uid_key: Callable[[str, str, int], Key] = _key("identity-map#{}.{}", "uid#{}")
 mapped_email_key: Callable[[str, str, str], Key] = _lower_key("identity-map#{}.{}", "email#{}")
 

@@ -10,9 +10,9 @@ import structlog
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, Present, VersionIs
+from clusterra_runtime.store.condition import Absent, Present
 from clusterra_runtime.store.optimistic_write import write_optimistically
-from clusterra_runtime.store.store import Delete, Put, Update
+from clusterra_runtime.store.store import Delete, Put
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
@@ -53,12 +53,12 @@ class Invitations:
     """The invitations of tenants. Every change is told in the events of the tenant's clusters, without the address."""
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
-        self._store = directory.store
+        self._directory = directory
         self._writes = AuditedWrites(directory, registry)
 
     async def open(self, tenant: str) -> tuple[tuple[str, SentInvitation], ...]:
         """The ids and records of the invitations that can be accepted."""
-        page = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
+        page = await self._directory.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=INVITATIONS)
         return tuple((sent_invitation_id(item.key), SentInvitation.of(item)) for item in page.items)
 
     async def create(self, by: Inviter, email: str, role: Role, *, seconds: int) -> tuple[str, SentInvitation, str]:
@@ -91,7 +91,7 @@ class Invitations:
         key = sent_invitation_key(by.tenant, invitation_id)
 
         async def check() -> None:
-            if await self._store.get(ACCOUNTS, key) is None:
+            if await self._directory.store.get(ACCOUNTS, key) is None:
                 raise NotFound("there is no such open invitation", hint="GET /v1/invitations lists them")
 
         await self._write(by, "invitation.revoked", Delete(ACCOUNTS, key, Present()), check)
@@ -106,12 +106,9 @@ class Invitations:
         """
 
         async def attempt() -> None:
-            tenant = await self._store.get(ACCOUNTS, tenant_key(by.tenant))
-            if tenant is None:
-                raise Conflict("this workspace has no record", hint="contact the operators")
+            carrier = await self._directory.tenant_unchanged(by.tenant)
             await check()
             fact = AdminFact(kind=kind, actor=by.name, subject=sent_invitation_id(write.key))
-            carrier = Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version))
             await self._writes.write(by.tenant, [fact], carrier, [write])
 
         contended = Conflict(

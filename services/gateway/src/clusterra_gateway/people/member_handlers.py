@@ -9,6 +9,7 @@ from aiohttp import web
 from clusterra_contracts.identity import Moment, UserName
 from pydantic import Field, StrictBool
 
+from clusterra_gateway.accounts.directory import READS_AT_ONCE
 from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
@@ -19,7 +20,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens.token_records import TokenRecords
 from clusterra_gateway.identity.tokens.tokens import TOKEN_ID, Token, Tokens
-from clusterra_gateway.people.membership import READS_AT_ONCE, MemberChange, Membership
+from clusterra_gateway.people.membership import MemberChange, Membership
 
 MEMBER_ID = Parameter("member_id", "path", "^[0-9a-f]{32}$")
 

@@ -1,6 +1,5 @@
 """Reads and changes the members of a tenant in the record."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -24,8 +23,6 @@ from clusterra_gateway.identity.access.unix_users import Deactivations
 from clusterra_gateway.identity.tokens.revocations import Revocations
 
 log = structlog.get_logger()
-
-READS_AT_ONCE = 20
 
 
 @dataclass(frozen=True)
@@ -57,14 +54,8 @@ class Membership:
         except InvalidCursor:
             raise InvalidRequest("the cursor is not one of this list", hint="begin again without a cursor") from None
         owners = [UserNameReservation.of(item).owner for item in page.items]
-        read = asyncio.Semaphore(READS_AT_ONCE)
-
-        async def member(member_id: str) -> Member | None:
-            async with read:
-                return await self._directory.member(member_id)
-
-        found = await asyncio.gather(*(member(owner) for owner in owners if owner != OPERATOR))
-        return tuple(each for each in found if each is not None and _listed(each, tenant)), page.cursor
+        found = await self._directory.members(owner for owner in owners if owner != OPERATOR)
+        return tuple(each for each in found if _listed(each, tenant)), page.cursor
 
     async def everybody(self, tenant: str) -> AsyncIterator[Member]:
         """All members of a tenant, in the order of their user names."""
@@ -133,13 +124,10 @@ class Membership:
 
     async def _while_another(self, member: Member, in_charge: Callable[[Member], bool], role: Role) -> Write:
         """A write that fails if another one of these happens first, so that the last two do not remove each other."""
-        key = tenant_key(member.tenant)
-        tenant = await self._directory.store.get(ACCOUNTS, key)
-        if tenant is None:
-            raise Conflict("this workspace has no record", hint="contact the operators")
+        unchanged = await self._directory.tenant_unchanged(member.tenant)
         async for each in self.everybody(member.tenant):
             if each.id != member.id and in_charge(each):
-                return Update(ACCOUNTS, key, condition=VersionIs(tenant.version))
+                return unchanged
         what = "the last owner of" if role == "owner" else "the last who manages"
         raise Conflict(f"{member.user} is {what} this workspace", hint=f"make another member an {role} first")
 

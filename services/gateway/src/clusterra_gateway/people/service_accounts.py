@@ -1,8 +1,6 @@
 """Creates, lists and deletes the service accounts of a tenant in the record."""
 
-import asyncio
 from dataclasses import dataclass
-from itertools import batched
 
 import structlog
 from clusterra_contracts.events import AdminFact
@@ -40,7 +38,6 @@ log = structlog.get_logger()
 
 MAX_SERVICE_ACCOUNTS = 100
 """How many a tenant may have."""
-READS_AT_ONCE = 20
 
 
 @dataclass(frozen=True)
@@ -64,12 +61,8 @@ class ServiceAccounts:
 
     async def all(self, tenant: str) -> tuple[Member, ...]:
         """The service accounts of a tenant, in the order of their names."""
-        accounts: list[Member] = []
-        for names in batched(await self._names(tenant), READS_AT_ONCE):
-            ids = [service_account_id(tenant, name) for name in names]
-            found = await asyncio.gather(*map(self._directory.member, ids))
-            accounts += [each for each in found if each is not None and not each.deleted]
-        return tuple(accounts)
+        ids = [service_account_id(tenant, name) for name in await self._names(tenant)]
+        return tuple(each for each in await self._directory.members(ids) if not each.deleted)
 
     async def one(self, tenant: str, name: str) -> Member:
         """A service account of this tenant. Raises NotFound."""
@@ -86,9 +79,8 @@ class ServiceAccounts:
 
         async def attempt() -> Member:
             nonlocal fresh
-            tenant = await self._store.get(ACCOUNTS, tenant_key(actor.tenant))
-            if tenant is None:
-                raise Conflict("this workspace has no record", hint="contact the operators")
+            # The tenant changes with each new account, so that two cannot both be the last one allowed.
+            others: list[Write] = [await self._directory.tenant_unchanged(actor.tenant)]
             if len(await self._names(actor.tenant)) >= MAX_SERVICE_ACCOUNTS:
                 raise Conflict(
                     f"there are {MAX_SERVICE_ACCOUNTS} service accounts, the most allowed", hint="delete an unused one"
@@ -99,9 +91,7 @@ class ServiceAccounts:
                 uid = fresh = fresh or await next_uid(self._store, actor.tenant)
             account = _account(actor.tenant, new, uid=uid)
             added = await self._added(account)
-            others = _reserving(account, reserve=reserved is None)
-            # The tenant changes with each new account, so that two cannot both be the last one allowed.
-            others.append(Update(ACCOUNTS, tenant.key, condition=VersionIs(tenant.version)))
+            others += _reserving(account, reserve=reserved is None)
             fact = AdminFact(kind="user.created", actor=actor.user, subject=account.user)
             await self._writes.write(actor.tenant, [fact], added, others)
             log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)

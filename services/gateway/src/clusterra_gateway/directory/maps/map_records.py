@@ -10,7 +10,6 @@ from clusterra_contracts.identity import now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
-from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -22,6 +21,7 @@ from clusterra_gateway.accounts.keyspace import (
     mapped_email_key,
     mapped_uid_key,
     mapped_user_key,
+    mapped_user_name,
     tenant_key,
 )
 from clusterra_gateway.directory.maps.entries import MAX_ENTRIES, MapEntry, MapRef, ReadMap, Refused
@@ -48,14 +48,8 @@ class MapRecords:
     async def sources(self, tenant: str) -> dict[str, IdentitySource]:
         """Name -> source, of a tenant. Those that this version cannot read are logged."""
         page = await self.store.query(ACCOUNTS, tenant_key(tenant).pk, sort=IDENTITY_SOURCES)
-        found: dict[str, IdentitySource] = {}
-        for item in page.items:
-            try:
-                found[identity_source_name(item.key)] = StoredSource.of(item).source
-            except ValidationError as error:
-                # Not the error's text: it repeats the record.
-                log.error("identity_source_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
-        return found
+        found = {identity_source_name(item.key): StoredSource.readable(item) for item in page.items}
+        return {name: stored.source for name, stored in found.items() if stored is not None}
 
     async def put_source(self, ref: MapRef, source: IdentitySource) -> bool:
         """Writes a source. Returns whether it differs from the one before. Raises ConditionFailed."""
@@ -97,14 +91,8 @@ class MapRecords:
         """Name -> user and version of the record, also of users who are not active."""
         pk = identity_state_key(ref.tenant, ref.source).pk
         page = await self.store.query(ACCOUNTS, pk, sort=MAPPED_USERS)
-        found: dict[str, tuple[MapEntry, int]] = {}
-        for item in page.items:
-            try:
-                found[item.key.sk.removeprefix(MAPPED_USERS.text)] = MapEntry.of(item), item.version
-            except ValidationError as error:
-                # Not the error's text: it repeats the record.
-                log.error("mapped_user_unreadable", key=item.key.sk, problems=error.error_count())  # noqa: TRY400
-        return found
+        found = {mapped_user_name(item.key): (MapEntry.readable(item), item.version) for item in page.items}
+        return {name: (entry, version) for name, (entry, version) in found.items() if entry is not None}
 
     async def active_users(self, ref: MapRef) -> tuple[MapEntry, ...]:
         """The users who may have jobs, by name."""

@@ -1,6 +1,7 @@
 """Decides which Unix user a member is on a cluster: the one Clusterra gave them, or the one of the site's map."""
 
 from collections.abc import Mapping
+from typing import override
 
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.registry import ClusterBinding
@@ -9,22 +10,22 @@ from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.identity.access.unix_users import UnixUser
+from clusterra_gateway.identity.access.unix_users import UnixUser, UnixUsers
 
 CACHE_SECONDS = 15.0
 """How long an answer is used again. A user who became inactive can submit for that long."""
 MAX_CACHED = 10_000
 
 
-class MappedUsers:
+class MappedUsers(UnixUsers):
     """The users of members, read from the record and kept for 15 s."""
 
     def __init__(self, records: MapRecords) -> None:
         self._records = records
         self._kept = BoundedCache[tuple[MapRef, str], UnixUser](MAX_CACHED)
 
+    @override
     async def of(self, member: Member, binding: ClusterBinding) -> UnixUser:
-        """The user of a member on a cluster of their tenant. Raises StoreError."""
         if binding.identity_source is None:
             return UnixUser(member.slurm_user)
         ref = MapRef(member.tenant, binding.identity_source)
@@ -35,15 +36,10 @@ class MappedUsers:
             self._kept.put(key, kept, seconds=CACHE_SECONDS)
         return kept
 
+    @override
     async def by_source(
         self, member: Member, clusters: Mapping[ClusterRef, ClusterBinding]
     ) -> dict[str | None, SlurmUser]:
-        """The member's Unix user by identity source, for all sources of the tenant's clusters.
-
-        The key None stands for Clusterra's own uids. A source that does not know the member is absent.
-
-        Raises StoreError.
-        """
         bindings = {each.identity_source: each for ref, each in clusters.items() if ref.tenant == member.tenant}
         found = {source: (await self.of(member, binding)).user for source, binding in bindings.items()}
         return {source: user for source, user in found.items() if user is not None}

@@ -19,10 +19,9 @@ from scim2_models import (
     Sort,
 )
 
-from clusterra_gateway.directory.scim.protocol import dumped, scim_response
+from clusterra_gateway.directory.scim.protocol import SCIM, dumped, scim_response, scim_routes
 from clusterra_gateway.directory.scim.requests import MAX_COUNT
 from clusterra_gateway.directory.scim.resources import Group, PosixGroup, PosixUser, User
-from clusterra_gateway.directory.scim.route import SCIM, scim_routes
 from clusterra_gateway.identity.access.authentication import Caller
 
 RESOURCE_TYPES = {each.id: each for each in (ResourceType.from_resource(User), ResourceType.from_resource(Group))}

@@ -7,27 +7,24 @@ from scim2_models import Context, ListResponse, PatchOp
 
 from clusterra_gateway.directory.scim.group_patch import patched_group
 from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.protocol import RESOURCE_ID, SCIM, scim_routes
 from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import (
     GROUP_BODY,
     IF_MATCH,
-    RESOURCE_ID,
     USER_BODY,
     AttributesQuery,
     ListQuery,
     applied,
-    attributes_query,
-    list_query,
     read_patch,
     read_resource,
     wanted_match,
 )
 from clusterra_gateway.directory.scim.resources import Group, StoredGroup, StoredUser, User
-from clusterra_gateway.directory.scim.route import SCIM, scim_routes
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.directory.scim.views import Reader, View, listed
 from clusterra_gateway.http.answers.responses import no_content
-from clusterra_gateway.http.requests.parameters import path_id
+from clusterra_gateway.http.requests.parameters import path_id, query
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
 
@@ -74,12 +71,12 @@ class UserHandlers:
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned users, or finds one by `userName`, `externalId` or `id`."""
         reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.users)
-        return await listed(self._view(caller), reader, list_query(request))
+        return await listed(self._view(caller), reader, query(request, ListQuery))
 
     @api.get("scim_users_get", USER, query=AttributesQuery, result=User)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned user."""
-        parameters = attributes_query(request).parameters(User)
+        parameters = query(request, AttributesQuery).parameters(User)
         found = await self._users.one(caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
@@ -112,7 +109,7 @@ class UserHandlers:
         return no_content()
 
     def _view(self, caller: Caller) -> View[User, StoredUser]:
-        return View("user", User, f"{folder(self._public_url, caller)}/Users", _user_of)
+        return View("user", User, f"{folder(self._public_url, caller)}/Users", lambda record: record.user)
 
 
 class GroupHandlers:
@@ -139,12 +136,12 @@ class GroupHandlers:
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned groups, or finds one by `displayName`, `externalId` or `id`."""
         reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.groups)
-        return await listed(self._view(caller), reader, list_query(request))
+        return await listed(self._view(caller), reader, query(request, ListQuery))
 
     @api.get("scim_groups_get", GROUP, query=AttributesQuery, result=Group)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned group with its members."""
-        parameters = attributes_query(request).parameters(Group)
+        parameters = query(request, AttributesQuery).parameters(Group)
         found = await self._groups.one(caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
@@ -170,12 +167,4 @@ class GroupHandlers:
         return no_content()
 
     def _view(self, caller: Caller) -> View[Group, StoredGroup]:
-        return View("group", Group, f"{folder(self._public_url, caller)}/Groups", _group_of)
-
-
-def _user_of(record: StoredUser) -> User:
-    return record.user
-
-
-def _group_of(record: StoredGroup) -> Group:
-    return record.group
+        return View("group", Group, f"{folder(self._public_url, caller)}/Groups", lambda record: record.group)

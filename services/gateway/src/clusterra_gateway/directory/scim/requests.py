@@ -22,7 +22,7 @@ from scim2_models import (
 
 from clusterra_gateway.directory.scim.protocol import MEDIA_TYPE
 from clusterra_gateway.http.requests.json_body import BodyBounds, read_json
-from clusterra_gateway.http.requests.parameters import Parameter, Query, query
+from clusterra_gateway.http.requests.parameters import Parameter, Query
 
 POLICY = ScimPolicy(
     unknown=ScimPolicy.Unknown.ignore,
@@ -38,7 +38,6 @@ MAX_FILTER = 1000
 """The most characters of a filter."""
 MAX_COUNT = 200
 """The most resources of a page."""
-RESOURCE_ID = Parameter("resource_id", "path", "^[0-9a-f]{32}$")
 IF_MATCH = Parameter("If-Match", "header", r'^(\*|(W/)?"[0-9]{1,19}")$', "The version that the change is for.")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
@@ -76,16 +75,6 @@ class ListQuery(AttributesQuery):
     """How many at most. More than 200 count as 200."""
     sort_by: Annotated[str | None, Field(max_length=200, alias="sortBy")] = None
     sort_order: Annotated[str | None, Field(max_length=20, alias="sortOrder")] = None
-
-
-def list_query(request: web.Request) -> ListQuery:
-    """The query of a list. Raises InvalidRequest."""
-    return query(request, ListQuery)
-
-
-def attributes_query(request: web.Request) -> AttributesQuery:
-    """The query of a resource. Raises InvalidRequest."""
-    return query(request, AttributesQuery)
 
 
 async def read_resource[R: Resource[Any]](request: web.Request, model: type[R], bounds: BodyBounds, ctx: Context) -> R:
