@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-import aiohttp
 import pytest
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS
@@ -17,26 +16,14 @@ from clusterra_gateway.identity.access.credentials import CACHE_SECONDS
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_runtime.nats import bus
 from gateway_world import World
+from people_world import SUBMISSION, make_token, status_with
 from route_table import example_path, route_table
 
-SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 OURS = "http://127.0.0.1:8080"
 
 
-async def make_token(browser: aiohttp.ClientSession, **fields: Any) -> dict[str, Any]:
-    async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | fields) as answer:
-        assert answer.status == 201, await answer.text()
-        token: dict[str, Any] = await answer.json()
-        return token
-
-
-async def status_with(world: World, token: str, path: str = "/v1/users/me", method: str = "GET") -> int:
-    program = await world.browser()
-    async with program.request(method, path, headers={"Authorization": f"Bearer {token}"}) as answer:
-        return answer.status
-
-
 async def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: World) -> None:
+    program = await world.browser()
     browser = await world.login("ada@acme.example")
     made = await make_token(browser)
 
@@ -45,12 +32,12 @@ async def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: World)
 
     assert listed["total"] == 1
     assert listed["tokens"] == [{key: made[key] for key in ("id", "name", "created_at", "expires_at", "scopes")}]
-    assert await status_with(world, made["token"]) == 200
+    assert await status_with(program, made["token"]) == 200
 
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
         assert answer.status == 204
 
-    assert await status_with(world, made["token"]) == 401
+    assert await status_with(program, made["token"]) == 401
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
         assert answer.status == 404
 
@@ -64,6 +51,7 @@ async def test_no_token_is_stored(world: World) -> None:
 
 
 async def test_invalid_tokens_are_rejected(world: World) -> None:
+    program = await world.browser()
     made = await make_token(await world.login("ada@acme.example"))
     me = made["token"].split("_")[1]
     bob = await make_token(await world.login("bob@acme.example"))
@@ -77,7 +65,7 @@ async def test_invalid_tokens_are_rejected(world: World) -> None:
         f"clusterra_{'x' * 4000}_x_y",
         "nonsense",
     ):
-        assert await status_with(world, token) == 401, token
+        assert await status_with(program, token) == 401, token
 
 
 async def test_a_token_can_neither_make_tokens_nor_sign_out(world: World) -> None:
@@ -103,16 +91,17 @@ async def test_a_token_needs_a_valid_name_and_lifetime(world: World, wrong: dict
 async def test_a_token_revoked_on_another_replica_stops_working_within_15_seconds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    program = await world.browser()
     browser = await world.login("ada@acme.example")
     made = await make_token(browser)
-    assert await status_with(world, made["token"]) == 200
+    assert await status_with(program, made["token"]) == 200
 
     world.store._tables["accounts"][f"member#{made['token'].split('_')[1]}"].pop(f"token#{made['id']}")
-    assert await status_with(world, made["token"]) == 200
+    assert await status_with(program, made["token"]) == 200
 
     later = asyncio.get_running_loop().time() + CACHE_SECONDS + 1
     monkeypatch.setattr("clusterra_gateway.identity.access.credentials.time.monotonic", lambda: later)
-    assert await status_with(world, made["token"]) == 401
+    assert await status_with(program, made["token"]) == 401
 
 
 @pytest.mark.parametrize(

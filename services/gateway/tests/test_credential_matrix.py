@@ -15,6 +15,7 @@ from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.program_sign_in.oauth_routes import PageRoute
 from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
+from people_world import cookie_of, make_token, me
 from route_table import example_path, route_table
 
 OPEN = {
@@ -33,33 +34,19 @@ SECRET = "only-for-ada"
 type Credential = Callable[[World], Awaitable[str]]
 
 
-async def profile(browser: aiohttp.ClientSession) -> dict[str, Any]:
-    async with browser.get("/v1/users/me") as answer:
-        assert answer.status == 200, await answer.text()
-        told: dict[str, Any] = await answer.json()
-        return told
-
-
-async def token(browser: aiohttp.ClientSession) -> dict[str, Any]:
-    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
-        assert answer.status == 201, await answer.text()
-        made: dict[str, Any] = await answer.json()
-        return made
-
-
 def signed_with(world: World) -> SigningKeys:
     return SigningKeys.load(world.settings.session_key_file)
 
 
 async def claims(world: World, seconds: int = 3600) -> Claims:
     """What a session of Ada says, who is a member and has signed in."""
-    ada, now = await profile(await world.login("ada@acme.example")), int(time.time())
+    ada, now = await me(await world.login("ada@acme.example")), int(time.time())
     return Claims(sub=ada["id"], jti="1" * 32, iat=now, exp=now + seconds)
 
 
 async def session_of(world: World, email: str) -> tuple[aiohttp.ClientSession, str]:
     browser = await world.login(email)
-    (cookie,) = [each.value for each in browser.cookie_jar if each.key == COOKIE]
+    cookie = cookie_of(browser)
     return browser, cookie
 
 
@@ -93,7 +80,7 @@ async def of_nobody(world: World) -> str:
 
 
 async def with_the_secret_of_another(world: World) -> str:
-    ada, bob = [await token(await world.login(f"{name}@acme.example")) for name in ("ada", "bob")]
+    ada, bob = [await make_token(await world.login(f"{name}@acme.example")) for name in ("ada", "bob")]
     return "_".join([*ada["token"].split("_", 3)[:3], bob["token"].split("_", 3)[3]])
 
 
@@ -106,7 +93,7 @@ async def signed_out(world: World) -> str:
 
 async def revoked(world: World) -> str:
     browser = await world.login("ada@acme.example")
-    made = await token(browser)
+    made = await make_token(browser)
     assert await works(world, made["token"])
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
         assert answer.status == 204
@@ -116,7 +103,7 @@ async def revoked(world: World) -> str:
 async def of_a_disabled_member(world: World) -> str:
     boss, (ada, session) = await world.login("boss@acme.example"), await session_of(world, "ada@acme.example")
     assert await works(world, session)
-    async with boss.patch(f"/v1/members/{(await profile(ada))['id']}", json={"disabled": True}) as answer:
+    async with boss.patch(f"/v1/members/{(await me(ada))['id']}", json={"disabled": True}) as answer:
         assert answer.status == 200, await answer.text()
     return session
 
@@ -222,7 +209,7 @@ async def test_no_credential_of_a_tenant_opens_a_route_of_operators(world: World
     if who == "session":
         headers = {"Cookie": f"{COOKIE}={cookie}", "Origin": world.settings.public_url}
     elif who == "token":
-        headers = {"Authorization": f"Bearer {(await token(boss))['token']}"}
+        headers = {"Authorization": f"Bearer {(await make_token(boss))['token']}"}
     else:
         async with boss.post("/v1/service-accounts", json={"name": "ci", "role": "admin"}) as answer:
             assert answer.status == 201, await answer.text()
@@ -252,4 +239,4 @@ async def test_the_same_credentials_work_before_they_are_spoilt(world: World) ->
     whole = signed_with(world).sign(SESSION, await claims(world), seconds=3600)
 
     assert await works(world, whole)
-    assert await works(world, (await token(await world.login("ada@acme.example")))["token"])
+    assert await works(world, (await make_token(await world.login("ada@acme.example")))["token"])

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import aiohttp
 import pytest
@@ -39,9 +38,9 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Update
 from clusterra_runtime.store.table_use import tables_of
 from gateway_world import CATALOGUE, World, provisioned
+from people_world import me, owner
 from scim_world import directory_of, person
 from test_invitations import accept
-from test_members import owner
 from test_tenants import BINDING, TENANTS, made
 
 TENANT = "doomed"
@@ -251,12 +250,12 @@ async def test_a_person_of_another_tenant_goes_on_there(deleting: Deleting) -> N
     async with boss.post("/v1/invitations", json={"email": "guest@elsewhere.example"}) as answer:
         status, there = await accept(world, (await answer.json())["token"], "guest@elsewhere.example")
     assert status == 303
-    before = await profile(there)
+    before = await me(there)
 
     await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
     await deleting.sweep_until_gone()
 
-    again = await profile(await world.login("guest@elsewhere.example", await world.browser()))
+    again = await me(await world.login("guest@elsewhere.example", await world.browser()))
     assert (again["tenant"]["id"], again["id"], again["uid"]) == ("acme", before["id"], before["uid"])
     await guest.close()
 
@@ -354,10 +353,3 @@ async def joins(world: World, email: str) -> int:
         back = answer.headers["Location"]
     async with browser.get(back, allow_redirects=False) as answer:
         return answer.status
-
-
-async def profile(browser: Any) -> dict[str, Any]:
-    async with browser.get("/v1/users/me") as answer:
-        assert answer.status == 200, await answer.text()
-        told: dict[str, Any] = await answer.json()
-        return told

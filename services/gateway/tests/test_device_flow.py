@@ -20,13 +20,8 @@ from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
+from people_world import bearer, change, make_token, me, owner, replica, status_with
 from program_sign_in import CLIENT, begin, decide, poll, text_of
-from test_members import change, me, owner, replica
-
-
-async def status_with(program: aiohttp.ClientSession, token: str, path: str = "/v1/users/me") -> int:
-    async with program.get(path, headers={"Authorization": f"Bearer {token}"}) as answer:
-        return answer.status
 
 
 async def age(world: World, device_code: str, seconds: int) -> None:
@@ -226,11 +221,10 @@ async def test_codes_cannot_be_guessed(world: World) -> None:
 async def test_only_a_person_in_a_browser_of_our_own_page_can_approve(world: World) -> None:
     program, browser = await world.browser(), await world.login("ada@acme.example")
     begun = await begin(program, scope="profile")
-    async with browser.post("/v1/users/me/tokens", json={"name": "leaked"}) as answer:
-        bearer = f"Bearer {(await answer.json())['token']}"
+    of_a_token = bearer((await make_token(browser))["token"])
 
     evil = await decide(browser, begun["user_code"], "approve", Origin="https://evil.example")
-    leaked = await decide(program, begun["user_code"], "approve", Authorization=bearer)
+    leaked = await decide(program, begun["user_code"], "approve", **of_a_token)
     stranger = await decide(program, begun["user_code"], "approve")
 
     assert [status for status, _ in (evil, leaked, stranger)] == [403, 403, 401]

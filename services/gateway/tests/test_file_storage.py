@@ -17,7 +17,7 @@ from clusterra_lab.parts.aws_proxy import aws_proxy
 from clusterra_runtime import logs
 from clusterra_runtime.nats.registry import Registry, put_binding
 from files_world import BUCKET, FILES, UPLOADS, Answer, FilesClient, FilesWorld
-from test_members import me
+from people_world import me
 
 CONTENT = b"a,b\n1,2\n"
 ROLE = AssumedRole(role_arn="arn:aws:iam::000000000000:role/clusterra-files", external_id="acme-main")

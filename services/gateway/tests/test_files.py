@@ -15,7 +15,7 @@ from clusterra_lab.machine.process import until
 from files_world import BUCKET, FILES, PRESIGN, UPLOADS, FilesClient, FilesWorld, sha256, sha256_base64
 from nats.aio.msg import Msg
 from path_tricks import MALFORMED, OUTSIDE
-from test_members import change, me, owner
+from people_world import change, me, owner
 from yarl import URL
 
 CONTENT = b"a,b\n1,2\n"

@@ -22,8 +22,8 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned
+from people_world import owner
 from scim_world import POSIX_GROUP, POSIX_USER, directory_of, person
-from test_members import owner
 from test_schedules import Replica
 
 JOBS = "/v1/clusters/main/jobs"

@@ -8,12 +8,11 @@ import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, invitation_key, sent_invitation_key
 from clusterra_gateway.accounts.records import Invitation
-from clusterra_gateway.identity.access.authentication import COOKIE
 from clusterra_gateway.people import invitations
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.store import Put, Update
 from gateway_world import World
-from test_members import change, me, program
+from people_world import change, cookie_of, me, program
 
 INVITATIONS = "/v1/invitations"
 MEMBERSHIPS = "/v1/users/me/memberships"
@@ -132,7 +131,7 @@ async def test_a_person_belongs_to_several_tenants_and_chooses(world: World) -> 
     assert await memberships(there) == [("acme", "member", False), ("rival", "admin", True)]
     assert (await me(await world.login("ada@acme.example")))["tenant"]["id"] == "acme"
 
-    (before,) = [each.value for each in ada.cookie_jar if each.key == COOKIE]
+    before = cookie_of(ada)
     assert await choose(world, ada, "rival") == 200
     assert (await me(ada))["id"] == abroad["id"]
     assert (await me(ada))["session_expires_at"] == at_home["session_expires_at"]

@@ -18,6 +18,7 @@ from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.registry import Registry, put_binding
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import CATALOGUE, World, provisioned
+from people_world import make_token
 
 TENANT = "lonely"
 
@@ -44,8 +45,7 @@ async def made_events(world: World) -> aiohttp.ClientSession:
     """The browser of a member of a tenant without clusters, which keeps three events."""
     await provision(world)
     browser = await world.login(f"nina@{TENANT}.example")
-    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
-        token = (await answer.json())["id"]
+    token = (await make_token(browser))["id"]
     assert (await browser.delete(f"/v1/users/me/tokens/{token}")).status == 204
     assert await kept(world) == 3
     return browser
@@ -80,10 +80,8 @@ async def test_events_of_a_tenant_with_clusters_are_not_kept(world: World) -> No
     await told(world)
     await provision(world, "third", "fourth")
 
-    async with browser.post("/v1/users/me/tokens", json={"name": "more"}) as answer:
-        status = answer.status
+    await make_token(browser, name="more")
 
-    assert status == 201
     assert await kept(world) == 0
 
 
@@ -111,8 +109,7 @@ async def test_a_tenant_of_many_clusters_has_what_people_do_in_each_history(worl
     await provision(world, *clusters)
     browser = await world.login(f"mona@{TENANT}.example")
 
-    async with browser.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
-        assert answer.status == 201
+    await make_token(browser)
 
     async def told() -> bool:
         return "token.created" in {event.kind for event in await history(world, clusters[-1])}

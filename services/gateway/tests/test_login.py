@@ -23,8 +23,8 @@ from clusterra_runtime.store.store import Put, Update
 from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn
 from joserfc.jwk import KeySet, OctKey, OKPKey, RSAKey
+from people_world import TAKEN_SECONDS, cookie_of, me, replica
 from pydantic import ValidationError
-from test_members import TAKEN_SECONDS, replica
 from yarl import URL
 
 type Json = dict[str, Any]
@@ -44,12 +44,6 @@ async def get(browser: aiohttp.ClientSession, url: URL | str) -> tuple[int, Json
         return answer.status, body
 
 
-async def read_profile(browser: aiohttp.ClientSession) -> Json:
-    status, body = await get(browser, "/v1/users/me")
-    assert status == 200, body
-    return body
-
-
 async def test_a_login_signs_in_this_browser_only(world: World) -> None:
     browser = await world.browser()
     back = await authorized(browser)
@@ -65,11 +59,12 @@ async def test_a_login_signs_in_this_browser_only(world: World) -> None:
     assert cookie["path"] == "/"
     assert int(cookie["max-age"]) == world.settings.session_seconds
 
-    me = await read_profile(browser)
-    assert (me["name"], me["uid"], me["email"], me["role"]) == ("ada", 20001, "ada@acme.example", "member")
-    assert me["tenant"] == {"id": "acme", "name": "Acme"}
-    assert me["burn_rate_usd_per_hour"] is None  # no ledger serves here
-    assert me["pending_bill_usd"] is None
+    profile = await me(browser)
+    assert (profile["name"], profile["uid"], profile["role"]) == ("ada", 20001, "member")
+    assert profile["email"] == "ada@acme.example"
+    assert profile["tenant"] == {"id": "acme", "name": "Acme"}
+    assert profile["burn_rate_usd_per_hour"] is None  # no ledger serves here
+    assert profile["pending_bill_usd"] is None
 
     assert (await get(await world.browser(), "/v1/users/me"))[0] == 401
 
@@ -98,14 +93,14 @@ async def test_a_page_of_our_own_can_finish_the_login(world: World) -> None:
     async with browser.post("/v1/auth/callback", json=answer) as done:
         assert done.status == 200
         assert (await done.json())["name"] == "ada"
-    assert (await read_profile(browser))["name"] == "ada"
+    assert (await me(browser))["name"] == "ada"
 
 
 async def test_a_person_keeps_their_name_and_uid(world: World) -> None:
-    first = await read_profile(await world.login("ada@acme.example"))
-    again = await read_profile(await world.login("ada@acme.example"))
-    namesake = await read_profile(await world.login("ADA+x@acme.example"))
-    other_tenant = await read_profile(await world.login("ada@rival.example"))
+    first = await me(await world.login("ada@acme.example"))
+    again = await me(await world.login("ada@acme.example"))
+    namesake = await me(await world.login("ADA+x@acme.example"))
+    other_tenant = await me(await world.login("ada@rival.example"))
 
     assert (again["name"], again["uid"]) == (first["name"], first["uid"])
     assert namesake["name"] == "ada-2"
@@ -115,12 +110,12 @@ async def test_a_person_keeps_their_name_and_uid(world: World) -> None:
 
 @pytest.mark.parametrize("local", ["root", "slurm", "clusterra", "Admin"])
 async def test_reserved_names_are_given_to_no_one(world: World, local: str) -> None:
-    me = await read_profile(await world.login(f"{local}@acme.example"))
-    assert me["name"] == f"{local.lower()}-2"
+    profile = await me(await world.login(f"{local}@acme.example"))
+    assert profile["name"] == f"{local.lower()}-2"
 
 
 async def test_an_invited_admin_is_an_admin(world: World) -> None:
-    assert (await read_profile(await world.login("Boss@acme.example")))["role"] == "admin"
+    assert (await me(await world.login("Boss@acme.example")))["role"] == "admin"
 
 
 async def test_an_invitation_takes_nobody_from_the_tenant_of_their_domain(world: World) -> None:
@@ -128,8 +123,8 @@ async def test_an_invitation_takes_nobody_from_the_tenant_of_their_domain(world:
         invitation = Invitation(tenant="rival", admin=True).attributes()
         await world.store.write(Put(ACCOUNTS, invitation_key(email), invitation, Absent()))
 
-    own = await read_profile(await world.login("grace@acme.example"))
-    invited = await read_profile(await world.login("grace@elsewhere.example"))
+    own = await me(await world.login("grace@acme.example"))
+    invited = await me(await world.login("grace@elsewhere.example"))
 
     assert (own["tenant"]["id"], own["role"]) == ("acme", "member")
     assert (invited["tenant"]["id"], invited["role"]) == ("rival", "admin")
@@ -155,9 +150,9 @@ async def test_an_issuer_that_verifies_nothing_is_trusted_in_the_domains_bound_t
     await world.store.write(Put(ACCOUNTS, invitation_key("grace@elsewhere.example"), invitation, Absent()))
     browser = await world.browser()
 
-    me = await read_profile(await world.login("grace@acme.example"))
+    profile = await me(await world.login("grace@acme.example"))
 
-    assert (me["email"], me["tenant"]["id"]) == ("grace@acme.example", "acme")
+    assert (profile["email"], profile["tenant"]["id"]) == ("grace@acme.example", "acme")
     for stranger in ("grace@rival.example", "grace@elsewhere.example"):
         assert (await get(browser, await authorized(browser, stranger)))[0] == 403
 
@@ -181,9 +176,9 @@ async def test_a_member_keeps_signing_in_without_an_address(world: World) -> Non
     await world.login("ada@acme.example")
     world.issuer.email_claim = "preferred_username"
 
-    me = await read_profile(await world.login("ada@acme.example"))
+    profile = await me(await world.login("ada@acme.example"))
 
-    assert (me["name"], me["email"]) == ("ada", "ada@acme.example")
+    assert (profile["name"], profile["email"]) == ("ada", "ada@acme.example")
 
 
 async def test_a_member_keeps_signing_in_but_takes_no_address_of_a_foreign_domain(world: World) -> None:
@@ -196,9 +191,9 @@ async def test_a_member_keeps_signing_in_but_takes_no_address_of_a_foreign_domai
         claims["email"] = "boss@rival.example"
 
     world.issuer.tamper = moved
-    me = await read_profile(await world.login("ada@acme.example"))
+    profile = await me(await world.login("ada@acme.example"))
 
-    assert (me["email"], me["tenant"]["id"], me["role"]) == ("ada@acme.example", "acme", "member")
+    assert (profile["email"], profile["tenant"]["id"], profile["role"]) == ("ada@acme.example", "acme", "member")
 
 
 async def test_strangers_and_unverified_addresses_are_rejected_with_a_hint(world: World) -> None:
@@ -222,7 +217,7 @@ async def test_strangers_and_unverified_addresses_are_rejected_with_a_hint(world
 async def test_the_address_may_come_from_user_info_alone(world: World) -> None:
     world.issuer.email_in_user_info_only = True
 
-    assert (await read_profile(await world.login("ada@acme.example")))["email"] == "ada@acme.example"
+    assert (await me(await world.login("ada@acme.example")))["email"] == "ada@acme.example"
     assert "userinfo" in world.issuer.calls
 
     world.issuer.email_verified = False
@@ -241,7 +236,7 @@ async def test_the_verification_of_one_address_counts_for_no_other(world: World)
 
     world.issuer.tamper = other_address
 
-    assert (await read_profile(await world.login("ada@acme.example")))["email"] == "ada@acme.example"
+    assert (await me(await world.login("ada@acme.example")))["email"] == "ada@acme.example"
 
 
 async def test_a_login_can_only_be_finished_in_the_browser_that_began_it(world: World) -> None:
@@ -274,7 +269,7 @@ async def test_a_login_ends_at_the_issuer_where_it_began(world: World, issuer_of
     browser = await world.browser()
     back = await authorized(browser)
     keys = SigningKeys.load(world.settings.session_key_file)
-    cookie = next(cookie.value for cookie in browser.cookie_jar if cookie.key == LOGIN_COOKIE)
+    cookie = cookie_of(browser, LOGIN_COOKIE)
     state = keys.verify(LOGIN, cookie, LoginState)
     assert state.issuer == world.issuer.address
 
@@ -299,63 +294,29 @@ async def test_a_cancelled_login_signs_no_one_in(world: World) -> None:
     assert (await get(browser, cancelled))[0] == 401
 
 
-def with_another_nonce(_header: Json, claims: Json) -> None:
-    claims["nonce"] = "another"
+WRONG_CLAIMS: dict[str, Json] = {
+    "with another nonce": {"nonce": "another"},
+    "without nonce": {"nonce": None},
+    "expired": {"exp": int(time.time()) - 3600},
+    "without expiry": {"exp": None},
+    "issued in the future": {"iat": int(time.time()) + 3600},
+    "of another issuer": {"iss": "https://evil.example"},
+    "for another client": {"aud": "another-client"},
+    "for several clients": {"aud": [CLIENT_ID, "another-client"], "azp": "another-client"},
+    "without subject": {"sub": None},
+    "unsigned": {},
+}
+"""What is wrong with an id_token, and the claims that it has in place of the right ones; None for one that it lacks."""
 
 
-def without_nonce(_header: Json, claims: Json) -> None:
-    del claims["nonce"]
+@pytest.mark.parametrize("wrong", WRONG_CLAIMS)
+async def test_an_id_token_with_wrong_claims_is_rejected(world: World, wrong: str) -> None:
+    def tamper(header: Json, claims: Json) -> None:
+        changed = claims | WRONG_CLAIMS[wrong]
+        claims.clear()
+        claims.update({name: value for name, value in changed.items() if value is not None})
+        header.update({"alg": "none"} if wrong == "unsigned" else {})
 
-
-def expired(_header: Json, claims: Json) -> None:
-    claims["exp"] = int(time.time()) - 3600
-
-
-def without_expiry(_header: Json, claims: Json) -> None:
-    del claims["exp"]
-
-
-def issued_in_the_future(_header: Json, claims: Json) -> None:
-    claims["iat"] = int(time.time()) + 3600
-
-
-def of_another_issuer(_header: Json, claims: Json) -> None:
-    claims["iss"] = "https://evil.example"
-
-
-def for_another_client(_header: Json, claims: Json) -> None:
-    claims["aud"] = "another-client"
-
-
-def for_several_clients(_header: Json, claims: Json) -> None:
-    claims["aud"] = [CLIENT_ID, "another-client"]
-    claims["azp"] = "another-client"
-
-
-def without_subject(_header: Json, claims: Json) -> None:
-    del claims["sub"]
-
-
-def unsigned(header: Json, _claims: Json) -> None:
-    header["alg"] = "none"
-
-
-@pytest.mark.parametrize(
-    "tamper",
-    [
-        with_another_nonce,
-        without_nonce,
-        expired,
-        without_expiry,
-        issued_in_the_future,
-        of_another_issuer,
-        for_another_client,
-        for_several_clients,
-        without_subject,
-        unsigned,
-    ],
-)
-async def test_an_id_token_with_wrong_claims_is_rejected(world: World, tamper: Callable[[Json, Json], None]) -> None:
     world.issuer.tamper = tamper
     browser = await world.browser()
 
@@ -431,7 +392,7 @@ async def test_a_login_redirects_to_no_other_site(world: World, return_to: str) 
 
 async def test_the_cookie_of_a_signed_out_session_is_rejected(world: World) -> None:
     browser = await world.login("ada@acme.example")
-    stolen = {COOKIE: next(cookie.value for cookie in browser.cookie_jar if cookie.key == COOKIE)}
+    stolen = {COOKIE: cookie_of(browser)}
     thief = await world.browser()
     async with thief.get("/v1/users/me", cookies=stolen) as answer:
         assert answer.status == 200
@@ -447,7 +408,7 @@ async def test_the_cookie_of_a_signed_out_session_is_rejected(world: World) -> N
 @pytest.mark.parametrize("ends", ["auth/logout", "users/me/memberships/acme/session"])
 async def test_a_session_that_ends_is_known_on_every_replica(world: World, ends: str) -> None:
     browser, thief = await world.login("ada@acme.example"), await world.browser()
-    stolen = {COOKIE: next(cookie.value for cookie in browser.cookie_jar if cookie.key == COOKIE)}
+    stolen = {COOKIE: cookie_of(browser)}
 
     async with replica(world) as url:
 
@@ -493,7 +454,7 @@ def truncated(session: str, _keys: SigningKeys) -> str:
 )
 async def test_forged_and_expired_sessions_are_rejected(world: World, forge: Callable[[str, SigningKeys], str]) -> None:
     browser = await world.login("ada@acme.example")
-    session = next(cookie.value for cookie in browser.cookie_jar if cookie.key == COOKIE)
+    session = cookie_of(browser)
     forged = forge(session, SigningKeys.load(world.settings.session_key_file))
     other = await world.browser()
 

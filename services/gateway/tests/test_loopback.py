@@ -17,8 +17,8 @@ from clusterra_gateway.accounts.roles import PROGRAM_SCOPES
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_runtime.store.store import Update
 from gateway_world import World
+from people_world import bearer, change, make_token, me, owner, replica, status_with
 from program_sign_in import CLIENT, text_of
-from test_members import change, me, owner, replica
 from yarl import URL
 
 BACK = "http://127.0.0.1:45123/callback"
@@ -80,11 +80,6 @@ async def redeem(program: aiohttp.ClientSession, code: str, verifier: str, **fie
     async with program.post("/v1/auth/token", data=asked) as answer:
         assert answer.headers["Cache-Control"] == "no-store"
         return answer.status, await answer.json()
-
-
-async def status_with(program: aiohttp.ClientSession, token: str) -> int:
-    async with program.get("/v1/users/me", headers={"Authorization": f"Bearer {token}"}) as answer:
-        return answer.status
 
 
 @pytest.mark.parametrize("back", [BACK, "http://[::1]:8400", "http://127.0.0.1:1/"])
@@ -231,11 +226,10 @@ async def test_a_member_who_was_disabled_meanwhile_gives_no_token(world: World) 
 
 async def test_only_a_person_on_our_own_page_can_approve(world: World) -> None:
     browser, request = await world.login("ada@acme.example"), request_of(pkce()[1])
-    async with browser.post("/v1/users/me/tokens", json={"name": "leaked"}) as answer:
-        bearer = f"Bearer {(await answer.json())['token']}"
+    of_a_token = bearer((await make_token(browser))["token"])
 
     assert await decide(browser, request, "approve", Origin="https://evil.example") == 403
-    assert await decide(await world.browser(), request, "approve", Authorization=bearer) == 403
+    assert await decide(await world.browser(), request, "approve", **of_a_token) == 403
     assert await decide(await world.browser(), request, "approve") == 401
 
 

@@ -1,70 +1,27 @@
 """Members: what each role and each scope of a token allows, and how fast what is taken is gone everywhere."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import aiohttp
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, member_key, tenant_key
-from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant, member_id
+from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
-from clusterra_gateway.app import gateway_on
 from clusterra_gateway.identity.access.private_route import PrivateRoute
-from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.specification import ProvisionFile
-from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Put, Update
-from gateway_world import World, _Service
+from clusterra_runtime.store.store import Put
+from gateway_world import World
+from people_world import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica
 from route_table import example_path, route_table
 from scim_world import scim_key
-
-SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
-TAKEN_SECONDS = 8.0
-"""What is taken is gone within a second on every replica. A busy machine gets more here, but less than the 15 s that a
-replica trusts a credential when it is not told."""
-
-
-async def me(browser: aiohttp.ClientSession) -> dict[str, Any]:
-    async with browser.get("/v1/users/me") as answer:
-        assert answer.status == 200, await answer.text()
-        profile: dict[str, Any] = await answer.json()
-        return profile
-
-
-async def change(admin: aiohttp.ClientSession, member: str, **fields: Any) -> int:
-    async with admin.patch(f"/v1/members/{member}", json=fields) as answer:
-        return answer.status
-
-
-async def program(browser: aiohttp.ClientSession, **fields: Any) -> dict[str, str]:
-    """The header of a new token of this browser's person."""
-    async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | fields) as answer:
-        assert answer.status == 201, await answer.text()
-        return {"Authorization": f"Bearer {(await answer.json())['token']}"}
-
-
-@asynccontextmanager
-async def replica(world: World) -> AsyncIterator[str]:
-    """A second gateway on the same record and bus."""
-    port = free_port()
-    settings: Settings = world.settings.model_copy(update={"http_port": port})
-    service = _Service(settings)
-    async with gateway_on(world.store, service, settings):
-        try:
-            await until(lambda: not service.failing(), seconds=90, what="the second gateway to be ready")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            await service.stop()
 
 
 def test_every_private_route_names_its_scope() -> None:
@@ -73,15 +30,6 @@ def test_every_private_route_names_its_scope() -> None:
     assert {route.scope for route in private} == set(SCOPES)
     assert all(route.role in ROLES for route in private)
     assert all(includes(route.role, "member") for route in private if route.scope == "jobs:write")
-
-
-async def owner(world: World, email: str = "boss@acme.example") -> aiohttp.ClientSession:
-    """The browser of an owner of the tenant with this address."""
-    browser = await world.login(email)
-    key = member_key(member_id(world.issuer.address, f"sub-of-{email}"))
-    await world.store.write(Update(ACCOUNTS, key, set={"role": "owner", "admin": True}))
-    assert (await me(browser))["role"] == "owner"
-    return browser
 
 
 async def refused_for(world: World, headers: dict[str, str], word: str) -> dict[str, bool]:

@@ -15,7 +15,7 @@ from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Update
 from gateway_world import World
-from test_members import change, me
+from people_world import change, me
 
 RUNS = "/v1/clusters/main/runs"
 JOB = {"environment": ["PATH=/usr/bin:/bin"]}

@@ -21,12 +21,12 @@ from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World
 from hypothesis import HealthCheck, given, settings
 from operator_tokens import TOKENS
+from people_world import make_token, owner
 from route_table import route_table
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 from scim_world import scim_key
-from test_members import owner
 
 EXAMPLES = 12
 REFUSES_MORE = frozenset(
@@ -108,5 +108,4 @@ async def token_for(world: World, route: Route) -> str:
     if isinstance(route, ScimRoute):
         return await scim_key(await owner(world))
     browser = await world.login("ada@acme.example")
-    async with browser.post("/v1/users/me/tokens", json={"name": "fuzz"}) as answer:
-        return str((await answer.json())["token"])
+    return str((await make_token(browser))["token"])

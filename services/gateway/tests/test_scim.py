@@ -12,6 +12,7 @@ from clusterra_gateway.directory.scim import changes
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
 from gateway_world import World
+from people_world import TAKEN_SECONDS, change, me, owner, program, replica
 from scim_world import (
     ENTERPRISE,
     ERROR,
@@ -28,7 +29,6 @@ from scim_world import (
 )
 from sse_reader import sse_reader
 from test_events import STREAM
-from test_members import TAKEN_SECONDS, change, me, owner, program, replica
 
 ADA = "ada@acme.example"
 

@@ -12,7 +12,7 @@ from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.people import service_accounts
 from clusterra_lab.machine.process import until
 from gateway_world import World
-from test_members import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica
+from people_world import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica
 
 ACCOUNTS = "/v1/service-accounts"
 KEYS = f"{ACCOUNTS}/ci/keys"

@@ -8,6 +8,7 @@ import pytest
 from clusterra_contracts.rpc.slurm_jobs import Hold, SendSignal, Update
 from clusterra_gateway.slurmrestd.unset import is_unset
 from gateway_world import World
+from people_world import make_token
 
 API = "/v1/clusters/main/slurm/v0.0.45"
 DATABASE = "/v1/clusters/main/slurmdb/v0.0.45"
@@ -18,10 +19,8 @@ UNSET = {"set": False, "infinite": False, "number": 0}
 
 @pytest.fixture
 async def token(world: World) -> str:
-    browser = await world.login("ada@acme.example")
-    async with browser.post("/v1/users/me/tokens", json={"name": "slurmrestd"}) as answer:
-        made: dict[str, str] = await answer.json()
-        return made["token"]
+    made = await make_token(await world.login("ada@acme.example"))
+    return str(made["token"])
 
 
 @pytest.fixture

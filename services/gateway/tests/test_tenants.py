@@ -15,9 +15,9 @@ from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, World
 from operator_tokens import TOKENS, write_operators
+from people_world import replica
 from route_table import example_path, route_table
 from test_invitations import accept
-from test_members import replica
 
 TENANTS = "/v1/tenants"
 NEW = {"id": "lab", "name": "The Lab", "domains": ["lab.example"], "owner": "head@lab.example"}
