@@ -28,6 +28,7 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.table_use import tables_of
 from issuer_stand_in import IssuerStandIn
 from operator_tokens import header
+from yarl import URL
 
 CATALOGUE = Catalogue(
     shapes=(Shape(name="compute-xs", family="compute", size="xs", vcpu=2, memory_gib=4, usd_per_hour=0.1),)
@@ -119,14 +120,20 @@ class World:
     async def login(self, email: str, browser: aiohttp.ClientSession | None = None) -> aiohttp.ClientSession:
         """A browser in which this person has signed in."""
         browser = browser or await self.browser()
-        async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-            assert answer.status == 302, await answer.text()
-            authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
-        async with browser.get(authorize, allow_redirects=False) as answer:
-            back = answer.headers["Location"]
-        async with browser.get(back, allow_redirects=False) as answer:
+        async with browser.get(await authorized(browser, email), allow_redirects=False) as answer:
             assert answer.status == 303, await answer.text()
         return browser
+
+
+async def authorized(
+    browser: aiohttp.ClientSession, email: str = "ada@acme.example", begin: str = "/v1/auth/login"
+) -> URL:
+    """Signs this person in at the issuer. Returns the address to which it sends the browser back."""
+    async with browser.get(begin, allow_redirects=False) as answer:
+        assert answer.status == 302, await answer.text()
+        authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
+    async with browser.get(authorize, allow_redirects=False) as answer:
+        return URL(answer.headers["Location"])
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Update
 from clusterra_runtime.store.table_use import tables_of
-from gateway_world import CATALOGUE, World, provisioned
+from gateway_world import CATALOGUE, World, authorized, provisioned
 from people_world import me, owner
 from scim_world import directory_of, person
 from test_invitations import accept
@@ -347,9 +347,5 @@ def places(world: World) -> list[str]:
 
 async def joins(world: World, email: str) -> int:
     browser = await world.browser()
-    async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-        authorize = f"{answer.headers['Location']}&login_hint={email.replace('@', '%40')}"
-    async with browser.get(authorize, allow_redirects=False) as answer:
-        back = answer.headers["Location"]
-    async with browser.get(back, allow_redirects=False) as answer:
+    async with browser.get(await authorized(browser, email), allow_redirects=False) as answer:
         return answer.status

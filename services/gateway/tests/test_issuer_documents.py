@@ -7,10 +7,10 @@ import pytest
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.identity.issuers import issuer_documents
 from clusterra_gateway.identity.issuers.issuer_documents import IssuerDocuments, Metadata
-from gateway_world import World
+from gateway_world import World, authorized
 from issuer_stand_in import IssuerStandIn
 from pydantic import ValidationError
-from test_login import authorized, get
+from test_login import get
 
 LOGIN = "/v1/auth/login"
 

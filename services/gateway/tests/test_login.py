@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -20,7 +19,7 @@ from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.store import Put, Update
-from gateway_world import World, running
+from gateway_world import World, authorized, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn
 from joserfc.jwk import KeySet, OctKey, OKPKey, RSAKey
 from people_world import TAKEN_SECONDS, cookie_of, me, replica
@@ -28,14 +27,6 @@ from pydantic import ValidationError
 from yarl import URL
 
 type Json = dict[str, Any]
-
-
-async def authorized(browser: aiohttp.ClientSession, email: str = "ada@acme.example") -> URL:
-    """Begins a login. Returns the address to which the issuer sends the browser back."""
-    async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-        authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
-    async with browser.get(authorize, allow_redirects=False) as answer:
-        return URL(answer.headers["Location"])
 
 
 async def get(browser: aiohttp.ClientSession, url: URL | str) -> tuple[int, Json]:

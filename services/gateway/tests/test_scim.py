@@ -11,7 +11,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
 from clusterra_gateway.directory.scim import changes
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
-from gateway_world import World
+from gateway_world import World, authorized
 from people_world import TAKEN_SECONDS, change, me, owner, program, replica
 from scim_world import (
     ENTERPRISE,
@@ -50,11 +50,7 @@ def error(status: int, told: Json) -> tuple[int, str | None]:
 async def signed_in(world: World, email: str) -> int:
     """The status of a sign-in and of a first request after it."""
     browser = await world.browser()
-    async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-        authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
-    async with browser.get(authorize, allow_redirects=False) as answer:
-        back = answer.headers["Location"]
-    async with browser.get(back, allow_redirects=False) as answer:
+    async with browser.get(await authorized(browser, email), allow_redirects=False) as answer:
         if answer.status != 303:
             return answer.status
     async with browser.get("/v1/users/me") as answer:

@@ -3,9 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import aiohttp
 import pytest
 import yaml
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key
@@ -13,12 +11,13 @@ from clusterra_gateway.accounts.records import Domain
 from clusterra_gateway.identity.issuers.configuration import IssuersInvalid, configured_issuers
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.store.store import Update
-from gateway_world import World, running
+from gateway_world import World, authorized, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
-from yarl import URL
 
 DIRECTORY = "72f988bf-86f1-41af-91ab-2d7cd011db47"
 FOREIGN_DIRECTORY = "11111111-2222-3333-4444-555555555555"
+
+LOGIN = "/v1/auth/login"
 
 type Json = dict[str, Any]
 
@@ -87,19 +86,10 @@ async def bind(world: World, tenant: str, *issuers: str) -> None:
     await world.store.write(Update(ACCOUNTS, domain_key(f"{tenant}.example"), set=domain))
 
 
-async def authorized(browser: aiohttp.ClientSession, query: str, email: str) -> URL:
-    """The address with which the issuer sends the browser back."""
-    async with browser.get(f"/v1/auth/login?{query}", allow_redirects=False) as answer:
-        assert answer.status == 302, await answer.text()
-        authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
-    async with browser.get(authorize, allow_redirects=False) as answer:
-        return URL(answer.headers["Location"])
-
-
 async def signed_in(world: World, query: str, email: str) -> tuple[int, Json]:
     """The status of a sign-in, and the profile or the problem."""
     browser = await world.browser()
-    back = await authorized(browser, query, email)
+    back = await authorized(browser, email, f"{LOGIN}?{query}")
     async with browser.get(back, allow_redirects=False) as answer:
         if answer.status != 303:
             return answer.status, await answer.json()
@@ -216,8 +206,8 @@ async def test_the_answer_of_one_issuer_passes_for_no_other(world: World, severa
     await bind(world, "acme", several.okta_issuer, several.google.address, several.entra_issuer())
     attacker = "google" if victim != "google" else "okta"
     browser = await world.browser()
-    theirs = await authorized(browser, f"issuer={victim}" if victim else "", "ada@acme.example")
-    mine = await authorized(browser, f"issuer={attacker}", "ada@acme.example")
+    theirs = await authorized(browser, begin=f"{LOGIN}?issuer={victim}" if victim else LOGIN)
+    mine = await authorized(browser, begin=f"{LOGIN}?issuer={attacker}")
     state, code = mine.query["state"], theirs.query["code"]
 
     for mixed in (
@@ -243,7 +233,7 @@ async def test_an_issuer_that_names_itself_must_do_so(world: World, several: Sev
     await bind(world, "acme", several.google.address)
     several.google.discovered = {"authorization_response_iss_parameter_supported": "true"}
     browser = await world.browser()
-    back = await authorized(browser, "issuer=google", "ada@acme.example")
+    back = await authorized(browser, begin=f"{LOGIN}?issuer=google")
 
     for status, answered in ((401, back), (303, back.update_query(iss=several.google.address))):
         async with browser.get(answered, allow_redirects=False) as answer:
