@@ -28,7 +28,7 @@ from clusterra_gateway.identity.tokens.token_records import (
 )
 from clusterra_gateway.people.invitations import Invitations, Inviter
 from clusterra_gateway.people.membership import MemberChange, Membership
-from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.people.service_accounts import CreateServiceAccount, ServiceAccounts
 from clusterra_gateway.program_sign_in.device_flows import MAX_ATTEMPTS, DeviceFlows, count_attempt
 from clusterra_gateway.program_sign_in.oauth_routes import OAuthFailure
 from clusterra_gateway.program_sign_in.program import ProgramRequest
@@ -152,7 +152,7 @@ async def test_a_token_that_two_replicas_rotate_is_replaced_once(replicas: list[
 async def test_a_service_account_is_created_once_and_comes_back_with_its_uid(replicas: list[Directory]) -> None:
     accounts = [ServiceAccounts(directory, Registry(), NOBODY) for directory in replicas]
     records = TokenRecords(replicas[0], Registry(), NOBODY)
-    wanted = NewServiceAccount("ci", "member", None, "")
+    wanted = CreateServiceAccount(name="ci")
 
     answers = await asyncio.gather(*(each.create(BOSS, wanted) for each in accounts), return_exceptions=True)
     (account,) = [each for each in answers if isinstance(each, Member)]

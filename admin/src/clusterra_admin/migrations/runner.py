@@ -9,6 +9,7 @@ from typing import Literal
 
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.record_level import LEVEL, WATCH_SECONDS, Level, read_level
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Table, Update
 
@@ -115,7 +116,7 @@ async def _batch(store: Store, migration: Migration, keys: Sequence[Key], report
 
 
 async def _record(store: Store, migration: Migration, key: Key, report: Report, *, writes: bool) -> Outcome:
-    for _ in range(ATTEMPTS):
+    async def attempt() -> Outcome:
         item = await store.get(migration.table, key)
         if item is None:
             return "unchanged"
@@ -129,29 +130,29 @@ async def _record(store: Store, migration: Migration, key: Key, report: Report, 
             return "unchanged"
         if not writes:
             return "changed"
-        try:
-            await store.write(Update(migration.table, key, set=attributes, condition=VersionIs(item.version)))
-        except ConditionFailed:
-            continue
+        await store.write(Update(migration.table, key, set=attributes, condition=VersionIs(item.version)))
         return "changed"
-    return "contended"
+
+    try:
+        return await write_optimistically(attempt, attempts=ATTEMPTS)
+    except ConditionFailed:
+        return "contended"
 
 
 async def _raise_level(store: Store, table: Table, level: int, readable_from: int) -> None:
     """Record a level, unless a higher one was recorded meanwhile."""
-    for _ in range(ATTEMPTS):
+
+    async def attempt() -> None:
         item = await store.get(table, LEVEL)
         known = Level() if item is None else Level.model_validate(dict(item.attributes))
         new = Level(level=max(level, known.level), readable_from=max(readable_from, known.readable_from))
         if item is not None and new == known:
             return
         content = {**new.model_dump(), "changed_at": datetime.now(UTC).isoformat(timespec="seconds")}
-        try:
-            if item is None:
-                await store.write(Put(table, LEVEL, content, Absent()))
-            else:
-                await store.write(Update(table, LEVEL, set=content, condition=VersionIs(item.version)))
-        except ConditionFailed:
-            continue
-        return
-    raise Contended(f"the level of {table.name} was changed by others again and again")
+        if item is None:
+            await store.write(Put(table, LEVEL, content, Absent()))
+        else:
+            await store.write(Update(table, LEVEL, set=content, condition=VersionIs(item.version)))
+
+    contended = Contended(f"the level of {table.name} was changed by others again and again")
+    await write_optimistically(attempt, contended=contended, attempts=ATTEMPTS)

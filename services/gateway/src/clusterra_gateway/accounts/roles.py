@@ -1,6 +1,6 @@
 """The roles of members in their tenant, the scopes that a token may be limited to, and those of operators."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 type Role = Literal["viewer", "member", "admin", "owner"]
 """What a person may do in their tenant. Each role includes the ones before it.
@@ -33,15 +33,11 @@ No member's token has these, and no operator has a member's: an operator sees no
 OPERATOR_ROLE = "operator"
 """What a route of operators names in the place of a role. It is none of a member's."""
 
-ROLES: tuple[Role, ...] = ("viewer", "member", "admin", "owner")
-SCOPES: tuple[Scope, ...] = (
-    *("profile", "clusters:read", "clusters:write", "jobs:read", "jobs:write", "events:read"),
-    *("files:read", "files:write", "members:read", "members:write", "scim"),
-)
+ROLES: tuple[Role, ...] = get_args(Role.__value__)
+SCOPES: tuple[Scope, ...] = get_args(Scope.__value__)
+OPERATOR_SCOPES: tuple[OperatorScope, ...] = get_args(OperatorScope.__value__)
 PROGRAM_SCOPES: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope != "scim")
 """What a person may let a program do for them."""
-
-OPERATOR_SCOPES: tuple[OperatorScope, ...] = ("tenants:read", "tenants:write")
 
 
 def includes(role: Role, needed: Role) -> bool:

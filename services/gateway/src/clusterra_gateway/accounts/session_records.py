@@ -1,6 +1,7 @@
 """Interactive sessions in the record: which jobs are sessions, whose, and of which template."""
 
 import secrets
+from contextlib import suppress
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
@@ -97,11 +98,9 @@ class SessionRecords:
 
     async def end(self, ref: ClusterRef, job_id: JobId) -> None:
         """Note that a session has ended."""
-        try:
-            update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"ended": True}, condition=Present())
+        update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"ended": True}, condition=Present())
+        with suppress(ConditionFailed):  # it has expired
             await self._store.write(update)
-        except ConditionFailed:
-            pass  # it has expired
         await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
 
     async def warn(self, outbox: Outbox, ref: ClusterRef, job_id: JobId, message: OutboxMessage) -> bool:
@@ -118,13 +117,9 @@ class SessionRecords:
 
     async def withdraw_warning(self, ref: ClusterRef, job_id: JobId) -> None:
         """Note that a session is in use again."""
-        try:
-            update = Update(
-                ACCOUNTS, interactive_session_key(ref, job_id), set={"warned_at": None}, condition=Present()
-            )
+        update = Update(ACCOUNTS, interactive_session_key(ref, job_id), set={"warned_at": None}, condition=Present())
+        with suppress(ConditionFailed):  # it has expired
             await self._store.write(update)
-        except ConditionFailed:
-            return
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` sessions of a cluster that is deleted. Returns how many."""

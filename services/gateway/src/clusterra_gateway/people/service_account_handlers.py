@@ -1,13 +1,13 @@
 """The routes of service accounts and their keys."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from aiohttp import web
-from clusterra_contracts.identity import Moment, UserName
-from pydantic import Field, StringConstraints
+from clusterra_contracts.identity import Moment
+from pydantic import Field
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.accounts.roles import SCOPES, Role, Scope
+from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
 from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Parameter, body, path_id
@@ -18,7 +18,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.tokens.token_records import FreshToken, Rotation, TokenRecords
 from clusterra_gateway.identity.tokens.tokens import DAY, MadeToken, NewToken, Token
-from clusterra_gateway.people.service_accounts import NewServiceAccount, ServiceAccounts
+from clusterra_gateway.people.service_accounts import CreateServiceAccount, ServiceAccounts
 
 NAME = Parameter("name", "path", "^[a-z_][a-z0-9_-]{0,30}$")
 KEY_ID = Parameter("key_id", "path", "^[0-9a-f]{16}$")
@@ -35,17 +35,6 @@ MAX_KEY_DAYS = 365
 MAX_OVERLAP_DAYS = 30
 
 Lifetime = Annotated[int, Field(ge=60, le=MAX_KEY_DAYS * DAY)]
-
-
-class CreateServiceAccount(Body):
-    """The request for a new service account."""
-
-    name: UserName
-    """Its Slurm user name."""
-    role: Literal["viewer", "member", "admin"] = "member"
-    scopes: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=len(SCOPES))] | None = None
-    """What its keys may be used for at most; null for all that its role may do."""
-    description: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
 
 
 class ServiceAccount(ResponseBody):
@@ -124,10 +113,9 @@ class ServiceAccountHandlers:
         Its jobs run under its own uid. A name that was deleted comes back with the uid it had, without its keys.
         """
         wanted = await body(request, CreateServiceAccount)
-        new = NewServiceAccount(wanted.name, wanted.role, wanted.scopes, wanted.description)
 
         async def create() -> ServiceAccount:
-            return ServiceAccount.of(await self._accounts.create(caller.member, new))
+            return ServiceAccount.of(await self._accounts.create(caller.member, wanted))
 
         return await self._once.answer(request, caller.owner_key, wanted, create)
 

@@ -1,15 +1,16 @@
 """Creates, lists and deletes the service accounts of a tenant in the record."""
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import structlog
 from clusterra_contracts.events import AdminFact
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import UserName, now
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete, Put, Update, Write
+from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
@@ -29,9 +30,10 @@ from clusterra_gateway.accounts.records import (
     UserNameReservation,
     service_account_id,
 )
-from clusterra_gateway.accounts.roles import Role, Scope
+from clusterra_gateway.accounts.roles import SCOPES, Scope
 from clusterra_gateway.accounts.slurm_identities import RESERVED, next_uid
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.tokens.revocations import Revocations
 
 log = structlog.get_logger()
@@ -40,14 +42,15 @@ MAX_SERVICE_ACCOUNTS = 100
 """How many a tenant may have."""
 
 
-@dataclass(frozen=True)
-class NewServiceAccount:
-    """What an admin asks for."""
+class CreateServiceAccount(Body):
+    """The request for a new service account."""
 
-    name: str
-    role: Role
-    scopes: tuple[Scope, ...] | None
-    description: str
+    name: UserName
+    """Its Slurm user name."""
+    role: Literal["viewer", "member", "admin"] = "member"
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1, max_length=len(SCOPES))] | None = None
+    """What its keys may be used for at most; null for all that its role may do."""
+    description: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
 
 
 class ServiceAccounts:
@@ -68,7 +71,7 @@ class ServiceAccounts:
         """A service account of this tenant. Raises NotFound."""
         return Member.of(await self._item(tenant, name))
 
-    async def create(self, actor: Member, new: NewServiceAccount) -> Member:
+    async def create(self, actor: Member, new: CreateServiceAccount) -> Member:
         """Creates a service account with a uid of its own. One that was deleted comes back with its uid, without keys.
 
         Raises InvalidRequest for a reserved name; Conflict for one that is taken, and for more than a tenant may have.
@@ -159,7 +162,7 @@ def _reserving(account: Member, *, reserve: bool) -> list[Write]:
     return writes
 
 
-def _account(tenant: str, new: NewServiceAccount, *, uid: int) -> Member:
+def _account(tenant: str, new: CreateServiceAccount, *, uid: int) -> Member:
     return Member(
         issuer=SERVICE_ACCOUNT_ISSUER,
         subject=f"{tenant}/{new.name}",
