@@ -169,7 +169,7 @@ async def test_an_invitation_is_used_up_by_one_person(replicas: list[Directory])
     _, _, token = await Invitations(replicas[0], Registry()).create(
         Inviter.of(BOSS), GUEST.email, "viewer", seconds=3600
     )
-    invitation = await _enrolment(replicas[1]).presented(token)
+    invitation, _ = await _enrolment(replicas[1]).presented(token)
     people = [GUEST, Identity(GUEST.issuer, "another", GUEST.email, True, "Another")]
 
     answers = await asyncio.gather(

@@ -62,8 +62,23 @@ class DeviceAnswer(ResponseBody):
     """The seconds to wait between two polls."""
 
 
-class DeviceProgramSide:
-    """The handlers of programs."""
+class CodeQuery(Query):
+    """The user code, from `verification_uri_complete`."""
+
+    user_code: UserCode = ""
+
+
+class Decision(BaseModel):
+    """What the person enters: the code, and then their decision."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_code: UserCode = ""
+    decision: Literal["look", "approve", "deny"] = "look"
+
+
+class DeviceHandlers:
+    """The handlers of programs and of the page, and what the token endpoint does for a device code."""
 
     def __init__(self, flows: DeviceFlows, tokens: ProgramTokens, issuer: str, addresses: ClientAddresses) -> None:
         self._addresses = addresses
@@ -110,29 +125,6 @@ class DeviceProgramSide:
         """Makes the token of a sign-in, once, as soon as the person has approved it. Raises OAuthFailure."""
         known = await self._flows.approved(asked.device_code)
         return await self._tokens.issue(known.record, known.redeemed)
-
-
-class CodeQuery(Query):
-    """The user code, from `verification_uri_complete`."""
-
-    user_code: UserCode = ""
-
-
-class Decision(BaseModel):
-    """What the person enters: the code, and then their decision."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    user_code: UserCode = ""
-    decision: Literal["look", "approve", "deny"] = "look"
-
-
-class DevicePersonSide:
-    """The handlers of the page."""
-
-    def __init__(self, flows: DeviceFlows, tokens: ProgramTokens) -> None:
-        self._flows = flows
-        self._tokens = tokens
 
     @people.get("device_page", DEVICE, query=CodeQuery, result="text/html")
     async def show(self, request: web.Request, caller: Caller) -> web.StreamResponse:

@@ -58,42 +58,6 @@ class TokenRequest(RootModel[Annotated[CodeGrant | DeviceGrant, Field(discrimina
     """What a program redeems for its token."""
 
 
-type Redeem[G: BaseModel] = Callable[[G], Awaitable[FreshToken]]
-
-
-class TokenEndpoint:
-    """The handler of the token endpoint."""
-
-    def __init__(self, code: Redeem[CodeGrant], device: Redeem[DeviceGrant], addresses: ClientAddresses) -> None:
-        self._addresses = addresses
-        self._code = code
-        self._device = device
-        self._by_address = RateLimits(Rates(PER_ADDRESS, PER_ADDRESS))
-
-    @api.post("auth_token", TOKEN, body=TokenRequest, result=TokenAnswer)
-    @api.post("device_token", f"{DEVICE}/token", body=DeviceGrant, result=TokenAnswer)
-    async def redeem(self, request: web.Request) -> web.StreamResponse:
-        """Returns an API token for an authorization code, or for a device code that a person has approved.
-
-        It has the asked scopes, and the name of the machine. An authorization code is good for a minute, and once. When
-        its program redeems it again, somebody else may have the first answer, so the token that it gave is revoked. For
-        a device code, it answers `authorization_pending` until the person has approved. After `slow_down`, wait five
-        seconds longer between two polls.
-        """
-        self._by_address.admit(request, self._addresses.of(request))
-        return json_response(TokenAnswer.of(await self._redeemed(await read_form(request))))
-
-    async def _redeemed(self, given: Form) -> FreshToken:
-        if "grant_type" not in given.fields or "grant_type" in given.repeated:
-            raise OAuthFailure("invalid_request", "send grant_type once")
-        match given.fields["grant_type"]:
-            case "authorization_code":
-                return await self._code(given.read(CodeGrant))
-            case "urn:ietf:params:oauth:grant-type:device_code":
-                return await self._device(given.read(DeviceGrant))
-        raise OAuthFailure("unsupported_grant_type", f"grant_type must be {AUTHORIZATION_CODE} or {DEVICE_CODE}")
-
-
 class ServerMetadata(ResponseBody):
     """The metadata of the gateway as an authorization server for programs."""
 
@@ -111,11 +75,20 @@ class ServerMetadata(ResponseBody):
     """The browser brings `iss` back, too (RFC 9207)."""
 
 
-class ServerDescription:
-    """The handler of the metadata."""
+type Redeem[G: BaseModel] = Callable[[G], Awaitable[FreshToken]]
 
-    def __init__(self, issuer: str) -> None:
+
+class TokenEndpoint:
+    """The handlers of the token endpoint, and of the metadata."""
+
+    def __init__(
+        self, code: Redeem[CodeGrant], device: Redeem[DeviceGrant], addresses: ClientAddresses, issuer: str
+    ) -> None:
         """`issuer`: the gateway's address, without a slash at its end."""
+        self._addresses = addresses
+        self._code = code
+        self._device = device
+        self._by_address = RateLimits(Rates(PER_ADDRESS, PER_ADDRESS))
         self._metadata = ServerMetadata(
             issuer=issuer,
             authorization_endpoint=issuer + AUTHORIZE,
@@ -124,7 +97,30 @@ class ServerDescription:
             service_documentation=issuer + PAGE,
         )
 
+    @api.post("auth_token", TOKEN, body=TokenRequest, result=TokenAnswer)
+    @api.post("device_token", f"{DEVICE}/token", body=DeviceGrant, result=TokenAnswer)
+    async def redeem(self, request: web.Request) -> web.StreamResponse:
+        """Returns an API token for an authorization code, or for a device code that a person has approved.
+
+        It has the asked scopes, and the name of the machine. An authorization code is good for a minute, and once. When
+        its program redeems it again, somebody else may have the first answer, so the token that it gave is revoked. For
+        a device code, it answers `authorization_pending` until the person has approved. After `slow_down`, wait five
+        seconds longer between two polls.
+        """
+        self._by_address.admit(request, self._addresses.of(request))
+        return json_response(TokenAnswer.of(await self._redeemed(await read_form(request))))
+
     @public.get("oauth_metadata", METADATA, result=ServerMetadata)
     async def show(self, _request: web.Request) -> web.StreamResponse:
         """Describes sign-in for programs (RFC 8414): OAuth clients find the endpoints here."""
         return json_response(self._metadata)
+
+    async def _redeemed(self, given: Form) -> FreshToken:
+        if "grant_type" not in given.fields or "grant_type" in given.repeated:
+            raise OAuthFailure("invalid_request", "send grant_type once")
+        match given.fields["grant_type"]:
+            case "authorization_code":
+                return await self._code(given.read(CodeGrant))
+            case "urn:ietf:params:oauth:grant-type:device_code":
+                return await self._device(given.read(DeviceGrant))
+        raise OAuthFailure("unsupported_grant_type", f"grant_type must be {AUTHORIZATION_CODE} or {DEVICE_CODE}")

@@ -94,25 +94,21 @@ class Enrolment:
         self._writes = AuditedWrites(directory, registry)
         self._default_issuer = default_issuer
 
-    async def presented(self, token: str) -> InvitationId:
-        """The invitation with this token, which has INVITATION_PATTERN. Raises Forbidden for one that is not open."""
+    async def presented(self, token: str) -> tuple[InvitationId, str]:
+        """The invitation with this token, which has INVITATION_PATTERN, and the domain of its address.
+
+        Raises Forbidden for one that is not open.
+        """
         _, tenant, invitation_id, secret = token.split("_", 3)
         record = await self._directory.sent_invitation(tenant, invitation_id)
         if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
             raise _no_longer_open()
-        return InvitationId(tenant, invitation_id)
+        return InvitationId(tenant, invitation_id), record.email.rpartition("@")[2]
 
     async def issuers_of(self, domain: str) -> tuple[str, ...]:
         """The issuers that may assert addresses of a domain; empty for the platform's default one."""
         known = await self._directory.domain(domain)
         return () if known is None else known.issuers
-
-    async def invited_domain(self, invitation: InvitationId) -> str:
-        """The domain of the address that an open invitation is for. Raises Forbidden."""
-        sent = await self._directory.sent_invitation(invitation.tenant, invitation.id)
-        if sent is None:
-            raise _no_longer_open()
-        return sent.email.rpartition("@")[2]
 
     async def member(self, identity: Identity, accepted: InvitationId | None = None) -> Member:
         """The person's member record; their first sign-in enrols them. Raises Forbidden for a stranger, Conflict."""

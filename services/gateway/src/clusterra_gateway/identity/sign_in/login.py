@@ -149,8 +149,8 @@ class Login:
         """
         self._authentication.reject_cross_site(request)
         wanted = await body(request, AcceptInvitation)
-        invitation = await self._enrolment.presented(wanted.token)
-        issuer = await self._chosen(wanted.issuer, await self._enrolment.invited_domain(invitation))
+        invitation, domain = await self._enrolment.presented(wanted.token)
+        issuer = await self._chosen(wanted.issuer, domain)
         address, state = await self._begun(issuer, wanted.return_to, invitation)
         response = json_response(LoginAddress(location=address))
         self._cookies.set_login(response, state)

@@ -1,10 +1,11 @@
-"""The page where a person lets a program on their own machine in, and that sends the browser back to it."""
+"""The loopback flow: a page where a person lets a program on their own machine in, and the code that it redeems."""
 
 from http import HTTPStatus
 from typing import Literal
 
 import structlog
 from aiohttp import web
+from clusterra_contracts.identity import now
 from pydantic import ValidationError
 
 from clusterra_gateway.http.answers.responses import redirect
@@ -12,11 +13,13 @@ from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.form_body import form
 from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes
 from clusterra_gateway.program_sign_in.consent_page import Question, consent_page, lifetime
 from clusterra_gateway.program_sign_in.grants import ProgramTokens
-from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, page_routes
+from clusterra_gateway.program_sign_in.oauth_routes import AUTHORIZE, OAuthFailure, page_routes
 from clusterra_gateway.program_sign_in.program import AuthorizationRequest, Back
+from clusterra_gateway.program_sign_in.token_endpoint import CodeGrant
 
 log = structlog.get_logger()
 
@@ -34,8 +37,8 @@ class AuthorizationDecision(AuthorizationRequest):
     decision: Literal["approve", "deny"]
 
 
-class LoopbackPersonSide:
-    """The handlers of the page."""
+class LoopbackHandlers:
+    """The handlers of the page, and what the token endpoint does for a code."""
 
     def __init__(self, codes: AuthorizationCodes, tokens: ProgramTokens, issuer: str) -> None:
         self._codes = codes
@@ -79,6 +82,18 @@ class LoopbackPersonSide:
         await self._tokens.check_room(caller.member)
         code = await self._codes.make(decided, caller.member)
         return self._led(decided, code=code)
+
+    async def redeem(self, asked: CodeGrant) -> FreshToken:
+        """Makes the token of a code, once. Revokes it when the program redeems the code again. Raises OAuthFailure."""
+        known = await self._codes.known(asked.code)
+        if known is None or not known.record.belongs_to(asked.redirect_uri, asked.code_verifier):
+            raise OAuthFailure("invalid_grant", "the code, its redirect_uri or its code_verifier is wrong")
+        if known.record.state == "redeemed":
+            await self._tokens.withdraw(known.record, known.record.token_id)
+            raise OAuthFailure("invalid_grant", "this code was redeemed before, and its token is revoked now")
+        if known.record.valid_until <= now():
+            raise OAuthFailure("invalid_grant", "this code has expired: begin again")
+        return await self._tokens.issue(known.record, known.redeemed)
 
     def _led(self, back: Back, **answer: str) -> web.Response:
         """Sends the browser back to the program, with our own name (RFC 9207)."""
