@@ -11,7 +11,7 @@ from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
 from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import require_match
-from clusterra_gateway.directory.scim.resources import MAX_MEMBERS, Group, StoredGroup
+from clusterra_gateway.directory.scim.resources import GROUPS, MAX_MEMBERS, USERS, Group, StoredGroup
 
 
 class Groups:
@@ -20,13 +20,6 @@ class Groups:
     def __init__(self, provisioned: ProvisionedDirectory, changes: Changes) -> None:
         self._provisioned = provisioned
         self._changes = changes
-
-    async def one(self, tenant: str, group_id: str) -> Found[StoredGroup]:
-        """A group. Raises NotFoundException."""
-        found = await self._provisioned.group(tenant, group_id)
-        if found is None:
-            raise NotFoundException(detail="there is no such group")
-        return found
 
     async def create(self, actor: Member, wanted: Group) -> Found[StoredGroup]:
         """Adds a group. Raises InvalidValueException for unknown members, UniquenessException, Conflict."""
@@ -42,7 +35,7 @@ class Groups:
         """Writes what `wanted` makes of a group. Raises NotFoundException, PreconditionFailedException, as `create`."""
 
         async def attempt() -> Found[StoredGroup]:
-            found = await self.one(actor.tenant, group_id)
+            found = await self._provisioned.one(GROUPS, actor.tenant, group_id)
             require_match(match, found.version)
             before = found.record
             group = await asyncio.to_thread(_changed, before, wanted)
@@ -59,7 +52,7 @@ class Groups:
         """Removes a group. Raises NotFoundException, PreconditionFailedException."""
 
         async def attempt() -> None:
-            found = await self.one(actor.tenant, group_id)
+            found = await self._provisioned.one(GROUPS, actor.tenant, group_id)
             require_match(match, found.version)
             others = reindexed(actor.tenant, "group", group_id, found.record.group, None)
             await self._changes.delete(actor, "group", found, others)
@@ -84,7 +77,7 @@ class Groups:
             raise InvalidValueException(detail=f"a group has at most {MAX_MEMBERS} members")
         before = set(known)
         new = [each for each in members if each not in before]
-        found = {each.id for each in await self._provisioned.users(tenant, new)}
+        found = {each.id for each in await self._provisioned.some(USERS, tenant, new)}
         if missing := [each for each in new if each not in found]:
             raise InvalidValueException(detail=f"there is no user {missing[0]}: the members of a group are users")
         kept = group.model_copy(update={"schemas": [], "id": None, "meta": None, "members": None})

@@ -20,9 +20,9 @@ from clusterra_gateway.directory.scim.requests import (
     read_resource,
     wanted_match,
 )
-from clusterra_gateway.directory.scim.resources import Group, StoredGroup, StoredUser, User
+from clusterra_gateway.directory.scim.resources import GROUPS, USERS, Group, StoredGroup, StoredUser, User
 from clusterra_gateway.directory.scim.users import Users
-from clusterra_gateway.directory.scim.views import Reader, View, listed
+from clusterra_gateway.directory.scim.views import View, listed
 from clusterra_gateway.http.answers.responses import no_content
 from clusterra_gateway.http.requests.parameters import path_id, query
 from clusterra_gateway.http.routes.route import Named
@@ -30,17 +30,12 @@ from clusterra_gateway.identity.access.authentication import Caller
 
 api = scim_routes()
 
-USERS = f"{SCIM}/Users"
-USER = f"{USERS}/{{resource_id}}"
-GROUPS = f"{SCIM}/Groups"
-GROUP = f"{GROUPS}/{{resource_id}}"
+ALL_USERS = f"{SCIM}/Users"
+ONE_USER = f"{ALL_USERS}/{{resource_id}}"
+ALL_GROUPS = f"{SCIM}/Groups"
+ONE_GROUP = f"{ALL_GROUPS}/{{resource_id}}"
 CHANGES = (IF_MATCH,)
 """The header of a request that changes a resource."""
-
-
-def folder(public_url: str, caller: Caller) -> str:
-    """The address of SCIM of the caller's tenant."""
-    return f"{public_url}/v1/tenants/{caller.member.tenant}/scim/v2"
 
 
 class UserHandlers:
@@ -51,7 +46,7 @@ class UserHandlers:
         self._provisioned = provisioned
         self._public_url = public_url
 
-    @api.post("scim_users_create", USERS, status=201, body=User, result=User, names=(Named(USER, "/id"),))
+    @api.post("scim_users_create", ALL_USERS, status=201, body=User, result=User, names=(Named(ONE_USER, "/id"),))
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Provisions a person. They become a member when they first sign in with one of their addresses.
 
@@ -63,24 +58,23 @@ class UserHandlers:
 
     @api.get(
         "scim_users_list",
-        USERS,
+        ALL_USERS,
         query=ListQuery,
         result=ListResponse[User],
-        names=(Named(USER, "/Resources/0/id"),),
+        names=(Named(ONE_USER, "/Resources/0/id"),),
     )
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned users, or finds one by `userName`, `externalId` or `id`."""
-        reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.users)
-        return await listed(self._view(caller), reader, query(request, ListQuery))
+        return await listed(self._view(caller), query(request, ListQuery))
 
-    @api.get("scim_users_get", USER, query=AttributesQuery, result=User)
+    @api.get("scim_users_get", ONE_USER, query=AttributesQuery, result=User)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned user."""
         parameters = query(request, AttributesQuery).parameters(User)
-        found = await self._users.one(caller.member.tenant, path_id(request, RESOURCE_ID))
+        found = await self._provisioned.one(USERS, caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
-    @api.put("scim_users_replace", USER, parameters=CHANGES, body=User, result=User)
+    @api.put("scim_users_replace", ONE_USER, parameters=CHANGES, body=User, result=User)
     async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Replaces a user. Without `active`, they stay as active as they are.
 
@@ -92,14 +86,14 @@ class UserHandlers:
         found = await self._users.change(caller.member, user_id, lambda _: wanted, wanted_match(request))
         return await self._view(caller).answer(found)
 
-    @api.patch("scim_users_change", USER, parameters=CHANGES, body=PatchOp[User], result=User)
+    @api.patch("scim_users_change", ONE_USER, parameters=CHANGES, body=PatchOp[User], result=User)
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Changes attributes of a user. `active` counts as in a replacement."""
         user_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, User, USER_BODY)
         found = await self._users.change(caller.member, user_id, partial(applied, patch), wanted_match(request))
         return await self._view(caller).answer(found)
 
-    @api.delete("scim_users_delete", USER, parameters=CHANGES)
+    @api.delete("scim_users_delete", ONE_USER, parameters=CHANGES)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a user, and disables the member who is this user. Their jobs go on, and their uid stays theirs.
 
@@ -109,7 +103,8 @@ class UserHandlers:
         return no_content()
 
     def _view(self, caller: Caller) -> View[User, StoredUser]:
-        return View("user", User, f"{folder(self._public_url, caller)}/Users", lambda record: record.user)
+        tenant = caller.member.tenant
+        return View(USERS, self._provisioned, tenant, self._public_url + ALL_USERS.format(tenant_id=tenant))
 
 
 class GroupHandlers:
@@ -120,7 +115,7 @@ class GroupHandlers:
         self._provisioned = provisioned
         self._public_url = public_url
 
-    @api.post("scim_groups_create", GROUPS, status=201, body=Group, result=Group, names=(Named(GROUP, "/id"),))
+    @api.post("scim_groups_create", ALL_GROUPS, status=201, body=Group, result=Group, names=(Named(ONE_GROUP, "/id"),))
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Provisions a group of users. It gives nobody a role. With a `gidNumber` it is a Unix group on clusters."""
         wanted = await read_resource(request, Group, GROUP_BODY, Context.RESOURCE_CREATION_REQUEST)
@@ -128,24 +123,23 @@ class GroupHandlers:
 
     @api.get(
         "scim_groups_list",
-        GROUPS,
+        ALL_GROUPS,
         query=ListQuery,
         result=ListResponse[Group],
-        names=(Named(GROUP, "/Resources/0/id"),),
+        names=(Named(ONE_GROUP, "/Resources/0/id"),),
     )
     async def list(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists provisioned groups, or finds one by `displayName`, `externalId` or `id`."""
-        reader = Reader(self._provisioned, caller.member.tenant, self._provisioned.groups)
-        return await listed(self._view(caller), reader, query(request, ListQuery))
+        return await listed(self._view(caller), query(request, ListQuery))
 
-    @api.get("scim_groups_get", GROUP, query=AttributesQuery, result=Group)
+    @api.get("scim_groups_get", ONE_GROUP, query=AttributesQuery, result=Group)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns a provisioned group with its members."""
         parameters = query(request, AttributesQuery).parameters(Group)
-        found = await self._groups.one(caller.member.tenant, path_id(request, RESOURCE_ID))
+        found = await self._provisioned.one(GROUPS, caller.member.tenant, path_id(request, RESOURCE_ID))
         return await self._view(caller).answer(found, parameters)
 
-    @api.put("scim_groups_replace", GROUP, parameters=CHANGES, body=Group, result=Group)
+    @api.put("scim_groups_replace", ONE_GROUP, parameters=CHANGES, body=Group, result=Group)
     async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Replaces a group with its members."""
         group_id = path_id(request, RESOURCE_ID)
@@ -153,18 +147,19 @@ class GroupHandlers:
         found = await self._groups.change(caller.member, group_id, lambda _: wanted, wanted_match(request))
         return await self._view(caller).answer(found)
 
-    @api.patch("scim_groups_change", GROUP, parameters=CHANGES, body=PatchOp[Group], result=Group)
+    @api.patch("scim_groups_change", ONE_GROUP, parameters=CHANGES, body=PatchOp[Group], result=Group)
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Changes attributes of a group: mostly, adds and removes members."""
         group_id, patch = path_id(request, RESOURCE_ID), await read_patch(request, Group, GROUP_BODY)
         found = await self._groups.change(caller.member, group_id, partial(patched_group, patch), wanted_match(request))
         return await self._view(caller).answer(found)
 
-    @api.delete("scim_groups_delete", GROUP, parameters=CHANGES)
+    @api.delete("scim_groups_delete", ONE_GROUP, parameters=CHANGES)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a group. Its users stay."""
         await self._groups.delete(caller.member, path_id(request, RESOURCE_ID), wanted_match(request))
         return no_content()
 
     def _view(self, caller: Caller) -> View[Group, StoredGroup]:
-        return View("group", Group, f"{folder(self._public_url, caller)}/Groups", lambda record: record.group)
+        tenant = caller.member.tenant
+        return View(GROUPS, self._provisioned, tenant, self._public_url + ALL_GROUPS.format(tenant_id=tenant))

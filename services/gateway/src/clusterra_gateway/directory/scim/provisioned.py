@@ -1,7 +1,7 @@
 """Reads what a tenant's directory has provisioned."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import batched
 
@@ -10,6 +10,7 @@ from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import Delete, Store, Update, Write
+from scim2_models import NotFoundException
 
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -25,10 +26,13 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.directory.scim.resources import (
     AddressMark,
+    Group,
     IndexMark,
+    Kind,
     StoredGroup,
     StoredUser,
     Unreadable,
+    User,
     read_record,
 )
 
@@ -52,23 +56,33 @@ class ProvisionedDirectory:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def user(self, tenant: str, user_id: str) -> Found[StoredUser] | None:
-        """A user; None when there is none. Raises Unreadable."""
-        item = await self._store.get(ACCOUNTS, scim_resource_key(tenant, "user", user_id))
-        return None if item is None else Found(user_id, read_record(StoredUser, item), item.version)
+    async def one[R: (User, Group), S: (StoredUser, StoredGroup)](
+        self, kind: Kind[R, S], tenant: str, resource_id: str
+    ) -> Found[S]:
+        """A user or a group. Raises NotFoundException, Unreadable."""
+        item = await self._store.get(ACCOUNTS, scim_resource_key(tenant, kind.name, resource_id))
+        if item is None:
+            raise NotFoundException(detail=f"there is no such {kind.name}")
+        return Found(resource_id, read_record(kind.record, item), item.version)
 
-    async def group(self, tenant: str, group_id: str) -> Found[StoredGroup] | None:
-        """A group; None when there is none. Raises Unreadable."""
-        item = await self._store.get(ACCOUNTS, scim_resource_key(tenant, "group", group_id))
-        return None if item is None else Found(group_id, read_record(StoredGroup, item), item.version)
+    async def some[R: (User, Group), S: (StoredUser, StoredGroup)](
+        self, kind: Kind[R, S], tenant: str, ids: Iterable[str]
+    ) -> list[Found[S]]:
+        """The users or groups with these ids that exist, in this order. Those that cannot be read are logged."""
 
-    async def users(self, tenant: str, ids: Iterable[str]) -> list[Found[StoredUser]]:
-        """The users with these ids that exist, in this order. Those that cannot be read are logged."""
-        return await _each(self.user, tenant, ids)
+        async def read(resource_id: str) -> Found[S] | None:
+            try:
+                return await self.one(kind, tenant, resource_id)
+            except NotFoundException:
+                return None
+            except Unreadable as error:
+                log.error("provisioned_unreadable", tenant=tenant, key=str(error))  # noqa: TRY400 - not the record
+                return None
 
-    async def groups(self, tenant: str, ids: Iterable[str]) -> list[Found[StoredGroup]]:
-        """The groups with these ids that exist, in this order. Those that cannot be read are logged."""
-        return await _each(self.group, tenant, ids)
+        found: list[Found[S]] = []
+        for some in batched(ids, READS_AT_ONCE):
+            found += [each for each in await asyncio.gather(*map(read, some)) if each is not None]
+        return found
 
     async def by_index(self, tenant: str, kind: ScimKind, index: ScimIndex, value: str) -> str | None:
         """The id of the user or group with this name or externalId; None when there is none."""
@@ -123,22 +137,6 @@ class ProvisionedDirectory:
     async def _items(self, tenant: str, kind: Prefix) -> dict[str, Item]:
         page = await self._store.query(ACCOUNTS, scim_state_key(tenant).pk, sort=kind)
         return {item.key.sk.removeprefix(kind.text): item for item in page.items}
-
-
-async def _each[R: (StoredUser, StoredGroup)](
-    read: Callable[[str, str], Awaitable[Found[R] | None]], tenant: str, ids: Iterable[str]
-) -> list[Found[R]]:
-    async def one(resource_id: str) -> Found[R] | None:
-        try:
-            return await read(tenant, resource_id)
-        except Unreadable as error:
-            log.error("provisioned_unreadable", tenant=tenant, key=str(error))  # noqa: TRY400 - not the record
-            return None
-
-    found: list[Found[R]] = []
-    for some in batched(ids, READS_AT_ONCE):
-        found += [each for each in await asyncio.gather(*map(one, some)) if each is not None]
-    return found
 
 
 def _members(item: Item) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ The extensions have the attributes of RFC 2307 (`posixAccount`, `posixGroup`): a
 makes the users of clusters of them.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from clusterra_contracts.identity import GroupName, HomePath, Moment, UserName
@@ -21,6 +23,7 @@ from scim2_models import (
     Uniqueness,
 )
 
+from clusterra_gateway.accounts.keyspace import ScimKind
 from clusterra_gateway.accounts.records import Record
 
 MAX_EMAILS = 8
@@ -158,6 +161,21 @@ class StoredGroup(Record):
         except ValidationError:
             raise Unreadable("a provisioned group") from None
         return group
+
+
+@dataclass(frozen=True, slots=True)
+class Kind[R: (User, Group), S: (StoredUser, StoredGroup)]:
+    """A kind of resources: its model, its record, and the resource that a record holds."""
+
+    name: ScimKind
+    model: type[R]
+    record: type[S]
+    resource_of: Callable[[S], R]
+    """Raises Unreadable."""
+
+
+USERS = Kind("user", User, StoredUser, lambda record: record.user)
+GROUPS = Kind("group", Group, StoredGroup, lambda record: record.group)
 
 
 class AddressMark(Record):

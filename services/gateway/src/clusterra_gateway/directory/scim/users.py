@@ -14,7 +14,7 @@ from datetime import timedelta
 from clusterra_contracts.identity import now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import Delete, Put, Write
-from scim2_models import InvalidValueException, NotFoundException, UniquenessException
+from scim2_models import InvalidValueException, UniquenessException
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_address_key
@@ -23,7 +23,7 @@ from clusterra_gateway.directory.scim.changes import Changes, reindexed, settled
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import require_match
-from clusterra_gateway.directory.scim.resources import MAX_LINKED, AddressMark, StoredUser, User
+from clusterra_gateway.directory.scim.resources import MAX_LINKED, USERS, AddressMark, StoredUser, User
 from clusterra_gateway.people.membership import MemberChange, Membership
 
 KEPT_OUT = timedelta(days=365)
@@ -48,13 +48,6 @@ class Users:
         self._membership = membership
         self._changes = changes
         self._groups = groups
-
-    async def one(self, tenant: str, user_id: str) -> Found[StoredUser]:
-        """A user. Raises NotFoundException."""
-        found = await self._provisioned.user(tenant, user_id)
-        if found is None:
-            raise NotFoundException(detail="there is no such user")
-        return found
 
     async def create(self, actor: Member, wanted: User) -> Found[StoredUser]:
         """Adds a user. Members with their addresses are theirs from now on.
@@ -87,7 +80,7 @@ class Users:
         """
 
         async def attempt() -> Found[StoredUser]:
-            found = await self.one(actor.tenant, user_id)
+            found = await self._provisioned.one(USERS, actor.tenant, user_id)
             require_match(match, found.version)
             before = found.record
             user = await asyncio.to_thread(wanted, before.user)
@@ -114,7 +107,7 @@ class Users:
         """
 
         async def attempt() -> None:
-            found = await self.one(actor.tenant, user_id)
+            found = await self._provisioned.one(USERS, actor.tenant, user_id)
             require_match(match, found.version)
             marks = await self._provisioned.marks(actor.tenant, found.record.addresses)
             others = reindexed(actor.tenant, "user", user_id, found.record.user, None)

@@ -4,7 +4,7 @@ Nothing is searched: a filter must name the resource by what it is found by.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from clusterra_gateway.accounts.keyspace import ScimKind
 from clusterra_gateway.directory.scim.protocol import dumped, scim_response
 from clusterra_gateway.directory.scim.provisioned import Found, ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import MAX_COUNT, ListQuery
-from clusterra_gateway.directory.scim.resources import Group, StoredGroup, StoredUser, Unreadable, User
+from clusterra_gateway.directory.scim.resources import Group, Kind, StoredGroup, StoredUser, Unreadable, User
 
 log = structlog.get_logger()
 
@@ -31,19 +31,19 @@ _NAMES: Mapping[ScimKind, Mapping[str, FoundBy]] = {
 
 @dataclass(frozen=True, slots=True)
 class View[R: (User, Group), S: (StoredUser, StoredGroup)]:
-    """How the resources of one kind are shown. `folder` is the address of their list."""
+    """How a tenant's resources of one kind are found and shown. `folder` is the address of their list."""
 
-    kind: ScimKind
-    model: type[R]
+    kind: Kind[R, S]
+    directory: ProvisionedDirectory
+    tenant: str
     folder: str
-    resource_of: Callable[[S], R]
 
     def shown(self, found: Found[S]) -> R:
         """The resource with its id and its metadata."""
-        resource = self.resource_of(found.record)
+        resource = self.kind.resource_of(found.record)
         resource.id = found.id
         resource.meta = Meta(
-            resource_type=self.kind.title(),
+            resource_type=self.kind.name.title(),
             created=found.record.created_at,
             last_modified=found.record.changed_at,
             location=self.location(found.id),
@@ -64,45 +64,32 @@ class View[R: (User, Group), S: (StoredUser, StoredGroup)]:
         return scim_response(content, status=status, version=found.version, headers=headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Reader[S: (StoredUser, StoredGroup)]:
-    """How the records of one kind are read."""
-
-    directory: ProvisionedDirectory
-    tenant: str
-    read: Callable[[str, Sequence[str]], Awaitable[list[Found[S]]]]
-
-
-async def listed[R: (User, Group), S: (StoredUser, StoredGroup)](
-    view: View[R, S], reader: Reader[S], wanted: ListQuery
-) -> web.Response:
+async def listed[R: (User, Group), S: (StoredUser, StoredGroup)](view: View[R, S], wanted: ListQuery) -> web.Response:
     """The answer with a list. Raises InvalidFilterException, pydantic's ValidationError, StoreError."""
-    parameters = wanted.parameters(view.model)
+    parameters = wanted.parameters(view.kind.model)
     start, count = max(wanted.start_index, 1), min(wanted.count, MAX_COUNT)
     if wanted.filter is None:
-        ids = await reader.directory.ids(reader.tenant, view.kind)
+        ids = await view.directory.ids(view.tenant, view.kind.name)
         total, part = len(ids), ids[start - 1 : start - 1 + count]
-        found = _shown(view, await reader.read(reader.tenant, part))
+        found = _shown(view, await view.directory.some(view.kind, view.tenant, part))
     else:
-        matching = await _matching(view, reader, wanted.filter)
+        matching = await _matching(view, wanted.filter)
         total, found = len(matching), matching[start - 1 : start - 1 + count]
-    content = ListResponse.__class_getitem__(view.model)(
+    content = ListResponse.__class_getitem__(view.kind.model)(
         total_results=total, start_index=start, items_per_page=len(found), resources=[]
     ).model_dump()
     content["Resources"] = await asyncio.to_thread(lambda: [dumped(each, parameters) for each in found])
     return scim_response(content)
 
 
-async def _matching[R: (User, Group), S: (StoredUser, StoredGroup)](
-    view: View[R, S], reader: Reader[S], text: str
-) -> list[R]:
-    pin = await asyncio.to_thread(pinned, text, view.kind, view.model)
+async def _matching[R: (User, Group), S: (StoredUser, StoredGroup)](view: View[R, S], text: str) -> list[R]:
+    pin = await asyncio.to_thread(pinned, text, view.kind.name, view.kind.model)
     resource_id: str | None = pin.value
     if pin.by != "id":
-        resource_id = await reader.directory.by_index(reader.tenant, view.kind, pin.by, pin.value)
+        resource_id = await view.directory.by_index(view.tenant, view.kind.name, pin.by, pin.value)
     if not resource_id or len(resource_id) > 64:
         return []
-    found = _shown(view, await reader.read(reader.tenant, [resource_id]))
+    found = _shown(view, await view.directory.some(view.kind, view.tenant, [resource_id]))
     return [each for each in found if pin.fits(each)]
 
 
