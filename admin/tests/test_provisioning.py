@@ -14,7 +14,7 @@ from clusterra_admin.provision.changes import change_of
 from clusterra_admin.provision.file import read
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.accounts.directory import CHANGE_ATTEMPTS, Directory
+from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, tenant_key
 from clusterra_gateway.accounts.records import Tenant, TenantDeletion, expiry
 from clusterra_gateway.clusters.agents.key_rotation import rotate_agent_key
@@ -27,6 +27,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.optimistic_write import ATTEMPTS
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import ConditionFailed, Put, Table, Update
 from gateway_world import CATALOGUE, provisioned
@@ -156,7 +157,7 @@ async def test_a_cluster_that_changes_all_the_time_is_given_up(directory: Direct
 
     with pytest.raises(ConditionFailed):
         await between_read_and_write(
-            directory, bump, apply(directory, with_cluster(acme, name="renamed")), times=CHANGE_ATTEMPTS
+            directory, bump, apply(directory, with_cluster(acme, name="renamed")), times=ATTEMPTS
         )
 
     assert (await directory.clusters())[MAIN].version == 1

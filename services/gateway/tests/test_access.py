@@ -14,6 +14,7 @@ from clusterra_gateway.http.requests.errors import Forbidden
 from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.credentials import CACHE_SECONDS
 from clusterra_gateway.identity.access.private_route import PrivateRoute
+from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from clusterra_runtime.nats import bus
 from gateway_world import World
 from people_world import SUBMISSION, make_token, status_with
@@ -86,6 +87,23 @@ async def test_a_token_needs_a_valid_name_and_lifetime(world: World, wrong: dict
     browser = await world.login("ada@acme.example")
     async with browser.post("/v1/users/me/tokens", json={"name": "ci"} | wrong) as answer:
         assert answer.status == 400
+
+
+async def test_tokens_that_are_made_at_once_never_exceed_the_limit(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    async def make() -> int:
+        async with ada.post("/v1/users/me/tokens", json={"name": "ci"}) as answer:
+            return answer.status
+
+    first = [await make() for _ in range(MAX_TOKENS - 3)]
+
+    at_once = await asyncio.gather(*(make() for _ in range(8)))
+
+    assert set(first) == {201}
+    assert sorted(at_once) == [201] * 3 + [409] * 5
+    async with ada.get("/v1/users/me/tokens") as answer:
+        assert (await answer.json())["total"] == MAX_TOKENS
 
 
 async def test_a_token_revoked_on_another_replica_stops_working_within_15_seconds(

@@ -1,13 +1,17 @@
 """Keys of the accounts table. Installations have items under these keys: a change of one would lose them."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts import keyspace
 from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.page import Prefix
 
 REF = ClusterRef(tenant="acme", cluster="main")
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def _hash(text: str) -> str:
@@ -44,14 +48,59 @@ def _hash(text: str) -> str:
         (keyspace.scim_index_key("acme", "user", "name", "Ada"), "scim#acme", f"user-name#{_hash('ada')}"),
         (keyspace.scim_index_key("acme", "group", "external", "Ada"), "scim#acme", f"group-external#{_hash('Ada')}"),
         (keyspace.scim_address_key("acme", "Ada@X.org"), "scim#acme", "address#ada@x.org"),
+        (keyspace.listed_tenant_key("acme"), "tenants", "acme"),
+        (keyspace.cluster_deletion_key(REF), "deletions", "cluster#acme.main"),
+        (keyspace.tenant_deletion_key("acme"), "deletions", "tenant#acme"),
+        (keyspace.service_account_key("acme", "ci"), "tenant#acme", "service-account#ci"),
+        (keyspace.sent_invitation_key("acme", "i1"), "tenant#acme", "invitation#i1"),
+        (keyspace.kept_event_key("acme", AT, "f1"), "tenant#acme", "event#2026-03-01T12:00:00.000000+00:00#f1"),
+        (keyspace.further_membership_key("m1", "rival"), "member#m1", "membership#rival"),
+        (keyspace.session_ticket_key("h1"), "session-ticket#h1", "session-ticket"),
+        (keyspace.interactive_session_key(REF, "7"), "sessions#acme.main", "7"),
+        (keyspace.running_session_key(REF, "7"), "running-sessions", "acme.main#7"),
+        (keyspace.quota_key("acme", "user#ada"), "quotas#acme", "user#ada"),
+        (keyspace.quota_use_key("acme", "2026-03", "user#ada"), "quota-use#acme", "2026-03#user#ada"),
+        (keyspace.budget_key("acme", "user#ada"), "budgets#acme", "user#ada"),
+        (keyspace.budget_alert_key("acme", "2026-03#a"), "budget-alerts#acme", "2026-03#a"),
+        (keyspace.limit_event_key("acme", "e1"), "limit-event#acme", "e1"),
+        (keyspace.reservation_key(REF, "r1"), "reservations#acme.main", "r1"),
     ],
 )
 def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:
     assert key == Key(partition, sort)
 
 
-def test_the_id_of_a_token_can_be_read_from_its_key() -> None:
-    key = keyspace.api_token_key("m1", "t1")
+@pytest.mark.parametrize(
+    ("key", "kind", "name"),
+    [
+        (keyspace.api_token_key("m1", "n#1"), keyspace.API_TOKENS, keyspace.api_token_id),
+        (keyspace.sent_invitation_key("acme", "n#1"), keyspace.INVITATIONS, keyspace.sent_invitation_id),
+        (keyspace.service_account_key("acme", "n#1"), keyspace.SERVICE_ACCOUNTS, keyspace.service_account_name),
+        (keyspace.identity_source_key("acme", "n#1"), keyspace.IDENTITY_SOURCES, keyspace.identity_source_name),
+        (keyspace.further_membership_key("m1", "n#1"), keyspace.MEMBERSHIPS, keyspace.further_tenant),
+        (keyspace.mapped_user_key("acme", "campus", "n#1"), keyspace.MAPPED_USERS, keyspace.mapped_user_name),
+        (keyspace.tenant_deletion_key("n#1"), keyspace.TENANT_DELETIONS, keyspace.deleted_tenant),
+    ],
+)
+def test_the_name_can_be_read_from_a_key_that_is_listed(key: Key, kind: Prefix, name: Callable[[Key], str]) -> None:
+    assert kind.covers(key.sk)
+    assert name(key) == "n#1"
 
-    assert keyspace.API_TOKENS.covers(key.sk)
-    assert keyspace.api_token_id(key) == "t1"
+
+def test_the_names_in_a_key_are_no_patterns() -> None:
+    assert keyspace.user_name_key("{0}", "{.key}%s") == Key("tenant#{0}", "name#{.key}%s")
+
+
+@pytest.mark.parametrize(
+    ("partition", "key"),
+    [
+        (keyspace.quotas_partition("acme"), keyspace.quota_key("acme", "user#ada")),
+        (keyspace.quota_uses_partition("acme"), keyspace.quota_use_key("acme", "2026-03", "user#ada")),
+        (keyspace.budgets_partition("acme"), keyspace.budget_key("acme", "user#ada")),
+        (keyspace.budget_alerts_partition("acme"), keyspace.budget_alert_key("acme", "a")),
+        (keyspace.reservations_partition(REF), keyspace.reservation_key(REF, "r1")),
+        (keyspace.interactive_sessions_partition(REF), keyspace.interactive_session_key(REF, "7")),
+    ],
+)
+def test_a_partition_that_is_listed_is_that_of_its_items(partition: str, key: Key) -> None:
+    assert key.pk == partition
