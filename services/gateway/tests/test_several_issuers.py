@@ -8,8 +8,8 @@ import pytest
 import yaml
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key
 from clusterra_gateway.accounts.records import Domain
-from clusterra_gateway.identity.issuers.configuration import IssuersInvalid, configured_issuers
-from clusterra_gateway.settings import Settings
+from clusterra_gateway.identity.issuers.configuration import configured_issuers
+from clusterra_gateway.settings import Settings, SettingsFileInvalid
 from clusterra_runtime.store.store import Update
 from gateway_world import World, authorized, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
@@ -277,7 +277,7 @@ def test_a_file_that_cannot_be_used_names_what_is_wrong(tmp_path: Path, content:
         oidc_issuer="https://issuer.example", oidc_client_id="clusterra", issuers_file=tmp_path / "issuers.yaml"
     )
 
-    with pytest.raises(IssuersInvalid, match=r"issuers\.yaml") as caught:
+    with pytest.raises(SettingsFileInvalid, match=r"issuers\.yaml") as caught:
         configured_issuers(settings)
     assert told in str(caught.value)
     assert "hunter2" not in str(caught.value)

@@ -9,8 +9,9 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OPERATOR_SCOPES
 from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access import operators
-from clusterra_gateway.identity.access.operators import Operators, OperatorsInvalid
+from clusterra_gateway.identity.access.operators import Operators
 from clusterra_gateway.identity.access.private_route import OperatorRoute
+from clusterra_gateway.settings import SettingsFileInvalid
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, World
@@ -384,7 +385,7 @@ def test_a_wrong_file_of_operators_ends_the_start(tmp_path: Path, text: str) -> 
     file = tmp_path / "operators.yaml"
     file.write_text(text)
 
-    with pytest.raises(OperatorsInvalid) as raised:
+    with pytest.raises(SettingsFileInvalid) as raised:
         Operators(file)
 
     assert str(file) in str(raised.value)

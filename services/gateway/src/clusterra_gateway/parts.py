@@ -67,7 +67,7 @@ class Parts:
 
 
 def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, catalogue: dict[str, Definition]) -> Parts:
-    """All shared objects over these connections. Nothing is sent yet. Raises OperatorsInvalid."""
+    """All shared objects over these connections. Nothing is sent yet. Raises SettingsFileInvalid."""
     bus, directory = connections.bus, connections.directory
     store, registry = directory.store, bus.registry
     people = DirectoryParts.of(store)

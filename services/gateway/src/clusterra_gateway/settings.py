@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
+import yaml
 from clusterra_runtime.settings import ServiceSettings
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 MAX_SESSION_SECONDS = 30 * 86_400
 """The longest that a session may be configured to last."""
@@ -179,3 +180,27 @@ def origin_of(address: str) -> str:
 def is_loopback(host: str | None) -> bool:
     """Whether browsers reach `host`, as a URL names it in lower case, without leaving their machine."""
     return host is not None and (host in LOOPBACK or (host.endswith(LOOPBACK_DOMAIN) and host[0] != "."))
+
+
+class SettingsFileInvalid(ValueError):
+    """A file that a setting names cannot be used. The error names the file and what to correct, and no value."""
+
+
+def read_settings_file[M: BaseModel](path: Path, model: type[M], *, max_bytes: int) -> M:
+    """Reads a YAML file that a setting names. Raises SettingsFileInvalid."""
+    try:
+        if path.stat().st_size > max_bytes:
+            raise SettingsFileInvalid(f"{path} is larger than {max_bytes} bytes")
+        return model.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise SettingsFileInvalid(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = "" if mark is None else f": line {mark.line + 1}"
+        raise SettingsFileInvalid(f"{path} is not valid YAML{where}") from None
+    except ValidationError as error:
+        # Without the input: somebody may have written a secret itself.
+        wrong = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)
+        )
+        raise SettingsFileInvalid(f"{path}: {wrong}") from None

@@ -36,7 +36,7 @@ class IdentityParts:
 
     @classmethod
     def of(cls, connections: Connections, signing_keys: SigningKeys, unix_users: UnixUsers) -> "IdentityParts":
-        """Builds each of them once. Raises OperatorsInvalid."""
+        """Builds each of them once. Raises SettingsFileInvalid."""
         settings, bus, directory = connections.settings, connections.bus, connections.directory
         authentication = Authentication(
             directory, signing_keys, settings.origins, Operators(settings.operators_file), secure=settings.secure

@@ -19,11 +19,12 @@ from typing import Annotated, Self
 
 import structlog
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from clusterra_gateway.accounts.roles import OPERATOR_SCOPES, OperatorScope
 from clusterra_gateway.http.requests.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.access.credentials import secret_hash
+from clusterra_gateway.settings import SettingsFileInvalid, read_settings_file
 
 log = structlog.get_logger()
 
@@ -34,10 +35,6 @@ FILE_SECONDS = 15.0
 MAX_OPERATORS = 100
 MAX_FILE_BYTES = 64 * 1024
 _TOKEN = re.compile(rf"{OPERATOR_PREFIX}[A-Za-z0-9_-]{{43}}")
-
-
-class OperatorsInvalid(ValueError):
-    """The file of operators cannot be used. The error names the file and what to correct."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class Operators:
     """Verifies the tokens of operators against the file."""
 
     def __init__(self, file: Path | None) -> None:
-        """Reads the file, so that a wrong one ends the start. Raises OperatorsInvalid."""
+        """Reads the file, so that a wrong one ends the start. Raises SettingsFileInvalid."""
         self._file = file
         self._known = () if file is None else _read(file)
         self._read_at = time.monotonic()
@@ -107,7 +104,7 @@ class Operators:
             self._read_at = time.monotonic()
             try:
                 self._known = await asyncio.to_thread(_read, self._file)
-            except OperatorsInvalid as error:
+            except SettingsFileInvalid as error:
                 log.error("operators_not_read", reason=str(error), consequence="the ones before stay")  # noqa: TRY400
         return self._known
 
@@ -131,17 +128,4 @@ def is_operator_token(credential: str) -> bool:
 
 
 def _read(path: Path) -> tuple[_OperatorEntry, ...]:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise OperatorsInvalid(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-        return _File.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).operators
-    except OSError as error:
-        raise OperatorsInvalid(f"{path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise OperatorsInvalid(f"{path} is not valid YAML") from None
-    except ValidationError as error:
-        # Without the input: somebody may have written the token itself.
-        wrong = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)
-        )
-        raise OperatorsInvalid(f"{path}: {wrong}") from None
+    return read_settings_file(path, _File, max_bytes=MAX_FILE_BYTES).operators

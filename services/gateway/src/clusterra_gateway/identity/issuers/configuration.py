@@ -1,16 +1,14 @@
 """The issuers at which people sign in: one from the settings, others from a YAML file with one list, `issuers`."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-import yaml
 from clusterra_runtime.secrets.local import read_secret
 from clusterra_runtime.secrets.reference import CheckedReference
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from clusterra_gateway.settings import IssuerKind, Settings, is_loopback
+from clusterra_gateway.settings import IssuerKind, Settings, SettingsFileInvalid, is_loopback, read_settings_file
 
 DEFAULT = "default"
 """The name of the issuer in the settings."""
@@ -19,10 +17,6 @@ MAX_ISSUERS = 100
 MAX_FILE_BYTES = 256 * 1024
 
 IssuerName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-
-
-class IssuersInvalid(ValueError):
-    """The file of issuers cannot be used. The error names the file and what to correct."""
 
 
 class ConfiguredIssuer(BaseModel):
@@ -59,7 +53,7 @@ class _File(BaseModel):
 
 
 def configured_issuers(settings: Settings) -> tuple[ConfiguredIssuer, ...]:
-    """All issuers, first the one in the settings. Raises IssuersInvalid, SecretUnavailable."""
+    """All issuers, first the one in the settings. Raises SettingsFileInvalid, SecretUnavailable."""
     file = settings.oidc_client_secret_file
     default = ConfiguredIssuer(
         name=DEFAULT,
@@ -68,28 +62,14 @@ def configured_issuers(settings: Settings) -> tuple[ConfiguredIssuer, ...]:
         client_id=settings.oidc_client_id,
         client_secret=None if file is None else f"file:{file.absolute()}",
     )
-    given = (default, *(() if settings.issuers_file is None else _read(settings.issuers_file)))
+    others = settings.issuers_file
+    given = [default]
+    if others is not None:
+        given += read_settings_file(others, _File, max_bytes=MAX_FILE_BYTES).issuers
     for field in ("name", "issuer"):
         repeated = [value for value, times in Counter(getattr(each, field) for each in given).items() if times > 1]
         if repeated:
-            raise IssuersInvalid(f"{settings.issuers_file}: {', '.join(repeated)}: each {field} must be there once")
+            raise SettingsFileInvalid(f"{others}: {', '.join(repeated)}: each {field} must be there once")
     for each in given:
         each.secret()  # what cannot be read ends the start, and not a person's sign-in
-    return given
-
-
-def _read(path: Path) -> tuple[ConfiguredIssuer, ...]:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise IssuersInvalid(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-        return _File.model_validate(yaml.safe_load(path.read_text())).issuers
-    except OSError as error:
-        raise IssuersInvalid(f"{path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise IssuersInvalid(f"{path} is not valid YAML: {error}") from None
-    except ValidationError as error:
-        # Without the input: somebody may have written the secret itself.
-        wrong = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)
-        )
-        raise IssuersInvalid(f"{path}: {wrong}") from None
+    return tuple(given)
