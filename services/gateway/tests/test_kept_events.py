@@ -104,9 +104,37 @@ async def test_a_kept_fact_of_a_newer_release_stays_and_holds_up_no_other(world:
     assert "zz-ours" in {event.subject for event in await history(world, "fifth")}
 
 
+async def test_a_tenant_that_gets_many_clusters_is_looked_at_again(world: World) -> None:
+    await provision(world, "grows-0")
+    registry = Registry()
+    await registry.start(world.client)
+    events = KeptEvents(world.store, world.client, registry)
+    await events.tell(TENANT)
+    before = await events._tenants()
+    await provision(world, *(f"grows-{number}" for number in range(MAX_TOLD_AT_ONCE + 1)))
+
+    def many() -> bool:
+        return sum(ref.tenant == TENANT for ref in registry.clusters) > MAX_TOLD_AT_ONCE
+
+    await until(many, seconds=90, what="the clusters in the registry")
+
+    after = await events._tenants()
+
+    await registry.stop()
+    assert TENANT not in before
+    assert TENANT in after
+
+
 async def test_a_tenant_of_many_clusters_has_what_people_do_in_each_history(world: World) -> None:
     clusters = [f"many-{number}" for number in range(MAX_TOLD_AT_ONCE + 5)]
     await provision(world, *clusters)
+    first = await world.login(f"nina@{TENANT}.example")
+
+    async def served() -> bool:
+        async with first.get("/v1/clusters") as answer:
+            return len((await answer.json())["clusters"]) == len(clusters)
+
+    await until(served, seconds=90, what="the clusters in the gateway", every=0.05)
     browser = await world.login(f"mona@{TENANT}.example")
 
     await make_token(browser)

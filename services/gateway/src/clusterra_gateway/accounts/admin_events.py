@@ -5,6 +5,7 @@ waits in the record, at most `KEPT_DAYS`, and keeps its own time.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -126,9 +127,9 @@ class KeptEvents:
 
     async def _tenants(self) -> frozenset[str]:
         """The new tenants, and those with many clusters."""
-        tenants = frozenset(ref.tenant for ref in self._registry.clusters)
-        self._done &= tenants
-        return tenants - self._done
+        clusters = Counter(ref.tenant for ref in self._registry.clusters)
+        self._done = frozenset(each for each in self._done if are_told_at_once(clusters[each]))
+        return frozenset(clusters) - self._done
 
     async def tell(self, tenant: str) -> None:
         """Tell the kept facts of a tenant. Raises StoreError, BusUnavailable, MessageRejected."""
