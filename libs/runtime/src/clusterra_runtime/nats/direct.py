@@ -86,24 +86,27 @@ async def read_page(
 ) -> tuple[list[Stored], bool]:
     """Returns the next messages of a stream that match a filter, and whether there are more.
 
-    At most PAGE messages, and with `max_bytes` about as many bytes. Raises BusUnavailable.
+    At most PAGE messages, and with `max_bytes` about as many bytes. Of a page that does not end in time, what has
+    arrived is returned: asked for again, it might never arrive whole on a busy machine. Raises BusUnavailable.
     """
     request = f"$JS.API.DIRECT.GET.{stream}"
     await _connected(client, request)
     page: dict[str, object] = {"seq": after + 1, "batch": PAGE, "next_by_subj": subject_filter}
     if max_bytes:
         page["max_bytes"] = max_bytes
-    inbox = client.new_inbox()
+    inbox, found = client.new_inbox(), list[Stored]()
     try:
         answers = await client.subscribe(inbox)
         try:
             async with client.while_connected(REQUEST_SECONDS):
                 await client.publish(request, json.dumps(page).encode(), inbox)
-                return await _page(answers, request)
+                return found, await _fill(found, answers, request)
         finally:
             if not client.is_closed:
                 await answers.unsubscribe()
     except (nats.errors.Error, TimeoutError) as error:
+        if found:
+            return found, True
         raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
 
 
@@ -126,17 +129,17 @@ async def _connected(client: Client, request: str) -> None:
         raise BusUnavailable(f"{request}: not connected to NATS")
 
 
-async def _page(answers: Subscription, request: str) -> tuple[list[Stored], bool]:
-    found: list[Stored] = []
+async def _fill(found: list[Stored], answers: Subscription, request: str) -> bool:
+    """Add the messages of a page as they arrive, and return whether there are more after it."""
     while True:
         answer = await answers.next_msg(None)
         match _status(answer):
             case None:
                 found.append(_stored(answer))
             case "204":
-                return found, int((answer.headers or {}).get("Nats-Num-Pending", "0")) > 0
+                return int((answer.headers or {}).get("Nats-Num-Pending", "0")) > 0
             case "404":
-                return found, False
+                return False
             case _:
                 raise BusUnavailable(f"{request}: {_error(answer)}")
 
