@@ -108,6 +108,8 @@ class Changes:
                 self.postponed += 1
                 # A worker that is there already, because its heartbeat came late, takes the job, as in Slurm.
                 self.on_registered(name)
+                if job.state == "RUNNING":
+                    self._latencies(name).served(name, time.time())
         elif self._wanted.get(name):
             self.postponed += 1
         else:

@@ -26,6 +26,13 @@ class News:
     happened_at: float
     told_at: float | None = None
     answer: Answer | None = None
+    served_at: float | None = None
+    """When its job started on a worker that was there, so that it needed no answer."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it still waits for an answer."""
+        return self.answer is None and self.served_at is None
 
 
 @dataclass
@@ -50,13 +57,18 @@ class Latencies:
         if (entry := self._open.pop(cluster, None)) is not None:
             entry.answer = answer
 
+    def served(self, cluster: str, at: float) -> None:
+        """The job started on a worker that was there, although no desired state has one: it needs no answer now."""
+        if (entry := self._open.pop(cluster, None)) is not None:
+            entry.served_at = at
+
     def next_phase(self) -> "Latencies":
         """The latencies of the next phase. News that is still open belongs to the phase in which it happened."""
         return Latencies([], dict(self._open))
 
     def settled(self, now: float) -> bool:
         """Whether each news is answered, or has waited for as long as it is waited for."""
-        return all(entry.answer is not None or now - entry.happened_at > GIVEN_UP_SECONDS for entry in self.news)
+        return all(not entry.open or now - entry.happened_at > GIVEN_UP_SECONDS for entry in self.news)
 
     def figures(self, now: float) -> dict[str, float | int | None]:
         """Percentiles in milliseconds: from the first poll that told it, from the change itself, and of each part.
@@ -71,13 +83,14 @@ class Latencies:
             "decided_to_arrived": [answer.at - answer.decided_at for _, answer in answered],
         }
         whole = {
-            "": [_elapsed(_told(entry), entry.answer, now) for entry in due],
-            "from_change_": [_elapsed(entry.happened_at, entry.answer, now) for entry in due],
+            "": [_elapsed(_told(entry), entry, now) for entry in due],
+            "from_change_": [_elapsed(entry.happened_at, entry, now) for entry in due],
             **{f"{name}_": seconds for name, seconds in parts.items()},
         }
         return {
             "news": len(due),
-            "unanswered": len(due) - len(answered),
+            "unanswered": sum(entry.open for entry in due),
+            "served": sum(entry.served_at is not None for entry in due),
             **{
                 f"{name}p{percent}_ms": percentile(seconds, percent)
                 for name, seconds in whole.items()
@@ -90,9 +103,10 @@ def _told(entry: News) -> float:
     return entry.happened_at if entry.told_at is None else entry.told_at
 
 
-def _elapsed(since: float, answer: Answer | None, now: float) -> float:
+def _elapsed(since: float, entry: News, now: float) -> float:
     """News without an answer has waited until now at least."""
-    return (answer.at if answer is not None else max(now, since + GIVEN_UP_SECONDS)) - since
+    over_at = entry.served_at if entry.answer is None else entry.answer.at
+    return (max(now, since + GIVEN_UP_SECONDS) if over_at is None else max(over_at, since)) - since
 
 
 def percentile(seconds: Sequence[float], percent: int) -> float | None:

@@ -41,6 +41,20 @@ def test_news_without_an_answer_counts_as_given_up() -> None:
     assert figures["p99_ms"] == GIVEN_UP_SECONDS * 1000
 
 
+def test_news_whose_job_starts_on_a_worker_that_is_there_needs_no_answer() -> None:
+    latencies = Latencies()
+    latencies.happened("a", 10.0)
+    latencies.told("a", 10.5)
+
+    latencies.served("a", 14.5)
+    latencies.answered("a", answer(99.0))
+
+    figures = latencies.figures(30.0)
+    assert latencies.settled(15.0)
+    assert (figures["unanswered"], figures["served"]) == (0, 1)
+    assert figures["p99_ms"] == 4000.0
+
+
 def test_news_that_is_answered_in_the_next_phase_counts_in_its_own() -> None:
     latencies = Latencies()
     latencies.happened("a", 10.0)
