@@ -230,3 +230,25 @@ def test_rows_of_the_states_are_counted_without_reading_them() -> None:
     table.replace((job(11),), at(1))
 
     assert table.state_rows == 1
+
+
+@given(steps)
+def test_the_version_changes_with_all_that_is_read(
+    steps: list[JobRecord | tuple[str, list[JobRecord] | list[tuple[str, str]]]],
+) -> None:
+    def content() -> object:
+        return [(record, table.waiting_tasks(record)) for record in table], table.unreadable
+
+    table = JobTable()
+    for number, step in enumerate(steps):
+        before = table.version, content()
+
+        if isinstance(step, JobRecord):
+            table.put(step, at(number))
+        elif step[0] == "list":
+            table.replace([each for each in step[1] if isinstance(each, JobRecord)], at(number))
+        else:
+            table.apply_states(state_rows(*(each for each in step[1] if isinstance(each, tuple))), at(number))
+            table.cancelled_tasks(at(number))
+
+        assert table.version != before[0] or content() == before[1]

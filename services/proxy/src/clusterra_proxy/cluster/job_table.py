@@ -60,6 +60,8 @@ class JobTable:
         self._unreadable: set[int] = set()
         self._array_rows: dict[int, int] = {}
         """By record, the number of rows of `jobs/state` that it has, if it stands for several tasks."""
+        self.version = 0
+        """Counts what was read: while it stays, so do the records and the waiting tasks."""
 
     def __iter__(self) -> Iterator[JobRecord]:
         """Iterate over all records, and one for each task that was cancelled before it started."""
@@ -118,6 +120,7 @@ class JobTable:
         if known is not None and known.record.is_waiting_array and tasks_known:
             self._follow_waiting_tasks(known.record, record.array_task_string)
         self._entries[record.job_id] = Entry(record, requested_at)
+        self.version += 1
         self._note_read(record)
         if record.unreadable:
             self._unreadable.add(record.job_id)
@@ -221,6 +224,7 @@ class JobTable:
                     ended = {"array_task_id": task, "end_time": no_longer_waiting[task]}
                     cancelled[task] = any_task.model_copy(update=ended)
                     new.append(cancelled[task])
+                self.version += 1
             for task in due:
                 del no_longer_waiting[task]
         return tuple(new)
@@ -240,7 +244,9 @@ class JobTable:
         """Set which tasks of an array wait now, and record those that no longer do."""
         for task in set(self.waiting_tasks(array)) - set(tasks):
             self._no_longer_waiting[array.array or array.job_id].setdefault(task, observed_at)
-        self._waiting[array.job_id] = tasks
+        if self._waiting.get(array.job_id) != tasks:
+            self._waiting[array.job_id] = tasks
+            self.version += 1
 
     def _remove(self, listed: set[int], requested_at: datetime) -> tuple[JobRecord, ...]:
         removed = [
@@ -251,6 +257,7 @@ class JobTable:
         records = []
         if removed:
             self._last_poll = None
+            self.version += 1
         for number in removed:
             record = self._entries.pop(number).record
             self._task_bound.release(record)

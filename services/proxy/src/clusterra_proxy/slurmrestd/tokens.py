@@ -29,6 +29,10 @@ class UserNames:
         self._uids: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
+    def __len__(self) -> int:
+        """Return the number of pairs, which only grows."""
+        return len(self._names)
+
     def bind(self, user: SlurmUser) -> None:
         """Bind a name to its uid. Raises Unauthenticated when either is already bound to another."""
         if self._uids.get(user.name, user.uid) != user.uid or self._names.get(user.uid, user.name) != user.name:

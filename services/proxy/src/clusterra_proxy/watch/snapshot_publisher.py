@@ -48,15 +48,20 @@ class SnapshotPublisher:
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
-
-    @property
-    def urgent(self) -> bool:
+        self._read: tuple[object, ...] = ()
+        """What had been read when the last snapshot was taken."""
+        self.urgent = True
         """Whether the scaler's decisions depend on the next snapshot; True before the first one."""
-        return self._last is None or urgent(self._last)
 
     def wake(self) -> None:
         """Check whether there is something to publish."""
         self._wake.set()
+
+    def on_poll(self) -> None:
+        """Check that after a poll: not if the queue is quiet, the poll has read nothing, and no snapshot is due."""
+        due = time.monotonic() - self._last_at >= self._intervals.quiet_seconds
+        if self.urgent or due or self._read != _read(self._cluster):
+            self.wake()
 
     async def run(self) -> None:
         """Publish snapshots, forever."""
@@ -66,13 +71,16 @@ class SnapshotPublisher:
             await self._wake.wait()
             await self._pace()
             self._wake.clear()
+            read = _read(self._cluster)
             snapshot = await self._take_snapshot(generation(latest))
             changed = not same_queue(self._last, snapshot)
             pause = URGENT_SECONDS if urgent(snapshot) else self._intervals.quiet_seconds
             if not changed and time.monotonic() - self._last_at < pause:
+                self._read = read
                 continue
             if await self._publish(snapshot):
                 latest, self._last, self._last_at = snapshot.generation, snapshot, time.monotonic()
+                self._read, self.urgent = read, urgent(snapshot)
                 PUBLISHED.labels("change" if changed else "time").inc()
                 backoff.succeeded()
             else:
@@ -142,3 +150,15 @@ class SnapshotPublisher:
                 return 0
             else:
                 return 0 if stored is None else stored.generation
+
+
+def _read(cluster: Cluster) -> tuple[object, ...]:
+    """Return what changes with everything that a quiet snapshot is made from, but for what is read for a request.
+
+    `SnapshotPublisher.wake` follows each such read.
+    """
+    return (
+        *(cluster.jobs.version, cluster.nodes_version, len(cluster.mint.names)),
+        *(cluster.unidentified_jobs, cluster.unidentified_nodes),
+        *(cluster.jobs_observed_at is None, cluster.nodes_observed_at is None),
+    )

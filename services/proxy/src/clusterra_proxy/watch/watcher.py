@@ -80,7 +80,7 @@ class Watcher:
         self._polls += 1
         self._tell_reachable()
         self._cluster.tell_readable()
-        self._publisher.wake()
+        self._publisher.on_poll()
 
     def _tell_reachable(self) -> None:
         if failing := sorted(self._failing.keys() & {"jobs", "nodes"}):
