@@ -24,6 +24,7 @@ from clusterra_runtime.nats.broker import Broker, Durable, broker, durable
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.settings import ServiceSettings
+from nats.aio.msg import Msg
 from structlog.testing import capture_logs
 
 from .conftest import Usage, connected
@@ -86,6 +87,38 @@ async def handled_by(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_module, "pause_seconds", lambda _deliveries: 0.02)
+
+
+async def test_a_message_that_is_the_last_one_is_asked_for_once(
+    settings: ServiceSettings, client: Client, ref: ClusterRef
+) -> None:
+    received: list[int] = []
+    asked: list[bytes] = []
+
+    async def handler(_about: Subject, _event: Event, sequence: int) -> None:
+        received.append(sequence)
+
+    async def note(request: Msg) -> None:
+        asked.append(request.data)
+
+    consumer = consumer_of(ref)
+    await create(client, consumer)
+    watching = await client.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{consumer.stream}.{consumer.name}", cb=note)
+    async with handled_by(settings, consumer, handler):
+        # One that does not wait, and one that waits.
+        await until(lambda: len(asked) == 2, seconds=60, what="the first requests")
+        for number in range(1, 4):
+            await publish_event(client, ref, number)
+            await until(lambda: len(asked) == 2 + number, seconds=60, what="the next request")  # noqa: B023
+        await all_settled(client, consumer)
+
+        for version in range(4, 44):
+            await publish_event(client, ref, version)
+        await until(lambda: len(received) == 43, seconds=60, what="all messages")
+    await watching.unsubscribe()
+
+    assert received[:3] == sorted(received)[:3]
+    assert sum(b"no_wait" in request for request in asked[:5]) == 1
 
 
 async def test_a_message_is_handled_immediately_and_acknowledged(
