@@ -58,7 +58,9 @@ class SlurmRequests:
     def __init__(
         self, client: Client, ref: ClusterRef, *, may_send: Callable[[], bool], on_answer: Callable[[], None]
     ) -> None:
-        """`may_send` tells whether requests are allowed at this moment. `on_answer` is called on each new answer."""
+        """`may_send` tells whether requests are allowed at this moment. `on_answer` is called on each answer that may
+        change a decision: that a record is deleted, a snapshot will show.
+        """
         self._client = client
         self._ref = ref
         self._may_send = may_send
@@ -126,4 +128,5 @@ class SlurmRequests:
             failed = self._failed.setdefault(key, _Failed(Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS), 0.0))
             failed.retry_at = time.monotonic() + failed.backoff.next_seconds()
         self._answers.append(answer)
-        self._on_answer()
+        if answer.outcome != "done" or kind is not DeleteNode:
+            self._on_answer()
