@@ -14,6 +14,7 @@ from clusterra_lab.stack.stack import LabOptions, stack
 
 from gateway.followers import follow
 from gateway.measurements import Bench, Figures, Sizes
+from gateway.submit_parts import SubmitParts
 
 UNLIMITED = {"CLUSTERRA_READS_PER_MINUTE": "100000000", "CLUSTERRA_CHANGES_PER_MINUTE": "100000000"}
 """One person sends all requests of this bench."""
@@ -22,8 +23,10 @@ UNLIMITED = {"CLUSTERRA_READS_PER_MINUTE": "100000000", "CLUSTERRA_CHANGES_PER_M
 async def measure(sizes: Sizes, progress: Progress) -> Figures:
     """Run all measurements, one after another."""
     with tempfile.TemporaryDirectory(prefix="clusterra-bench-") as folder:
+        parts = SubmitParts(Path(folder) / "submits.jsonl")
+        options = LabOptions(environment={**UNLIMITED, **parts.environment})
         async with (
-            stack(Path(folder) / "lab", LabOptions(environment=UNLIMITED), progress=progress) as lab,
+            stack(Path(folder) / "lab", options, progress=progress) as lab,
             lab.user("ada@acme.example") as user,
             Bench.opened(lab, user, sizes, progress) as bench,
         ):
@@ -32,7 +35,7 @@ async def measure(sizes: Sizes, progress: Progress) -> Figures:
             await bench.lists()
             await bench.many_clients()
             await bench.many_details()
-            await bench.submits()  # last of these, as they make the queue longer
+            await bench.submits(parts)  # last of these, as they make the queue longer
             return bench.figures | await follow(lab, user, sizes.followers, progress)
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -19,12 +21,14 @@ from latency import percentile
 from yarl import URL
 
 from gateway.clients import Load, Told
+from gateway.submit_parts import SubmitParts, figures_of
 
 type Figures = dict[str, float]
 
 SCRIPT = "#!/bin/sh\ntrue\n"
 JOB = {"name": "bench", "hold": True, "cpus_per_task": 1, "environment": ["PATH=/usr/bin:/bin"]}
 """A job that waits for ever, so that no worker changes the figures."""
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 SUBMITTERS = 8
 LIVENESS_EVERY_SECONDS = 0.02
 SEED = 7
@@ -98,9 +102,17 @@ class Bench:
             lambda: self._read(self.slurmrestd, f"/slurm/v0.0.45/job/{random.choice(self.jobs)}"),
         )
 
-    async def submits(self) -> None:
-        """One submit to each."""
+    async def submits(self, parts: SubmitParts) -> None:
+        """One submit to each, and what the parts of the gateway's submits take: without and with a key and a quota."""
+        parts.since_last()
         await self._compare("submit", self._submit, self._submit_directly)
+        self.figures |= figures_of("submit", parts.since_last())
+        async with self._quota():
+            self.progress("submits with a key and a quota")
+            few = max(self.sizes.requests // 5, 1)
+            times = await self._times(few, lambda: self._submit({"Idempotency-Key": secrets.token_hex(16)}))
+        self.figures |= {f"keyed_submit_p{percent}_ms": _ms(times, percent) for percent in (50, 99)}
+        self.figures |= figures_of("keyed_submit", parts.since_last())
         worst = {
             percent: max(self.figures[f"{what}_added_{percent}_ms"] for what in ("detail", "submit"))
             for percent in ("p50", "p99")
@@ -197,8 +209,19 @@ class Bench:
         assert process.returncode == 0, f"the clients ended with {process.returncode}"
         return Told.model_validate_json(out)
 
-    async def _submit(self) -> None:
-        async with self.ours.post(self._path("jobs/submit"), json={"script": SCRIPT, "job": JOB}) as answer:
+    @asynccontextmanager
+    async def _quota(self) -> AsyncIterator[None]:
+        """A quota that counts all jobs of the tenant and refuses none, until the block ends."""
+        url = f"/v1/quotas/tenant/{self.lab.cluster.tenant}"
+        async with self.ours.put(url, json={"limit": "1000000", "mode": "warn"}) as answer:
+            assert answer.status == 200, await answer.text()
+        yield
+        async with self.ours.delete(url) as answer:
+            assert answer.status == 204, await answer.text()
+
+    async def _submit(self, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        body = {"script": SCRIPT, "job": JOB}
+        async with self.ours.post(self._path("jobs/submit"), json=body, headers=headers) as answer:
             assert answer.status == 201, await answer.text()
             await answer.read()
 
