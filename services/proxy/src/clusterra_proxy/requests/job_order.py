@@ -4,16 +4,18 @@ import base64
 import binascii
 import heapq
 import json
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.errors import Invalid
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 type _Key = tuple[str | int, int, int, int]
-"""The value of the field, then submit time, job id and task, so that no two jobs have the same."""
+"""The value of the field, then the record's place, so that no two jobs have the same."""
 
 
 def _seconds(moment: datetime | None) -> int:
@@ -21,7 +23,7 @@ def _seconds(moment: datetime | None) -> int:
 
 
 _TIMES: Mapping[str, Callable[[JobRecord], int]] = {
-    "submitted": lambda record: _seconds(record.submit_time),
+    "submitted": lambda record: record.place[0],
     "started": lambda record: _seconds(record.started_at),
     "ended": lambda record: _seconds(record.end_time if record.ended else None),
 }
@@ -46,12 +48,20 @@ class JobOrder:
             fields = ", ".join((*_TIMES, *_TEXTS))
             raise Invalid(f"jobs have no order {self.sort!r}", hint=f"use one of {fields}, or '-' before it")
 
-    def page(self, records: Iterable[JobRecord], cursor: str | None, limit: int) -> tuple[list[JobRecord], str | None]:
+    def page(self, records: Sequence[JobRecord], cursor: str | None, limit: int) -> tuple[list[JobRecord], str | None]:
         """Return at most `limit` records behind the cursor, and the cursor of what follows. Raises Invalid."""
-        after = self._read(cursor) if cursor else None
-        rest = [record for record in records if after is None or self._follows(self._key(record), after)]
-        choose = heapq.nlargest if self._descending else heapq.nsmallest
-        page = choose(limit, rest, key=self._key)
+        key = self._key
+        rest = records
+        if cursor:
+            after = self._read(cursor)
+            follows = operator.lt if self._descending else operator.gt
+            rest = [record for record in records if follows(key(record), after)]
+        # slurmctld's records come roughly in the order of their submit times. Read with the first of the page at the
+        # beginning, almost all later ones are passed over after one comparison.
+        if self._descending:
+            page = heapq.nlargest(limit, reversed(rest), key=key)
+        else:
+            page = heapq.nsmallest(limit, rest, key=key)
         return page, self._write(page[-1]) if len(rest) > len(page) else None
 
     @property
@@ -62,18 +72,14 @@ class JobOrder:
     def _descending(self) -> bool:
         return self.sort.startswith("-")
 
-    def _follows(self, key: _Key, after: _Key) -> bool:
-        return key < after if self._descending else key > after
-
-    def _key(self, record: JobRecord) -> _Key:
-        task = record.array_task_id if record.array else None
-        text = _TEXTS.get(self._field)
-        return (
-            text(record, self.owner_name(record)) if text else _TIMES[self._field](record),
-            _seconds(record.submit_time),
-            record.job_id if task is None else record.array or 0,
-            -1 if task is None else task,
-        )
+    @cached_property
+    def _key(self) -> Callable[[JobRecord], _Key]:
+        owner_name = self.owner_name
+        if self._field in _TEXTS:
+            text = _TEXTS[self._field]
+            return lambda record: (text(record, owner_name(record)), *record.place)
+        time = _TIMES[self._field]
+        return lambda record: (time(record), *record.place)
 
     def _write(self, record: JobRecord) -> str:
         return base64.urlsafe_b64encode(json.dumps([self.sort, *self._key(record)]).encode()).decode().rstrip("=")

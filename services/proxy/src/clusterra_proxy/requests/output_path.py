@@ -29,7 +29,9 @@ def written_path(pattern: str, told: str, values: Mapping[str, str], user: str) 
     job's credential. `pattern` is the path before the expansion, and `values` has `known_values`. The path stays as
     told unless they explain all of it. Takes linear time: any user chooses the pattern.
     """
-    if "u" not in values or not user or "\\" in pattern or max(len(pattern), len(told)) > PATH_MAX:
+    if "%u" not in pattern or "u" not in values or not user:
+        return told
+    if "\\" in pattern or max(len(pattern), len(told)) > PATH_MAX:
         return told
     expected, written = _expand(pattern, values), _expand(pattern, {**values, "u": user})
     if expected is None or written is None or expected == written:

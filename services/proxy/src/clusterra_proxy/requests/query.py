@@ -1,7 +1,7 @@
 """Reads jobs: from a fresh observation, else from slurmctld, and older jobs from slurmdbd."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -109,10 +109,12 @@ async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False)
     `fresh` is that of `ListWatched`.
     """
     cluster.mint.names.learn_viewer(request.viewer)
-    known = await _list_slurmctld(cluster, fresh=fresh)
-    records = {(record.id, record.submit_time): record for record in await _list_accounting(cluster, request)}
-    records |= {(record.id, record.submit_time): record for record in known}
-    select = partial(_select_page, cluster, tuple(records.values()), request)
+    records = await _list_slurmctld(cluster, fresh=fresh)
+    if older := await _list_accounting(cluster, request):
+        merged = {(record.id, record.submit_time): record for record in older}
+        merged |= {(record.id, record.submit_time): record for record in records}
+        records = tuple(merged.values())
+    select = partial(_select_page, cluster, records, request)
     page, total, cursor = select() if len(records) < MANY_RECORDS else await asyncio.to_thread(select)
     jobs = (job_view(cluster, record) for record in page)
     return JobPage(jobs=tuple(job for job in jobs if job is not None), total=total, cursor=cursor)
@@ -122,16 +124,17 @@ def _select_page(
     cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs
 ) -> tuple[list[JobRecord], int, str | None]:
     """Return the records of the page, the number of all that match, and the cursor of the next page."""
+    only, matches = request.viewer.only_uid, _filter(cluster, request)
     matching = [
         record
         for record in records
-        if request.viewer.sees(record.user_id) and is_shown(record) and _matches(cluster, record, request)
+        if only in (None, record.user_id) and is_shown(record) and (matches is None or matches(record))
     ]
     page, cursor = JobOrder(request.sort, cluster.owner_name).page(matching, request.cursor, request.limit)
     return page, len(matching), cursor
 
 
-async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> Iterable[JobRecord]:
+async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> tuple[JobRecord, ...]:
     await cluster.wait_for_own_changes()
     if fresh and cluster.jobs_listable:
         # An observation that is late is better than another list while Slurm is slow.
@@ -141,7 +144,7 @@ async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> Iterable[JobRecor
     return await cluster.recent_list.get(cluster.changed_at)
 
 
-async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobRecord]:
+async def _list_accounting(cluster: Cluster, request: ListJobs) -> tuple[JobRecord, ...]:
     if request.submitted_after is None and request.submitted_before is None:
         return ()
     if request.states is not None and set(request.states) <= LIVE:
@@ -152,7 +155,7 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> Iterable[JobR
         before=request.submitted_before,
         uid=request.viewer.only_uid,
     )
-    return (run for run in runs if run.state != SUPERSEDED)
+    return tuple(run for run in runs if run.state != SUPERSEDED)
 
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
@@ -182,15 +185,26 @@ def select_records(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRe
     )
 
 
-def _matches(cluster: Cluster, record: JobRecord, request: ListJobs) -> bool:
-    submitted_at = record.submit_time or OLDEST
-    return (
-        (request.states is None or record.state in request.states)
-        and (request.name is None or record.name == request.name)
-        and (request.partition is None or record.partition == request.partition)
-        and (request.account is None or record.account == request.account)
-        and (request.qos is None or record.qos == request.qos)
-        and (request.submitted_after is None or submitted_at >= request.submitted_after)
-        and (request.submitted_before is None or submitted_at <= request.submitted_before)
-        and (request.user is None or cluster.owner_name(record) == request.user)
-    )
+def _filter(cluster: Cluster, request: ListJobs) -> Callable[[JobRecord], bool] | None:
+    """Return whether a record matches the filters of a request; None for a request without any."""
+    exact = [
+        (name, value)
+        for name in ("name", "partition", "account", "qos")
+        if (value := getattr(request, name)) is not None
+    ]
+    states, user = request.states, request.user
+    after, before = request.submitted_after, request.submitted_before
+    if not exact and states is None and user is None and after is None and before is None:
+        return None
+
+    def matches(record: JobRecord) -> bool:
+        submitted_at = record.submit_time or OLDEST
+        return (
+            (states is None or record.state in states)
+            and (user is None or cluster.owner_name(record) == user)
+            and (after is None or submitted_at >= after)
+            and (before is None or submitted_at <= before)
+            and all(getattr(record, name) == value for name, value in exact)
+        )
+
+    return matches

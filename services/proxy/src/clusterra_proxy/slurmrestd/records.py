@@ -139,6 +139,18 @@ class JobRecord(Readable):
             return f"{self.array}_{self.array_task_id}"
         return str(self.job_id)
 
+    @cached_property
+    def place(self) -> tuple[int, int, int]:
+        """Its place among all records: submit time in epoch seconds, id of the job or array, and task.
+
+        No two records have the same. A list of jobs needs that of every record.
+        """
+        submitted = -1 if self.submit_time is None else int(self.submit_time.timestamp())
+        task = self.array_task_id if self.array else None
+        if task is None:
+            return submitted, self.job_id, -1
+        return submitted, self.array or 0, task
+
     @property
     def array(self) -> int | None:
         """The id of the array that the record belongs to."""
