@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import zlib
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -12,6 +14,7 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.reply import Reply
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_rest import REST_PART_BYTES, RestPart
+from clusterra_proxy.cluster import recent_list
 from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.requests.rest import parts
 from clusterra_proxy.slurmrestd.bodies import SUBPROCESS_BYTES, BodyParser
@@ -139,3 +142,78 @@ async def test_a_list_that_fails_fails_for_all_who_wait_and_is_read_again_afterw
     assert set(await asyncio.gather(*(shared.get() for _ in range(50)))) == {"the list"}
     assert reads == 2
     await shared.close()
+
+
+class Lists:
+    """Lists by their numbers, each of which ends when the test lets it, and takes three seconds of a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at = now()
+        self.begun = 0
+        self._may_end = asyncio.Semaphore(0)
+        monkeypatch.setattr(recent_list, "now", lambda: self.at)
+
+    async def read(self) -> tuple[datetime, int]:
+        self.begun += 1
+        number, began = self.begun, self.at
+        await self._may_end.acquire()
+        self.pass_by(3)
+        return began, number
+
+    def pass_by(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+    async def ended(self, shared: RecentList[int]) -> None:
+        """Let the list that is being read end."""
+        self._may_end.release()
+        while shared.reading:  # noqa: ASYNC110 - turns of the loop pass, and no time
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
+    return Lists(monkeypatch)
+
+
+@pytest.fixture
+async def shared(lists: Lists) -> AsyncIterator[RecentList[int]]:
+    """A list that has just been read for the first time."""
+    shared = RecentList(lists.read, 0)
+    first = asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    await lists.ended(shared)
+    assert await first == 1
+    yield shared
+    await shared.close()
+
+
+async def test_the_list_before_is_told_while_the_next_one_is_read(lists: Lists, shared: RecentList[int]) -> None:
+    lists.pass_by(3)
+
+    meanwhile = [await shared.get() for _ in range(5)]
+    await lists.ended(shared)
+
+    assert meanwhile == [1] * 5
+    assert await shared.get() == 2
+    assert lists.begun == 2
+
+
+async def test_the_list_before_is_not_told_for_longer_than_it_was_kept(lists: Lists, shared: RecentList[int]) -> None:
+    lists.pass_by(6)
+
+    waits = asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    await lists.ended(shared)
+
+    assert await waits == 2
+
+
+async def test_a_list_from_before_a_change_is_not_told(lists: Lists, shared: RecentList[int]) -> None:
+    lists.pass_by(3)
+    changed_at = lists.at
+
+    waits = asyncio.create_task(shared.get(changed_at))
+    await asyncio.sleep(0)
+    await lists.ended(shared)
+
+    assert await waits == 2

@@ -17,7 +17,8 @@ _LISTS = 2
 class RecentList[T]:
     """Keeps a list for as long as Slurm took for it, so that lists for requests take half of Slurm's time at most.
 
-    `read` returns the list and when its read began.
+    While the next list is read, requests get the one before for as long again: many clients who ask all the time would
+    otherwise all wait for each list. `read` returns the list and when its read began.
 
     However many requests need it, one list is read at a time. It is read to its end even when all of them have given
     up, so that requests that are repeated get an answer in the end.
@@ -29,6 +30,7 @@ class RecentList[T]:
         self._list = empty
         self._listed_at: datetime | None = None
         self._kept_until: datetime | None = None
+        self._kept_for = timedelta()
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -42,11 +44,14 @@ class RecentList[T]:
         Raises the errors of `clusterra_proxy.slurmrestd.errors`.
         """
         for _ in range(_LISTS):
-            if self._kept(changed_at):
+            at = now()
+            if self._kept(changed_at, at):
                 break
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
                 self._reading.add_done_callback(self._on_read)
+            if self._kept(changed_at, at - self._kept_for):
+                break
             await asyncio.shield(self._reading)
         return self._list
 
@@ -56,16 +61,16 @@ class RecentList[T]:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
-    def _kept(self, changed_at: datetime | None) -> bool:
-        if self._listed_at is None or self._kept_until is None or now() >= self._kept_until:
+    def _kept(self, changed_at: datetime | None, at: datetime) -> bool:
+        if self._listed_at is None or self._kept_until is None or at >= self._kept_until:
             return False
         return changed_at is None or self._listed_at >= changed_at
 
     async def _read(self) -> None:
         self._listed_at, self._list = await self._read_list()
-        kept = max(SHORTEST, min(now() - self._listed_at, LONGEST))
-        self._kept_until = now() + kept
-        asyncio.get_running_loop().call_later(kept.total_seconds(), self._forget, self._listed_at)
+        self._kept_for = max(SHORTEST, min(now() - self._listed_at, LONGEST))
+        self._kept_until = now() + self._kept_for
+        asyncio.get_running_loop().call_later(2 * self._kept_for.total_seconds(), self._forget, self._listed_at)
 
     def _on_read(self, reading: asyncio.Task[None]) -> None:
         self._reading = None
