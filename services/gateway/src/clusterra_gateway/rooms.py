@@ -44,6 +44,6 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         staging.room(connections, parts.files, parts.stagings),
         files.room(connections, access, parts.files, once),
         events.room(connections, access),
-        money.room(connections, callers, parts.reservations),
+        money.room(connections, callers, parts.reservations, parts.quotas),
         Room(routes=(*problem_types.ROUTES, *api_description.ROUTES, *api_page.ROUTES)),
     )

@@ -68,15 +68,13 @@ class SubmitOnce:
         at = self._clock()
         found, is_new = await self._keys.claim(key, request, at, pending)
         if is_new:
-            submitted = await self._first_attempt(key, message, found, pending)
-        else:
-            answer = await self._answered(key, message, request, found.claim, at)
-            submitted = answer or await self._attempt(
-                key, message, await self._claimed_again(key, found, at), before=found.claim
-            )
-        if pending is not None and self._reservations is not None:
-            await self._reservations.book(pending, submitted.job_id)
-        return submitted
+            return await self._first_attempt(key, message, found, pending)
+        answer = await self._answered(key, message, request, found.claim, at)
+        if answer is None:
+            mine = await self._claimed_again(key, found, at)
+            return await self._attempt(key, message, mine, pending, before=found.claim)
+        await self._book(pending, answer)
+        return answer
 
     async def find(self, key: ScopedKey, message: Submit, request: str) -> Submitted | None:
         """Returns the job of an earlier submit, and submits nothing.
@@ -131,14 +129,22 @@ class SubmitOnce:
         self, key: ScopedKey, message: Submit, mine: StoredClaim, pending: PendingReservation | None
     ) -> Submitted:
         try:
-            return await self._attempt(key, message, mine, before=None)
+            return await self._attempt(key, message, mine, pending, before=None)
         except RpcFailed:
             # It certainly made no job, or the error would be another one.
             if pending is not None and self._reservations is not None:
                 await self._note(self._reservations.settle(pending.reservation, 0))
             raise
 
-    async def _attempt(self, key: ScopedKey, message: Submit, mine: StoredClaim, *, before: Claim | None) -> Submitted:
+    async def _attempt(
+        self,
+        key: ScopedKey,
+        message: Submit,
+        mine: StoredClaim,
+        pending: PendingReservation | None,
+        *,
+        before: Claim | None,
+    ) -> Submitted:
         """Submit under one's own claim. `before` is the claim of the attempts before, if there were any."""
         claim = mine.claim
         wire = slurm.Claim(
@@ -159,8 +165,15 @@ class SubmitOnce:
             if failed.error.may_have_effect or (before is not None and failed.error.kind == "unavailable"):
                 raise _not_answered(claim.unconfirmed(), self._clock(), failed.error) from failed
             raise
-        await self._note(self._keys.complete(key, claim.request, submitted))
+        # Neither needs the other: what is lost of them, the claim's settling or the quotas' sweep makes good.
+        await asyncio.gather(
+            self._note(self._keys.complete(key, claim.request, submitted)), self._book(pending, submitted)
+        )
         return submitted
+
+    async def _book(self, pending: PendingReservation | None, submitted: Submitted) -> None:
+        if pending is not None and self._reservations is not None:
+            await self._reservations.book(pending, submitted.job_id)
 
     async def _look(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
         """Look for the job of another request's claim. All who wait for one key share one look.

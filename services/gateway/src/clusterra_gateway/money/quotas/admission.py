@@ -1,5 +1,6 @@
 """Whether a submit fits into the quotas, and what is left of them."""
 
+import asyncio
 import hashlib
 import uuid
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.money import Money, decimal
 from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 
@@ -32,8 +34,11 @@ class QuotaLeft(BaseModel):
 class Admission:
     """Makes the pending reservations of submits."""
 
-    def __init__(self, reservations: Reservations, slurm: SlurmRequests, registry: Registry) -> None:
+    def __init__(
+        self, reservations: Reservations, known: KnownQuotas, slurm: SlurmRequests, registry: Registry
+    ) -> None:
         self.reservations = reservations
+        self._known = known
         self._slurm = slurm
         self._registry = registry
 
@@ -48,7 +53,7 @@ class Admission:
         scopes = {QuotaScope(kind="user", name=request.user.name), QuotaScope(kind="tenant", name=ref.tenant)}
         if request.job.account:
             scopes.add(QuotaScope(kind="account", name=request.job.account))
-        quotas = (await self.reservations.quotas(ref.tenant)).counting(scopes)
+        quotas = (await self._known.of(ref.tenant)).counting(scopes)
         binding = self._registry.get(ref)
         if not quotas or binding is None:
             return None
@@ -75,7 +80,7 @@ class Admission:
 
     async def left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
         """What is left of each quota of a pending reservation."""
-        return tuple([await self._left(pending.reservation, quota) for quota in pending.quotas])
+        return tuple(await asyncio.gather(*(self._left(pending.reservation, quota) for quota in pending.quotas)))
 
     async def _left(self, reservation: Reservation, quota: Quota) -> QuotaLeft:
         used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)

@@ -19,6 +19,7 @@ from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
+from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.limit_changes import LimitChanges
 from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations, month_of
@@ -68,11 +69,17 @@ class QuotaHandlers:
     """The handlers of quotas."""
 
     def __init__(
-        self, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
+        self,
+        directory: Directory,
+        reservations: Reservations,
+        known: KnownQuotas,
+        registry: Registry,
+        unix_users: UnixUsers,
     ) -> None:
         self._store = directory.store
         self._changes = LimitChanges(directory, registry)
         self._reservations = reservations
+        self._known = known
         self._registry = registry
         self._unix_users = unix_users
 
@@ -113,7 +120,10 @@ class QuotaHandlers:
         condition = Absent() if present is None else VersionIs(present.version)
         told = f"{decimal(quota.limit_micro_usd)} USD, {quota.mode}, buffer {quota.buffer_percent} %"
         put = Put(ACCOUNTS, key, quota.attributes(), condition)
-        await self._changes.write(caller.member, "quota.changed", scope, put, told)
+        try:
+            await self._changes.write(caller.member, "quota.changed", scope, put, told)
+        finally:
+            self._known.forget(tenant)
         return json_response(await self._view(tenant, quota))
 
     @api.delete("quotas_delete", QUOTA)
@@ -125,7 +135,10 @@ class QuotaHandlers:
         if present is None:
             raise NotFound("there is no such quota", hint=f"GET {QUOTAS} lists all")
         delete = Delete(ACCOUNTS, key, VersionIs(present.version))
-        await self._changes.write(caller.member, "quota.deleted", scope, delete)
+        try:
+            await self._changes.write(caller.member, "quota.deleted", scope, delete)
+        finally:
+            self._known.forget(caller.member.tenant)
         return no_content()
 
     async def _view(self, tenant: str, quota: Quota) -> QuotaView:
