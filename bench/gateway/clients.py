@@ -20,8 +20,9 @@ class Load(BaseModel):
     headers: dict[str, str]
     clients: int
     seconds: float
-    paths: tuple[str, ...]
-    """Each request is for one of them, chosen at random: a path that is there twice is asked for twice as often."""
+    paths: tuple[tuple[str, str], ...]
+    """Each request is for one of them, chosen at random: a path that is there twice is asked for twice as often. Before
+    each path stands what kind of request it is."""
 
 
 class Told(BaseModel):
@@ -31,27 +32,29 @@ class Told(BaseModel):
     failed: dict[str, int]
     """Status -> number of answers that were not 200."""
     seconds: float
-    latencies: tuple[float, ...]
-    """Seconds of each request, at most `KEPT` of them, chosen at random."""
+    latencies: dict[str, tuple[float, ...]]
+    """Seconds of each request by its kind."""
 
 
-KEPT = 20_000
 SEED = 11
 
 
-async def ask(session: ClientSession, load: Load, until: float, told: list[float], failed: dict[str, int]) -> None:
+async def ask(
+    session: ClientSession, load: Load, until: float, told: dict[str, list[float]], failed: dict[str, int]
+) -> None:
     """One client: a request after the other, without a pause."""
     while (began := time.perf_counter()) < until:
-        async with session.get(random.choice(load.paths)) as answer:
+        kind, path = random.choice(load.paths)
+        async with session.get(path) as answer:
             await answer.read()
-            told.append(time.perf_counter() - began)
+            told[kind].append(time.perf_counter() - began)
             if answer.status != 200:
                 failed[str(answer.status)] = failed.get(str(answer.status), 0) + 1
 
 
 async def run(load: Load) -> Told:
     """Run all clients to the end of their time."""
-    told: list[float] = []
+    told: dict[str, list[float]] = {kind: [] for kind, _ in load.paths}
     failed: dict[str, int] = {}
     connector, timeout = TCPConnector(limit=load.clients), ClientTimeout(total=60)
     async with ClientSession(load.url, headers=load.headers, connector=connector, timeout=timeout) as session:
@@ -59,8 +62,8 @@ async def run(load: Load) -> Told:
         until = began + load.seconds
         await asyncio.gather(*(ask(session, load, until, told, failed) for _ in range(load.clients)))
         seconds = time.perf_counter() - began
-    latencies = random.sample(told, min(KEPT, len(told)))
-    return Told(answers=len(told), failed=failed, seconds=seconds, latencies=tuple(latencies))
+    latencies = {kind: tuple(each) for kind, each in told.items()}
+    return Told(answers=sum(map(len, told.values())), failed=failed, seconds=seconds, latencies=latencies)
 
 
 def main() -> None:

@@ -131,14 +131,15 @@ class Bench:
 
     async def many_clients(self) -> None:
         """Many clients read jobs and lists at once, while the gateway is asked whether it is alive."""
-        details = tuple(self._path(f"jobs/{job}") for job in random.sample(self.jobs, min(200, len(self.jobs))))
-        lists = (self._path("jobs"), self._path("jobs?state=pending&limit=50"), self._path("slurm/v0.0.45/jobs"))
+        details = [("detail", f"jobs/{job}") for job in random.sample(self.jobs, min(200, len(self.jobs)))]
+        lists = [("list", "jobs"), ("list", "jobs?state=pending&limit=50"), ("slurm_list", "slurm/v0.0.45/jobs")]
         before = self._slurmrestd_rss()
         liveness: list[float] = []
         told = await self._beside(self._load(details + lists * 7, "many clients"), liveness)
         self.figures |= {
             "clients_per_s": told.answers / told.seconds,
-            "clients_p99_ms": _ms(told.latencies, 99),
+            "clients_p99_ms": _ms([each for kind in told.latencies.values() for each in kind], 99),
+            **{f"clients_{kind}_p99_ms": _ms(times, 99) for kind, times in told.latencies.items()},
             "clients_failed": sum(told.failed.values()),
             "liveness_p99_ms": _ms(liveness, 99),
             "slurmrestd_growth": self._slurmrestd_rss() / before,
@@ -149,7 +150,7 @@ class Bench:
         process = psutil.Process(self.lab.services["gateway"].pid)
         proxy = psutil.Process(self.lab.services["proxy"].pid)
         before, before_proxy = _cpu_seconds(process), _cpu_seconds(proxy)
-        told = await self._load(tuple(self._path(f"jobs/{job}") for job in self.jobs), "details by many clients")
+        told = await self._load([("detail", f"jobs/{job}") for job in self.jobs], "details by many clients")
         spent, spent_proxy = _cpu_seconds(process) - before, _cpu_seconds(proxy) - before_proxy
         self.figures |= {
             "detail_per_s": told.answers / spent,
@@ -193,14 +194,14 @@ class Bench:
                 await asyncio.wait([running], timeout=LIVENESS_EVERY_SECONDS)
         return running.result()
 
-    async def _load(self, paths: Sequence[str], what: str) -> Told:
+    async def _load(self, paths: Sequence[tuple[str, str]], what: str) -> Told:
         self.progress(f"{what}: {self.sizes.clients} for {self.sizes.seconds:g} s")
         load = Load(
             url=self.lab.gateway_url,
             headers=self.headers,
             clients=self.sizes.clients,
             seconds=self.sizes.seconds,
-            paths=tuple(paths),
+            paths=tuple((kind, self._path(path)) for kind, path in paths),
         )
         command = (sys.executable, "-m", "gateway.clients")
         pipe = asyncio.subprocess.PIPE
