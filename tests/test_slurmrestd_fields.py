@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_gateway.submission.job_fields import ACCEPTED, CHANGEABLE, LEFT_OUT, REFUSED, UNCHANGEABLE
+from clusterra_gateway.submission.reading import ACCEPTED, CHANGEABLE, LEFT_OUT, REFUSED, UNCHANGEABLE
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack

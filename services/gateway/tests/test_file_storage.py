@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.registry import AssumedRole, StorageBinding
-from clusterra_gateway.files import copying, s3_client
+from clusterra_gateway.files import objects, s3_client
 from clusterra_gateway.files.paths import file_path
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
@@ -159,7 +159,7 @@ async def test_a_role_is_kept_until_half_of_its_time_and_then_assumed_again(
 
 
 async def test_a_large_file_is_copied_in_parts(files: FilesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PART_BYTES", 5 * 1024**2)
+    monkeypatch.setattr(objects, "COPY_PART_BYTES", 5 * 1024**2)
     ada = await files.person("ada@acme.example")
     content = b"0123456789abcdef" * (12 * 65536)
     assert await ada.put("data/large", content) == 200

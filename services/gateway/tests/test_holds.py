@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription, Submitted
-from clusterra_gateway.submission.messages import asks_for_hold
-from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
+from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission, asks_for_hold
 from clusterra_gateway.submission.staged_files import Output, StagingPlan
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import StagedJob

@@ -4,7 +4,7 @@ import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm import Job
 from clusterra_gateway.http.requests.errors import NotFound
-from clusterra_gateway.jobs.output.location import relative_path
+from clusterra_gateway.jobs.output.output import relative_path
 
 
 def job(stdout: str = "", stderr: str = "", *, array_tasks: str = "") -> Job:

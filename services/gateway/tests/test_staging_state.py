@@ -6,7 +6,7 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.edge_staging import FoundFile, StagingProblem
 from clusterra_gateway.files.uploads import PART_BYTES
-from clusterra_gateway.staging.outputs import BATCH_BYTES, BATCH_FILES, _batch
+from clusterra_gateway.staging.copies import BATCH_BYTES, BATCH_FILES, _batch
 from clusterra_gateway.staging.staging import (
     FILE_ATTEMPTS,
     GIVE_UP,

@@ -9,9 +9,8 @@ from clusterra_contracts.rpc.edge_staging import FetchFiles, FindFiles, MakeFold
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import FindKey, Submitted
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.files.bounds import Bounds
-from clusterra_gateway.files.presigned import SignedUrl
-from clusterra_gateway.staging import inputs, turn
+from clusterra_gateway.files.presigned import Bounds, SignedUrl
+from clusterra_gateway.staging import copies, turn
 from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.staging import FILE_ATTEMPTS
 from clusterra_gateway.staging.staging_records import StagingRecords
@@ -141,7 +140,7 @@ async def test_an_outage_of_the_bucket_is_waited_for_and_counts_against_no_file(
     slurm: Any = Released()
     nothing: Any = None
     monkeypatch.setattr(StagingReconciler, "_bucket", _a_bucket)
-    monkeypatch.setattr(inputs, "signed_get", _a_url)
+    monkeypatch.setattr(copies, "signed_get", _a_url)
     async with MemoryStore() as store:
         await store.create_tables(*tables_of(TABLES))
         directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)

@@ -9,10 +9,8 @@ from clusterra_contracts.events import FileKind
 from clusterra_contracts.identity import ClusterRef
 
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.files.copying import copy_object
 from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.files.models import (
     DeletedFiles,
@@ -31,13 +29,14 @@ from clusterra_gateway.files.models import (
 from clusterra_gateway.files.objects import (
     ListRequest,
     ObjectPage,
+    copy_object,
     delete_objects,
     find,
     head,
     list_objects,
 )
 from clusterra_gateway.files.paths import AREAS, SHARED
-from clusterra_gateway.files.presigned import Content, signed_get, signed_put
+from clusterra_gateway.files.presigned import Bounds, Content, signed_get, signed_put
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.http.requests.json_body import BodyBounds

@@ -1,17 +1,25 @@
-"""Objects of a bucket: lists of folders, deletes, and what is known of one object."""
+"""Objects of a bucket: lists of folders, deletes, copies, and what is known of one object.
 
+S3 copies within a bucket itself, without the bytes passing us: large objects in parts, several at once.
+"""
+
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import s3transfer.manager
 from clusterra_contracts.identity import Moment
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from s3transfer.exceptions import CancelledError
+from s3transfer.futures import TransferFuture
 
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.s3_client import S3
 from clusterra_gateway.files.s3_errors import misconfigured
-from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound, Unavailable
 
 MAX_LISTED = 1000
 """The most entries of a page, which S3 bounds, too."""
@@ -140,3 +148,46 @@ def _records[R: _Read](model: type[R], listed: Sequence[object]) -> tuple[tuple[
         except ValidationError:
             continue
     return tuple(read), len(listed) - len(read)
+
+
+COPY_SECONDS = 50.0
+"""How long a copy may take: the client of the request waits little longer (`HTTP_SECONDS`)."""
+COPY_PART_BYTES = 256 * 1024**2
+"""Above this size an object is copied in parts. A single request takes 5 GiB, but then as one long wait."""
+PARTS_AT_ONCE = 10
+
+
+async def copy_object(bucket: Bucket, source: str, target: str, known: Head) -> None:
+    """Copy an object as it was when it was looked at. A copy that takes too long is undone. Raises RequestError."""
+    config = s3transfer.manager.TransferConfig(
+        multipart_threshold=COPY_PART_BYTES + 1,
+        multipart_chunksize=COPY_PART_BYTES,
+        max_request_concurrency=PARTS_AT_ONCE,
+    )
+    running: list[TransferFuture] = []
+
+    def copy(s3: S3) -> None:
+        arguments: dict[str, Any] = {
+            "CopySourceIfMatch": known.etag,
+            # The parts of a large object would lose its type.
+            "ContentType": known.content_type,
+            "MetadataDirective": "REPLACE",
+        }
+        with s3transfer.manager.TransferManager(s3.client, config) as manager:
+            running.append(manager.copy({"Bucket": s3.bucket, "Key": source}, s3.bucket, target, arguments))
+            with suppress(CancelledError):  # the request below is answered
+                running[0].result()
+
+    # Not cancelled with the request: its thread would go on, and nobody would abort the parts.
+    work = asyncio.create_task(bucket.ask(copy))
+    done, _ = await asyncio.wait([work], timeout=COPY_SECONDS)
+    if not done:
+        for each in running:
+            await asyncio.to_thread(each.cancel)
+        with suppress(Exception):
+            await work
+        raise Unavailable(
+            f"the copy takes longer than {COPY_SECONDS:g} s, so it was undone",
+            hint="download the file and upload it under the new name",
+        )
+    await work

@@ -1,6 +1,7 @@
 """Presigned URLs: what a client may do with one object, signed, so that it needs no keys.
 
-The signature of an upload covers its length and its checksum: S3 takes these bytes and no others.
+The signature of an upload covers its length and its checksum: S3 takes these bytes and no others. An installation has
+bounds of how long URLs live, and how large files are.
 """
 
 import base64
@@ -16,6 +17,34 @@ from pydantic import AfterValidator, Field
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.s3_client import S3
 from clusterra_gateway.files.s3_errors import unavailable
+from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The lifetime of a URL unless a client wants another one, the longest one, and the largest file."""
+
+    default_seconds: int
+    max_seconds: int
+    max_bytes: int
+
+    def lifetime(self, wanted: int | None) -> int:
+        """The lifetime of a URL. Raises InvalidRequest for a longer one than is allowed."""
+        if wanted is None:
+            return min(self.default_seconds, self.max_seconds)
+        if wanted > self.max_seconds:
+            raise InvalidRequest(
+                f"a URL may live for {self.max_seconds} s here, not for {wanted} s",
+                hint="ask again when it has ended: an upload in parts goes on",
+            )
+        return wanted
+
+    def within(self, size: int) -> int:
+        """The size of a file. Raises TooLarge for a larger one than is allowed."""
+        if size > self.max_bytes:
+            raise TooLarge(f"a file may have {self.max_bytes} bytes here", hint="send it in several files")
+        return size
+
 
 MAX_PUT_BYTES = 5 * 1024**3
 """S3's bound on an upload in one request, and on a part."""

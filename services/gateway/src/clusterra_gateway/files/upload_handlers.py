@@ -3,7 +3,6 @@
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 
-from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.bucket_access import BucketAccess
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.handlers import FILES
@@ -24,7 +23,7 @@ from clusterra_gateway.files.models import (
     Uploads,
     UploadsQuery,
 )
-from clusterra_gateway.files.presigned import Content, Part, signed_parts
+from clusterra_gateway.files.presigned import Bounds, Content, Part, signed_parts
 from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes, unfinished
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import InvalidRequest

@@ -13,8 +13,7 @@ from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.submission.messages import prepare_message
-from clusterra_gateway.submission.models import AnyScript, ScriptSubmission
+from clusterra_gateway.submission.models import AnyScript, ScriptSubmission, prepare_message
 from clusterra_gateway.submission.reading import read_submission
 
 ESTIMATE = f"{CLUSTER}/jobs/estimate"

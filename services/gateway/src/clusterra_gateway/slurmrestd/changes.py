@@ -28,7 +28,7 @@ from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
 from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields
-from clusterra_gateway.submission.job_fields import LEFT_OUT, UNCHANGEABLE
+from clusterra_gateway.submission.reading import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.submits.desk import SubmitDesk
 
 MAX_KILLED = 100

@@ -11,9 +11,8 @@ from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import MAX_FIELD_ERRORS, Body, body, checked
 from clusterra_gateway.slurmrestd import unset
-from clusterra_gateway.submission.job_fields import ACCEPTED, LEFT_OUT, REFUSED
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission
-from clusterra_gateway.submission.reading import BOUNDS, COMPONENT_HINTS, HINTS, check_size
+from clusterra_gateway.submission.reading import ACCEPTED, BOUNDS, COMPONENT_HINTS, HINTS, LEFT_OUT, REFUSED, check_size
 
 
 class RestSubmission(Body):

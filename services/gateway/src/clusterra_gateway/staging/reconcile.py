@@ -10,12 +10,11 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.roles import includes, manages
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.buckets import Bucket, Buckets
 from clusterra_gateway.files.paths import SHARED
+from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.http.requests.errors import RequestError
-from clusterra_gateway.staging.inputs import copy_inputs
-from clusterra_gateway.staging.outputs import OutputCopies
+from clusterra_gateway.staging.copies import OutputCopies, copy_inputs
 from clusterra_gateway.staging.staging import Phase, Staging
 from clusterra_gateway.staging.staging_events import StagingEvents
 from clusterra_gateway.staging.staging_records import StagingRecords

@@ -1,15 +1,19 @@
-"""A job to submit, as the API takes it, and as a workflow has it."""
+"""A job to submit, as the API takes it, as a workflow has it, and as messages on the bus have it."""
 
 import hashlib
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, JobDescription
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription, Submit
+from clusterra_sbatch.parsing import Directive, scan
 from clusterra_templates.parts import TemplateId
 from pydantic import ConfigDict, Field, RootModel
 
 from clusterra_gateway.http.requests.parameters import Body
+from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts, StagingPlan
 
 _DESCRIBED = set(JobDescription.model_fields)
@@ -169,3 +173,43 @@ class ScriptSubmission(RootModel[Submission | HeterogeneousSubmission]):
 
 class AnySubmission(RootModel[Submission | HeterogeneousSubmission | TemplateSubmission]):
     """A job with a script of its own, or from a template."""
+
+
+def submit_message(who: Person, submission: AnyJob, key: str | None) -> Submit:
+    """The request to submit a job as this person. Raises Forbidden where they are nobody on the cluster."""
+    return Submit(
+        user=who.slurm_user,
+        email=who.member.email,
+        script=submission.script,
+        job=submission.jobs[0].description,
+        further=submission.jobs[0].further,
+        components=_further_components(submission),
+        idempotency_key=key,
+        kill_on_invalid_dependency=isinstance(submission, WorkflowJobSubmission),
+    )
+
+
+def prepare_message(user: SlurmUser, submission: AnyJob) -> Prepare:
+    """The request to check and translate a job, which makes none."""
+    return Prepare(
+        user=user,
+        script=submission.script,
+        job=submission.jobs[0].description,
+        further=submission.jobs[0].further,
+        components=_further_components(submission),
+    )
+
+
+def asks_for_hold(script: str, job: JobDescription) -> bool:
+    """Whether the job is to be held after its submit: by its own `hold`, or else by an `#SBATCH` line.
+
+    A template writes such a line.
+    """
+    if job.hold is not None:
+        return job.hold
+    return any(isinstance(each, Directive) and each.option.long == "hold" for each in scan(script))
+
+
+def _further_components(submission: AnyJob) -> tuple[Component, ...]:
+    """The components of a heterogeneous job after the first; empty for any other job."""
+    return tuple(Component(job=each.description, further=each.further) for each in submission.jobs[1:])

@@ -10,10 +10,10 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import EdgeRequests
-from clusterra_gateway.files.bounds import Bounds
 from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.objects import find
+from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.http.requests.errors import (
     Conflict,
     FieldError,

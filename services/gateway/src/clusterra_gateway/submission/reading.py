@@ -1,16 +1,109 @@
-"""Reads a job to submit from a request: which fields are refused and why, and how large it may be."""
+"""Reads a job to submit from a request: which fields count, which are refused and why, and how large it may be.
+
+`test_slurmrestd_fields.py` goes through slurmrestd's own document: each of its fields is accepted, or stands here.
+"""
 
 from typing import Any
 
 from aiohttp import web
-from clusterra_contracts.rpc.slurm import MAX_COMPONENTS
+from clusterra_contracts.rpc.job_fields import FurtherFields
+from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, JobDescription
+from clusterra_contracts.rpc.slurm_jobs import FurtherChanges, JobChanges
 from pydantic_core import from_json
 
 from clusterra_gateway.http.requests.errors import TooLarge
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds, read_json
 from clusterra_gateway.http.requests.parameters import Hints, checked, parsed
-from clusterra_gateway.submission.job_fields import LEFT_OUT, REFUSED
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, Submission, TemplateSubmission
+
+ACCEPTED = frozenset(JobDescription.model_fields) | frozenset(FurtherFields.model_fields)
+"""The fields of a job that count."""
+CHANGEABLE = frozenset(JobChanges.model_fields) | frozenset(FurtherChanges.model_fields)
+"""The fields of a job that can be changed after its submit, besides `hold`."""
+
+_CLUSTERRA = "Clusterra sets it"
+_OF_SRUN = "it binds or tunes the tasks of srun; give it to srun in the script"
+_MAIL = "Slurm sends no mail here; follow the cluster's event stream instead"
+_SAMPLES = "the cluster sets what it samples, and how often"
+_SHELL = "limits and plugins of a login shell do not reach a worker"
+
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("user_id", "group_id", "comment", "admin_comment", "extra"), _CLUSTERRA),
+    **dict.fromkeys(("mail_type", "mail_user"), _MAIL),
+    **dict.fromkeys(("account_gather_frequency", "profile"), _SAMPLES),
+    **dict.fromkeys(("cpu_binding", "cpu_binding_flags", "cpu_frequency", "memory_binding", "tres_bind"), _OF_SRUN),
+    **dict.fromkeys(("memory_binding_type", "tres_freq", "reserve_ports"), _OF_SRUN),
+    **dict.fromkeys(("rlimits", "spank_environment"), _SHELL),
+    "delay_boot": "Slurm boots no machine here",
+    "distribution_plane_size": "the size stands in `distribution`, such as plane=2",
+}
+"""Fields without which the job is the same job: what a client sends in them is left out, and the answer warns."""
+
+_OPERATORS = "only operators set it; use `nice` to lower the priority"
+_ALLOCATION = "it belongs to an allocation without a script"
+_SLURM = "Slurm sets it"
+_FEDERATION = "the request names the cluster, which belongs to no federation"
+_ONE_BOARD = "a worker has one board; use `sockets_per_node` or `cpus_per_task`"
+_RELEASES = "not every release of slurmrestd has it"
+_SYSTEM = "workers keep no cores or threads for the system"
+_TOPOLOGY = "workers have no network topology"
+_X11 = "a batch job has no display to forward"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("priority", "site_factor"), _OPERATORS),
+    **dict.fromkeys(("allocation_node_list", "allocation_node_port", "immediate"), _ALLOCATION),
+    **dict.fromkeys(("job_id", "step_id", "end_time", "hetjob_group"), _SLURM),
+    **dict.fromkeys(("clusters", "cluster_constraint"), _FEDERATION),
+    **dict.fromkeys(("minimum_boards_per_node", "minimum_sockets_per_board", "tasks_per_board"), _ONE_BOARD),
+    **dict.fromkeys(("cores_per_socket", "memory_update_delay", "memory_update_margin"), _RELEASES),
+    **dict.fromkeys(("core_specification", "thread_specification"), _SYSTEM),
+    **dict.fromkeys(("network", "segment_size"), _TOPOLOGY),
+    **dict.fromkeys(("x11", "x11_magic_cookie", "x11_target_host", "x11_target_port"), _X11),
+    **dict.fromkeys(("container_id", "container_type"), "only a bundle can be run: use `container`"),
+    "burst_buffer": "the cluster has no burst buffers",
+    "crontab": "a job is queued once; let your own scheduler submit it again",
+    "mcs_label": "the cluster has no security labels",
+    "power_flags": "Slurm does not manage the power of workers",
+    "reboot": "a worker is not rebooted for a job",
+    "selinux_context": "workers have no SELinux",
+}
+"""Fields that change the job, and cannot be allowed."""
+
+_SLURM_KEEPS = "slurmrestd answers with success and changes nothing: submit the job again"
+_CLASS = "whether workers are closed to the job follows from what it asked for at its submit: submit it again"
+_TASKS = "Slurm would change the number and not the job's CPUs: change `tasks`, or submit the job again"
+_UNCHECKED = "Slurm does not check after the submit whether any worker has it: submit the job again"
+_OPERATORS_CHANGE = "Slurm lets only its operators change it: submit the job again"
+
+UNCHANGEABLE: dict[str, str] = {
+    **REFUSED,
+    **dict.fromkeys(
+        (
+            *("argv", "array", "batch_features", "container", "current_working_directory", "distribution"),
+            *("environment", "flags", "kill_on_node_fail", "kill_warning_delay", "kill_warning_flags"),
+            *("kill_warning_signal", "oom_kill_step", "open_mode", "overcommit", "script", "wait_all_nodes"),
+        ),
+        _SLURM_KEEPS,
+    ),
+    **dict.fromkeys(
+        (
+            *("maximum_nodes", "minimum_nodes", "nodes", "cpus_per_tres", "memory_per_tres", "ntasks_per_tres"),
+            *("reservation", "required_nodes", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task"),
+        ),
+        _CLASS,
+    ),
+    **dict.fromkeys(("cpus_per_task", "maximum_cpus", "minimum_cpus", "minimum_cpus_per_node"), _TASKS),
+    **dict.fromkeys(
+        (
+            *("required_switches", "sockets_per_node", "tasks_per_core", "tasks_per_socket", "threads_per_core"),
+            *("temporary_disk_per_node", "wait_for_switch"),
+        ),
+        _UNCHECKED,
+    ),
+    "account": "slurmrestd answers with success and changes nothing, or as if it were overloaded: submit the job again",
+    **dict.fromkeys(("contiguous", "deadline", "shared", "tasks_per_node"), _OPERATORS_CHANGE),
+}
+"""Fields that cannot be changed after the submit."""
 
 MAX_SCRIPT_BYTES = 512 * 1024
 MAX_SUBMISSION_BYTES = 768 * 1024

@@ -20,13 +20,14 @@ from clusterra_gateway.idempotency.key import ScopedKey
 from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
 from clusterra_gateway.money.quotas.reservations import PendingReservation
-from clusterra_gateway.submission.messages import prepare_message, submit_message
 from clusterra_gateway.submission.models import (
     AnyJob,
     HeterogeneousSubmission,
     OneJob,
     Submission,
     WorkflowJobSubmission,
+    prepare_message,
+    submit_message,
 )
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan

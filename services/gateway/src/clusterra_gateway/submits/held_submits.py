@@ -27,8 +27,7 @@ from clusterra_gateway.http.requests.errors import (
 from clusterra_gateway.identity.access.unix_users import Person
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords, Stored
-from clusterra_gateway.submission.messages import asks_for_hold
-from clusterra_gateway.submission.models import OneJob
+from clusterra_gateway.submission.models import OneJob, asks_for_hold
 from clusterra_gateway.submission.staged_files import StagingPlan
 
 MAX_BYTES = 320 * 1024

@@ -1,25 +1,55 @@
-"""Follows a job's output from a byte offset as the job writes it, until the job has ended and everything is read."""
+"""Follows a job's output from a byte offset as the job writes it, until the job has ended and everything is read.
 
+All followers of an output that have read everything wait for the same bytes. So the edge has one reader for each output
+and gateway, however many people follow it. A follower who is behind reads by itself until it has caught up.
+"""
+
+import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from clusterra_contracts.events import Fact, JobFact
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.job_states import ENDED
-from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, ReadLog
-from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.slurm import Job
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import OutputStream, SlurmRequests
+from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.answers.sse import ServerSentEvent
 from clusterra_gateway.http.requests.errors import NotFound
-from clusterra_gateway.jobs.output.location import relative_path
-from clusterra_gateway.jobs.output.shared_reads import SharedReads
+from clusterra_gateway.jobs.output.output import Output
 from clusterra_gateway.jobs.output.text import OutputDecoder
+
+type _Part = tuple[ClusterRef, ReadLog]
+
+
+class SharedReads:
+    """The reads in flight. Whoever asks has the right to see the output: that is checked before."""
+
+    def __init__(self, edge: EdgeRequests) -> None:
+        self._edge = edge
+        self._reads: dict[_Part, asyncio.Task[LogChunk]] = {}
+
+    async def output(self, ref: ClusterRef, part: ReadLog) -> LogChunk:
+        """A part of a job's output, as `EdgeRequests.output` reads it. Raises RpcFailed."""
+        key = (ref, part)
+        read = self._reads.get(key)
+        if read is None:
+            read = self._reads[key] = asyncio.create_task(self._edge.output(ref, part))
+            read.add_done_callback(partial(self._over, key))
+        # A follower who leaves ends its own wait, and not the read of the others.
+        return await asyncio.shield(read)
+
+    def _over(self, key: _Part, read: asyncio.Task[LogChunk]) -> None:
+        del self._reads[key]
+        if not read.cancelled():
+            read.exception()  # nobody may be left who wants to know it
+
 
 WAIT_SECONDS = 2.0
 """How long one read waits for more output at the end of the file."""
@@ -34,34 +64,6 @@ RETRY_SECONDS = 1.0
 COMPARED_BYTES = 64
 """Number of bytes before a follower's position that must be unchanged in the output of a requeued job."""
 RESTARTED = '{"reason": "the output was restarted"}'
-
-
-@dataclass(frozen=True)
-class Output:
-    """One of a job's two outputs, and the person who reads it."""
-
-    ref: ClusterRef
-    viewer: Viewer
-    job: Job
-    stream: OutputStream
-    shared_path: str
-    """The cluster's shared folder, as its jobs see it."""
-
-    def check_path(self, job: Job) -> None:
-        """Raises NotFound for a path that cannot be read, so that the client gets a 404 and not an empty stream."""
-        relative_path(job, self.stream, self.shared_path)
-
-    def part(self, job: Job, offset: int, wait_seconds: float = 0.0, *, limit: int = LOG_CHUNK_BYTES) -> ReadLog:
-        """The request of a part of it, by the newest record of the job. Raises NotFound."""
-        return ReadLog(
-            job_id=job.job_id,
-            uid=job.uid,
-            stream=self.stream,
-            path=relative_path(job, self.stream, self.shared_path),
-            offset=offset,
-            limit=limit,
-            wait_seconds=wait_seconds,
-        )
 
 
 class _JobState:

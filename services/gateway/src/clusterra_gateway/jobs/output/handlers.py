@@ -21,9 +21,8 @@ from clusterra_gateway.http.requests.parameters import JOB_ID, Query, job_id, qu
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.jobs.output.follow import Output, OutputFollower
-from clusterra_gateway.jobs.output.shared_reads import SharedReads
-from clusterra_gateway.jobs.output.start import MAX_TAIL_LINES, start_of_tail
+from clusterra_gateway.jobs.output.follow import OutputFollower, SharedReads
+from clusterra_gateway.jobs.output.output import MAX_TAIL_LINES, Output, start_of_tail
 
 log = structlog.get_logger()
 
