@@ -4,6 +4,7 @@ The present and all changes before it are known. So the past is computed backwar
 shape had `replicas_before`, before its start a worker was not there, and before its end it was.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,9 +55,14 @@ class _Fleet:
 
     desired: dict[ShapeName, int | None] = field(default_factory=dict)
     live: dict[WorkerName, ShapeName] | None = None
+    _live: Counter[ShapeName] = field(init=False)
+    """The number of live workers by shape: each event asks for it."""
+
+    def __post_init__(self) -> None:
+        self._live = Counter((self.live or {}).values())
 
     def count(self, shape: ShapeName) -> ShapeCount:
-        live = None if self.live is None else sum(each == shape for each in self.live.values())
+        live = None if self.live is None else self._live[shape]
         return ShapeCount(shape=shape, desired=self.desired.get(shape), live=live)
 
     def counts(self, shapes: Iterable[ShapeName]) -> tuple[ShapeCount, ...]:
@@ -69,10 +75,11 @@ class _Fleet:
                 self.desired |= {change.shape: change.replicas_before for change in changes}
                 return tuple(change.shape for change in changes)
             case WorkerFact(kind=kind, worker=worker, shape=shape) if self.live is not None:
-                if kind == "worker.started":
-                    self.live.pop(worker, None)
-                else:
+                if (before := self.live.pop(worker, None)) is not None:
+                    self._live[before] -= 1
+                if kind != "worker.started":
                     self.live[worker] = shape
+                    self._live[shape] += 1
                 return (shape,)
         return ()
 

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.costs import Spending, SpendingDimension, SpendingRow
 from clusterra_contracts.rpc.slurm import Viewer
@@ -14,7 +13,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.money.quotas.array_tasks import task_count
-from clusterra_gateway.money.quotas.job_list import listed_jobs, request_of
+from clusterra_gateway.money.quotas.job_list import ListedPrices, listed_jobs
 
 log = structlog.get_logger()
 
@@ -126,12 +125,12 @@ class SpendingReads:
             return None
         if not listed.whole:
             return None
-        prices = JobPrices(binding.catalogue)
+        prices = ListedPrices(binding.catalogue)
         sums: dict[tuple[str, str], int | None] = {}
         for job in listed.jobs:
             payer = job.user, job.account
             before = sums.get(payer, 0)
-            cost = prices.micro_usd(request_of(job), task_count(job.array_tasks))
+            cost = prices.micro_usd(job, task_count(job.array_tasks))
             sums[payer] = None if before is None or cost is None else before + cost
         return sums
 

@@ -1,6 +1,7 @@
 """The jobs that Slurm has, and what each asks for."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from clusterra_contracts.identity import ClusterRef
@@ -58,15 +59,38 @@ def request_of(job: Job) -> PendingJobs:
     )
 
 
-def projected_of(jobs: Iterable[Job], catalogue: Catalogue) -> int | None:
-    """Return the cost of a job's components, or of an array and its tasks with records of their own.
+_PRICED = attrgetter(
+    *("cpus", "tasks", "node_count", "memory_per_node_mib", "memory_per_cpu_mib"),
+    *("constraints", "gres", "partition", "time_limit_seconds"),
+)
+"""All of a job on which the price of `request_of` depends."""
 
-    None where one of them has none. A task counts once: the array may still list one whose own record is there already.
-    """
-    known = tuple(jobs)
-    apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
-    priced = ((request_of(job), task_count(job.array_tasks, apart)) for job in known)
-    return JobPrices(catalogue).micro_usd_together(priced)
+
+class ListedPrices:
+    """What the jobs of a list will cost. Those that ask for the same are priced once: a queue has few such requests."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._prices = JobPrices(catalogue)
+        self._known: dict[tuple[object, ...], int | None] = {}
+
+    def micro_usd(self, job: Job, tasks: int) -> int | None:
+        """The cost of all tasks of an array (1 for any other job); None where nobody knows it, as without a limit."""
+        key = (*_PRICED(job), tasks)
+        if key not in self._known:
+            self._known[key] = self._prices.micro_usd(request_of(job), tasks)
+        return self._known[key]
+
+    def projected(self, jobs: Iterable[Job]) -> int | None:
+        """The cost of a job's components, or of an array and its tasks with records of their own.
+
+        None where one of them has none. A task counts once: the array may still list one whose own record is there
+        already.
+        """
+        known = tuple(jobs)
+        apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
+        costs = [self.micro_usd(job, task_count(job.array_tasks, apart)) for job in known]
+        priced = [cost for cost in costs if cost is not None]
+        return sum(priced) if len(priced) == len(costs) else None
 
 
 def changed_by(job: Job, update: Update) -> Job:

@@ -8,7 +8,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.money.quotas.job_list import changed_by, projected_of
+from clusterra_gateway.money.quotas.job_list import ListedPrices, changed_by
 from clusterra_gateway.money.quotas.records import Reservation
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
@@ -57,7 +57,8 @@ class PricedUpdates:
             return None
         for _ in range(_ATTEMPTS):
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
-            now, then = (projected_of((each,), binding.catalogue) or 0 for each in (job, changed_by(job, update)))
+            prices = ListedPrices(binding.catalogue)
+            now, then = (prices.projected((each,)) or 0 for each in (job, changed_by(job, update)))
             reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
             before = reserved.of_job(job.het_job_id or job.job_id)
             if before is None or then == now or (then < now and ("_" in jobs or not then)):

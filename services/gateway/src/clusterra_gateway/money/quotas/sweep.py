@@ -21,7 +21,7 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
-from clusterra_gateway.money.quotas.job_list import listed_jobs, projected_of
+from clusterra_gateway.money.quotas.job_list import ListedPrices, listed_jobs
 from clusterra_gateway.money.quotas.matching import (
     UNANSWERED_SECONDS,
     counts,
@@ -121,12 +121,13 @@ class QuotaSweep:
         # The jobs come first: one that is booked meanwhile is then among the reservations.
         active = await self._active(ref)
         reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        prices = ListedPrices(binding.catalogue)
         silent = 0
         for reservation in reserved.reservations:
             jobs = active.get(reservation.job_id, ())
             try:
                 await self._settle(ref, reservation, active, quotas)
-                await self._reserve_more(ref, binding, reservation, jobs)
+                await self._reserve_more(ref, prices, reservation, jobs)
                 await self._count_account(ref, reservation, jobs, quotas)
             except RpcFailed as failed:
                 # Nobody may be able to read this one. Where Slurm or the ledger is silent, each would take seconds.
@@ -134,7 +135,7 @@ class QuotaSweep:
                 if silent > MAX_SILENT:
                     raise
                 log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
-        await self._reserve_others(ref, binding, quotas, active, reserved)
+        await self._reserve_others(ref, prices, quotas, active, reserved)
         for quota in quotas:
             if quota.mode == "block_and_kill":
                 await self._kill(ref, quota, reserved.reservations, active)
@@ -190,13 +191,13 @@ class QuotaSweep:
         return reservation.micro_usd if now() - job.ended_at > timedelta(seconds=LEDGER_SECONDS) else None
 
     async def _reserve_more(
-        self, ref: ClusterRef, binding: ClusterBinding, reservation: Reservation, jobs: tuple[Job, ...]
+        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, jobs: tuple[Job, ...]
     ) -> None:
         """Reserve more for a job that became dearer, such as by `scontrol update`. One that waits must have room."""
         if not jobs or (ref, reservation.job_id) in self._cancelled:
             return
         waits = any(job.state == "PENDING" for job in jobs)
-        projected = projected_of(jobs, binding.catalogue) or 0
+        projected = prices.projected(jobs) or 0
         if projected * 100 <= reservation.micro_usd * TOLERATED_PERCENT:
             return
         try:
@@ -226,7 +227,7 @@ class QuotaSweep:
     async def _reserve_others(
         self,
         ref: ClusterRef,
-        binding: ClusterBinding,
+        prices: ListedPrices,
         quotas: Iterable[Quota],
         active: Active,
         reserved: ClusterReservations,
@@ -242,7 +243,7 @@ class QuotaSweep:
             known = job_id in booked or (ref, job_id) in self._cancelled
             if not counting or known or job.user in unanswered:
                 continue
-            projected = projected_of((job, *components), binding.catalogue)
+            projected = prices.projected((job, *components))
             if await self._adopted(job, orphans, projected or 0):
                 continue
             pending = PendingReservation(reservation_for(ref, job_id, job, counting, projected or 0), counting)
