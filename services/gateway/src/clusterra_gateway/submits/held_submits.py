@@ -15,6 +15,7 @@ from datetime import timedelta
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistically
 
 from clusterra_gateway.http.requests.errors import (
     InFlight,
@@ -112,36 +113,45 @@ class HeldSubmits:
     async def _begun(self, ref: ClusterRef, job: StagedJob, plan: StagingPlan) -> tuple[Stored, bool]:
         """The staging of a submit, and whether it is new. It is not abandoned while the submit continues."""
         place, at = staging_id(ref, job.member, job.key), now()
-        created_at = at
-        for _ in range(_ATTEMPTS):
-            stored = await self._records.read(ref, place)
+
+        async def attempt() -> tuple[Stored, bool]:
+            stored, created_at = await self._records.read(ref, place), at
+            if stored is not None and _given_up(stored.staging):
+                created_at = stored.staging.created_at
+                await self._records.remove(ref, stored)
+                stored = None
             if stored is None:
                 new = _new(place, job, plan).progressed(at, created_at=created_at)
                 _check_size(new)
-                created = await self._records.create(ref, new)
-                if created is not None:
-                    return created, True
-            elif stored.staging.job_id is not None:
+                return _first(await self._records.create(ref, new)), True
+            if stored.staging.job_id is not None:
                 if stored.staging.digest != job.digest:
                     raise key_reused()
                 return stored, False
-            elif stored.staging.over:
-                created_at = stored.staging.created_at
-                await self._records.remove(ref, stored)
-            elif (written := await self._records.replace(ref, stored, stored.staging.progressed(at))) is not None:
-                return written, False
-        raise Unavailable("what is to be staged could not be stored", hint="send the request again")
+            return _first(await self._records.replace(ref, stored, stored.staging.progressed(at))), False
+
+        contended = Unavailable("what is to be staged could not be stored", hint="send the request again")
+        return await write_optimistically(attempt, contended=contended, attempts=_ATTEMPTS)
 
     async def _named(self, ref: ClusterRef, place: str, job_id: JobId) -> Stored | None:
         """Note the job of a staging, and let its first phase begin."""
-        for _ in range(_ATTEMPTS):
+
+        async def attempt() -> Stored | None:
             stored = await self._records.read(ref, place)
             if stored is None or stored.staging.job_id is not None:
                 return stored
             changed = stored.staging.progressed(now(), job_id=job_id, phase="staging_in", claimed_by="")
-            if (written := await self._records.replace(ref, stored, changed)) is not None:
-                return written
-        raise Unavailable("others are changing this staging", hint="try again in a moment")
+            return _first(await self._records.replace(ref, stored, changed))
+
+        contended = Unavailable("others are changing this staging", hint="try again in a moment")
+        return await write_optimistically(attempt, contended=contended, attempts=_ATTEMPTS)
+
+
+def _first(written: Stored | None) -> Stored:
+    """What was written. Raises Overtaken where another writer was faster."""
+    if written is None:
+        raise Overtaken("another writer of this staging was faster")
+    return written
 
 
 def key_reused() -> KeyReused:
