@@ -27,7 +27,7 @@ MANY_RECORDS = 5000
 async def get_job(cluster: Cluster, request: GetJob) -> Job:
     """Return one job, one task, or an array as a whole. Raises NotFound, also for another user's job."""
     cluster.mint.names.learn_viewer(request.viewer)
-    records = await find_records(cluster, request.job_id)
+    records = await find_records(cluster, request.job_id, while_polls_are_late=True)
     if records and not request.viewer.sees(records[0].user_id):
         records = ()
     in_accounting = not records
@@ -88,10 +88,16 @@ def _as_job(cluster: Cluster, job_id: JobId, records: tuple[JobRecord, ...]) -> 
     return array_view(cluster, job_id, records) if is_whole_array else job_view(cluster, records[0])
 
 
-async def find_records(cluster: Cluster, job_id: JobId) -> tuple[JobRecord, ...]:
-    """Return slurmctld's records of a job, a task or an array; an empty tuple when there are none."""
+async def find_records(cluster: Cluster, job_id: JobId, *, while_polls_are_late: bool = False) -> tuple[JobRecord, ...]:
+    """Return slurmctld's records of a job, a task or an array; an empty tuple when there are none.
+
+    `while_polls_are_late`: also from an observation that is only as recent as the polls allow, as for lists. Polls are
+    late when slurmrestd is busy, such as with a long list. If each read of a job went there then, hundreds would wait
+    behind its four threads, and the polls behind them.
+    """
     await cluster.wait_for_own_changes()
-    if cluster.jobs_fresh and (records := cluster.jobs.job(job_id)):
+    known = cluster.jobs_listable if while_polls_are_late else cluster.jobs_fresh
+    if known and (records := cluster.jobs.job(job_id)):
         return records
     requested_at = now()
     try:
