@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-from admin_command import admin
+from admin_command import admin, admin_process
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Report
 from clusterra_admin.doctor.settings import DoctorSettings
@@ -53,7 +53,7 @@ async def test_a_healthy_installation_has_no_findings(world: World) -> None:
     }
     await until(lambda: is_well(world), seconds=60, what="an installation without faults")
 
-    text = await admin("doctor", environment=environment)
+    text = await admin_process("doctor", environment=environment)
     in_json = await admin("doctor", "--json", environment=environment)
 
     assert "0 failures, 0 warnings" in text.out

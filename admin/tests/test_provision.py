@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from admin_command import Answer, admin
+from admin_command import Answer, admin, admin_process
 from clusterra_admin.provision.record import opened
 from clusterra_admin.tables.declared import TABLES
 from clusterra_contracts.agent_http import new_key
@@ -282,7 +282,7 @@ async def test_the_example_of_the_documents_is_applied(operator: Operator, tmp_p
     (tmp_path / "example.yaml").write_text(text)
     await admin("secrets", "init", str(tmp_path / "secrets"), "--tenant", "acme", "--cluster", "main")
 
-    await operator.run("apply", str(tmp_path / "example.yaml"))
+    await admin_process("provision", "apply", str(tmp_path / "example.yaml"), environment=operator._environment)
 
     binding = await operator.projected()
     assert binding is not None

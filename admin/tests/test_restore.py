@@ -17,7 +17,7 @@ from typing import Any
 
 import boto3
 import pytest
-from admin_command import admin
+from admin_command import admin, admin_process
 from clusterra_admin.backup.dynamodb_json import NotAnItem, from_json, to_json
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
@@ -154,7 +154,7 @@ def fill(installation: Installation) -> None:
 @pytest.fixture(scope="module")
 async def taken(source: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("taken") / "backup"
-    await admin("backup", str(folder), environment=source.environment)
+    await admin_process("backup", str(folder), environment=source.environment)
     return folder
 
 

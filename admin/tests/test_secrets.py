@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from admin_command import Answer, admin
+from admin_command import Answer, admin, admin_process
 from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.directory import Directory
 from clusterra_admin.secrets.nkey import Key
@@ -36,7 +36,7 @@ async def init(directory: Path, *arguments: str, code: int = 0) -> Answer:
 
 
 async def test_init_makes_everything_once(tmp_path: Path) -> None:
-    first = await init(tmp_path / "secrets", "--json")
+    first = await admin_process("secrets", "init", str(tmp_path / "secrets"), *CLUSTER, "--json")
 
     made = contents(tmp_path / "secrets")
     assert set(made) == EVERYTHING

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from admin_command import admin
+from admin_command import admin, admin_process
 from clusterra_admin.tables.declared import TABLES, USES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
@@ -46,7 +46,7 @@ async def test_apply_makes_every_table_and_a_second_run_changes_nothing(environm
 
     assert [table["differences"] for table in before.json["tables"]] == [["does not exist"]] * len(TABLES)
 
-    applied = await admin("tables", "apply", environment=environment)
+    applied = await admin_process("tables", "apply", environment=environment)
 
     for table in TABLES:
         name = environment["CLUSTERRA_TABLE_PREFIX"] + table.name

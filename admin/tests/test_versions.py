@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from admin_command import admin
+from admin_command import admin, admin_process
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message, encode
 from clusterra_contracts.heartbeat import Heartbeat
@@ -50,7 +50,7 @@ async def server_with(directory: Path, *stored: tuple[str, Message | bytes]) -> 
 async def test_all_that_runs_is_listed_and_goes_together(tmp_path: Path) -> None:
     rows = announcement("gateway", NOW), announcement("proxy", NOW), heartbeat("main", None)
     async with server_with(tmp_path, *rows) as server:
-        listed = await admin("versions", environment=server.environment())
+        listed = await admin_process("versions", environment=server.environment())
 
         assert [line.split() for line in listed.out.splitlines()] == [
             ["SERVICE", "INSTANCE", "VERSION", "CONTRACTS", "COMPATIBLE"],
