@@ -13,14 +13,12 @@ from agent_process import REF
 from clusterra_contracts.agent_http import new_key
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from edge_process import running_edge
-from gateway_world import CATALOGUE, World, provisioned, running
+from gateway_world import World, apply_file, provisioned, running
 from issuer_stand_in import CLIENT_ID, issuer_stand_in
 
 
@@ -88,9 +86,7 @@ async def provision(world: World, key_file: Path) -> None:
     acme = provisioned("acme", REF.cluster)
     acme["clusters"] = [cluster | {"agent_key": f"file:{key_file}"} for cluster in acme["clusters"]]  # type: ignore[attr-defined]
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
-        await Provisioning(Directory(world.store, outbox), CATALOGUE).apply(
-            ProvisionFile.model_validate({"tenants": [acme]})
-        )
+        await apply_file(Directory(world.store, outbox), acme)
 
 
 async def test_an_edge_without_nats_works_over_http_and_returns_to_nats(tmp_path: Path) -> None:

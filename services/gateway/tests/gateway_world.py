@@ -13,6 +13,7 @@ from clusterra_contracts.bus.topology import REGISTRY
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
 from clusterra_gateway.app import gateway_on
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
@@ -25,6 +26,7 @@ from clusterra_runtime.nats.registry import Registry, delete_binding, put_bindin
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Delete
 from clusterra_runtime.store.table_use import tables_of
 from issuer_stand_in import IssuerStandIn
 from operator_tokens import header
@@ -75,6 +77,12 @@ def provisioned(
             for cluster in clusters
         ],
     }
+
+
+async def apply_file(directory: Directory, *tenants: Mapping[str, object], registry: Registry | None = None) -> None:
+    """Apply a provision file with these tenants."""
+    given = ProvisionFile.model_validate({"tenants": tenants})
+    await Provisioning(directory, CATALOGUE, registry or Registry()).apply(given)
 
 
 @dataclass
@@ -155,9 +163,11 @@ async def running(
         # The tests of a process share its NATS server: without this, they would find the clusters of others.
         await client.jetstream().purge_stream(f"KV_{REGISTRY.name}")
         async with Outbox(store, partial(bus.store, client)) as outbox:
-            await Provisioning(Directory(store, outbox), CATALOGUE).apply(
-                ProvisionFile.model_validate({"tenants": tenants})
-            )
+            await apply_file(Directory(store, outbox), *tenants)
+        for tenant in ("acme", "rival"):
+            # It was made long ago: nobody tells it to the streams of the tests.
+            for item in (await store.query(ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS)).items:
+                await store.delete(Delete(ACCOUNTS, item.key))
         registry = Registry()
         await registry.start(client)
         opened.push_async_callback(registry.stop)

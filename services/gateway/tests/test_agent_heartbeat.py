@@ -31,8 +31,6 @@ from clusterra_gateway.clusters.agents.central_state import version_of
 from clusterra_gateway.clusters.agents.key_rotation import MAX_KEYS
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.settings import Settings
-from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.declared_nats import declared_nats
@@ -40,7 +38,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import delete_binding
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.outbox import Outbox
-from gateway_world import CATALOGUE, World, provisioned, running
+from gateway_world import World, apply_file, provisioned, running
 from issuer_stand_in import IssuerStandIn
 
 REF = ClusterRef(tenant="acme", cluster="main")
@@ -103,13 +101,11 @@ def replicas(reply: dict[str, Any]) -> dict[str, int]:
     return {command["name"]: command["replicas"] for command in reply["scaling_commands"]}
 
 
-async def provision(world: World, tenant: str, cluster: str, **fields: Any) -> list[str]:
+async def provision(world: World, tenant: str, cluster: str, **fields: Any) -> None:
     async with Outbox(world.store, lambda *_message: bus.store(world.client, *_message)) as outbox:
-        provisioning = Provisioning(Directory(world.store, outbox), CATALOGUE)
         given = provisioned(tenant, cluster)
         given["clusters"] = [given["clusters"][0] | fields]  # type: ignore[index]
-        await provisioning.apply(ProvisionFile.model_validate({"tenants": [given]}))
-        return provisioning.changes
+        await apply_file(Directory(world.store, outbox), given)
 
 
 async def provision_agent_key(

@@ -61,10 +61,14 @@ async def test_a_change_that_is_held_up_undoes_no_later_one(world: World, monkey
 async def test_a_change_of_a_cluster_reads_no_other_tenant_s(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     boss = await world.login("boss@acme.example")
 
-    async def all_clusters(_directory: Directory) -> None:
-        raise StoreUnavailable("thousands of clusters")
+    clusters = Directory.clusters
 
-    monkeypatch.setattr(Directory, "clusters", all_clusters)
+    async def of_one_tenant(directory: Directory, tenant: str | None = None) -> dict[ClusterRef, ClusterBinding]:
+        if tenant is None:
+            raise StoreUnavailable("thousands of clusters")
+        return await clusters(directory, tenant)
+
+    monkeypatch.setattr(Directory, "clusters", of_one_tenant)
 
     async with boss.patch(CLUSTER, json={"state": "paused"}) as answer:
         assert answer.status == 200, await answer.text()

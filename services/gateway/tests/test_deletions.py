@@ -24,9 +24,7 @@ from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
@@ -37,7 +35,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Update
 from clusterra_runtime.store.table_use import tables_of
-from gateway_world import CATALOGUE, World, authorized, provisioned
+from gateway_world import World, apply_file, authorized, provisioned
 from people_world import me, owner
 from scim_world import directory_of, person
 from test_invitations import accept
@@ -106,8 +104,7 @@ async def deleting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
         tenant = provisioned(TENANT, "main", "other") | {"usd_per_hour": 10, "members": ["guest@elsewhere.example"]}
-        given = ProvisionFile.model_validate({"tenants": [tenant]})
-        await Provisioning(directory, CATALOGUE, registry.clusters).apply(given)
+        await apply_file(directory, tenant, registry=registry)
         await Projection(directory, world.client, registry).project()
         await until(lambda: registry.get(REF), seconds=30, what="the clusters in the registry", every=0.05)
         yield Deleting(world, directory, registry, services)

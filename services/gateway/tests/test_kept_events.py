@@ -10,14 +10,12 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, KeptEvents, kept_fact
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_key
-from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.registry import Registry, put_binding
 from clusterra_runtime.store.outbox import Outbox
-from gateway_world import CATALOGUE, World, provisioned
+from gateway_world import World, apply_file, provisioned
 from people_world import make_token
 
 TENANT = "lonely"
@@ -26,8 +24,7 @@ TENANT = "lonely"
 async def provision(world: World, *clusters: str) -> None:
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
-        given = ProvisionFile.model_validate({"tenants": [provisioned(TENANT, *clusters)]})
-        await Provisioning(directory, CATALOGUE).apply(given)
+        await apply_file(directory, provisioned(TENANT, *clusters))
         for ref, binding in (await directory.clusters()).items():
             await put_binding(world.client, ref, binding)
 
@@ -42,12 +39,12 @@ async def kept(world: World) -> int:
 
 
 async def made_events(world: World) -> aiohttp.ClientSession:
-    """The browser of a member of a tenant without clusters, which keeps three events."""
+    """The browser of a member of a tenant without clusters, which keeps four events."""
     await provision(world)
     browser = await world.login(f"nina@{TENANT}.example")
     token = (await make_token(browser))["id"]
     assert (await browser.delete(f"/v1/users/me/tokens/{token}")).status == 204
-    assert await kept(world) == 3
+    assert await kept(world) == 4
     return browser
 
 
@@ -68,7 +65,7 @@ async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world:
     events = await history(world, "first")
 
     assert sorted(event.kind for event in events) == [
-        *("cluster.registered", "token.created", "token.revoked", "user.created")
+        *("cluster.registered", "tenant.created", "token.created", "token.revoked", "user.created")
     ]
     registered = next(event.time for event in events if event.kind == "cluster.registered")
     assert all(event.time < registered for event in events if event.kind != "cluster.registered")

@@ -11,14 +11,12 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation
 from clusterra_gateway.accounts.records import Domain, Invitation, Member, Tenant
 from clusterra_gateway.accounts.roles import ROLES, SCOPES, Role, includes
 from clusterra_gateway.identity.access.private_route import PrivateRoute
-from clusterra_gateway.tenants.provisioning import Provisioning
-from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Put
-from gateway_world import World
+from gateway_world import World, apply_file
 from people_world import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica
 from route_table import example_path, route_table
 from scim_world import scim_key
@@ -210,8 +208,7 @@ async def test_whom_the_provision_file_makes_an_owner_is_one_from_the_next_sign_
     assert (await me(boss))["role"] == "admin"
     acme = {"id": "acme", "name": "Acme", "domains": ["acme.example"], "owners": ["boss@acme.example"]}
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
-        provisioning = Provisioning(Directory(world.store, outbox), None)
-        await provisioning.apply(ProvisionFile.model_validate({"tenants": [acme]}))
+        await apply_file(Directory(world.store, outbox), acme)
 
     await world.login("boss@acme.example", boss)
 

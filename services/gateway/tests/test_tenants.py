@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OPERATOR_SCOPES
 from clusterra_gateway.http.requests.errors import Unauthenticated
@@ -13,6 +14,7 @@ from clusterra_gateway.identity.access.operators import Operators
 from clusterra_gateway.identity.access.private_route import OperatorRoute
 from clusterra_gateway.settings import SettingsFileInvalid
 from clusterra_lab.machine.process import until
+from clusterra_runtime.nats.direct import last
 from clusterra_runtime.store.store import Delete
 from gateway_world import CATALOGUE, World
 from operator_tokens import TOKENS, write_operators
@@ -268,6 +270,26 @@ async def test_the_same_binding_again_changes_nothing(world: World) -> None:
         again = await answer.json()
 
     assert again == changed
+
+
+async def test_the_services_know_the_smaller_shares_of_the_others_with_the_new_cluster(world: World) -> None:
+    await made_clusters(world)
+
+    found = await last(world.client, "KV_registry", "$KV.registry.lab.main", ClusterBinding)
+
+    assert found is not None
+    assert found[0].policy.usd_per_hour == 6
+
+
+async def test_the_services_know_the_shares_of_a_new_cap(world: World) -> None:
+    await made_clusters(world)
+
+    async with (await world.operator()).patch(f"{TENANTS}/lab", json={"usd_per_hour": 4}) as answer:
+        assert answer.status == 200, await answer.text()
+
+    found = await last(world.client, "KV_registry", "$KV.registry.lab.main", ClusterBinding)
+    assert found is not None
+    assert found[0].policy.usd_per_hour == 2
 
 
 async def test_the_cap_of_a_tenant_follows_the_policy_of_a_cluster(world: World) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import override
 
-from clusterra_gateway.accounts.keyspace import IDENTITY_MAPS, MAPPED_INDEXES, TENANTS
+from clusterra_gateway.accounts.keyspace import IDENTITY_MAPS, KEPT_EVENTS, MAPPED_INDEXES, TENANTS
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -13,6 +13,7 @@ from clusterra_runtime.store.store import Put, Store, Table, Update, Write
 
 _BOOKKEEPING = ("transaction#", TENANTS)
 """Items that remember transactions, and the marks by which tenants are listed."""
+_TENANT = "tenant#"
 
 
 class Draft(MemoryStore):
@@ -29,7 +30,7 @@ class Draft(MemoryStore):
         found = []
         for key, before in self._before.items():
             after = await super().get(self._table_drafted, key)
-            if not _is_bookkeeping(key) and _content(before) != _content(after):
+            if not is_bookkeeping(key) and _content(before) != _content(after):
                 found.append((key, before, after))
         return found
 
@@ -77,9 +78,11 @@ class Draft(MemoryStore):
             await super().write(Put(self._table_drafted, key, item.attributes, Absent(), item.expires_at))
 
 
-def _is_bookkeeping(key: Key) -> bool:
+def is_bookkeeping(key: Key) -> bool:
+    """Whether an item follows from others, so that a plan does not name it."""
     of_map = key.pk.startswith(IDENTITY_MAPS) and any(index.covers(key.sk) for index in MAPPED_INDEXES)
-    return of_map or key.pk.startswith(_BOOKKEEPING)
+    fact = key.pk.startswith(_TENANT) and KEPT_EVENTS.covers(key.sk)
+    return of_map or fact or key.pk.startswith(_BOOKKEEPING)
 
 
 def _content(item: Item | None) -> object:

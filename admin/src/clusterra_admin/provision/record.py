@@ -14,24 +14,23 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.connection import connected, followed_registry
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
 from clusterra_gateway.tenants.specification import ProvisionFile
+from clusterra_gateway.tenants.tenant_clusters import TenantClusters
 from clusterra_runtime import catalogue
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.queue import last_head
 from clusterra_runtime.nats.registry import Registry, delete_binding
-from clusterra_runtime.store.condition import Present
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Delete, TableMissing
+from clusterra_runtime.store.store import TableMissing
 
 from clusterra_admin.provision.changes import Change, change_of
 from clusterra_admin.provision.draft import Draft
@@ -141,16 +140,15 @@ class Record:
                 hint="pause it, let its jobs end or cancel them, and wait for its workers to go; or give --force,"
                 " which leaves them behind",
             )
-        await put_agent_key(self.directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
-        if row.recorded:
-            await self.directory.store.delete(Delete(ACCOUNTS, cluster_key(ref), Present()))
+        await TenantClusters(self.directory, self.registry, None).remove(ref)
         await delete_binding(self.client, ref)
+        await self.project()
         return row
 
     async def _provision(self, directory: Directory, given: ProvisionFile) -> None:
         file = self.settings.catalogue_file
         shapes = None if file is None else catalogue.load(file)
-        await Provisioning(directory, shapes, self.registry.clusters).apply(given)
+        await Provisioning(directory, shapes, self.registry).apply(given)
 
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:

@@ -12,6 +12,7 @@ from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.page import Prefix
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 from pydantic import ValidationError
 
@@ -98,9 +99,10 @@ class Directory:
         """An invitation that an admin has made; None when there is none, or no longer."""
         return await self._read(sent_invitation_key(tenant, invitation_id), SentInvitation)
 
-    async def clusters(self) -> dict[ClusterRef, ClusterBinding]:
-        """All clusters of all tenants whose bindings can be read. The others are logged."""
-        page = await self.store.query(ACCOUNTS, CLUSTERS)
+    async def clusters(self, tenant: str | None = None) -> dict[ClusterRef, ClusterBinding]:
+        """All clusters of one tenant, or of all, by id, whose bindings can be read. The others are logged."""
+        of_tenant = None if tenant is None else Prefix(f"{tenant}.")
+        page = await self.store.query(ACCOUNTS, CLUSTERS, sort=of_tenant)
         clusters: dict[ClusterRef, ClusterBinding] = {}
         for item in page.items:
             try:

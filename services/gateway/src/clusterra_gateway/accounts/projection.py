@@ -28,25 +28,27 @@ class Projection:
         self._client = client
         self._registry = registry
 
-    async def project(self, only: ClusterRef | None = None) -> list[ClusterRef]:
-        """Puts what is missing, unreadable or older, of all clusters or of `only` one, and returns those.
+    async def project(self, tenant: str | None = None) -> list[ClusterRef]:
+        """Puts what is missing, unreadable or older, of the clusters of one tenant or of all, and returns those.
 
         Raises StoreError, BusUnavailable.
         """
-        return [ref for ref, binding in await self._outdated(only) if await self._put(ref, binding)]
+        return [ref for ref, binding in await self._outdated(tenant) if await self._put(ref, binding)]
 
     def sweeper(self) -> Sweeper[_Recorded]:
         """Projects every 30 s what the registry has lost, or what a gateway that died has not projected."""
         sweep = Sweep("projection", self._outdated, lambda each: self._put(*each), _place, (StoreError, BusUnavailable))
         return Sweeper(sweep, Pace(INTERVAL_SECONDS), BOUNDS)
 
-    async def _outdated(self, only: ClusterRef | None = None) -> list[_Recorded]:
+    async def _outdated(self, tenant: str | None = None) -> list[_Recorded]:
+        """Those that the registry lacks come last: the others of a tenant may spend less when a cluster comes."""
         leaving = await self._directory.leaving()
-        return [
+        outdated = [
             (ref, binding)
-            for ref, binding in (await self._recorded(only)).items()
+            for ref, binding in (await self._directory.clusters(tenant)).items()
             if ref not in leaving and self._is_outdated(ref, binding)
         ]
+        return sorted(outdated, key=lambda each: self._registry.get(each[0]) is None)
 
     def _is_outdated(self, ref: ClusterRef, binding: ClusterBinding) -> bool:
         projected = self._registry.get(ref)
@@ -64,12 +66,6 @@ class Projection:
             return False
         log.info("cluster_projected", tenant=ref.tenant, cluster=ref.cluster, version=binding.version)
         return True
-
-    async def _recorded(self, only: ClusterRef | None) -> dict[ClusterRef, ClusterBinding]:
-        if only is None:
-            return await self._directory.clusters()
-        binding = await self._directory.cluster(only)
-        return {} if binding is None else {only: binding}
 
 
 def _place(recorded: _Recorded) -> Place:

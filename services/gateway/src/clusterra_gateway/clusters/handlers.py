@@ -182,7 +182,7 @@ class ClusterManagement:
         wanted = await body(request, ChangeCluster)
         changed = await set_cluster_state(self._directory, ref, wanted.state, actor=caller.member.user)
         try:
-            await self._projection.project(ref)
+            await self._projection.project(ref.tenant)
         except BusUnavailable as error:
             log.warning("cluster_not_projected", cluster=ref.cluster, reason=str(error))  # it is soon repeated
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))

@@ -2,11 +2,9 @@
 
 from functools import partial
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.nats.bus import BusUnavailable
 
 from clusterra_gateway.accounts.cluster_state import set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
@@ -23,7 +21,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.operators import Operator
 from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes, operator_routes
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID
+from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID, project
 from clusterra_gateway.tenants.models import (
     BindCluster,
     BoundCluster,
@@ -33,9 +31,7 @@ from clusterra_gateway.tenants.models import (
     TenantCluster,
     TenantClusters,
 )
-from clusterra_gateway.tenants.tenants import Tenants
-
-log = structlog.get_logger()
+from clusterra_gateway.tenants.tenant_clusters import TenantClusters as Clusters
 
 CLUSTERS = f"{TENANT}/clusters"
 OF_TENANT = f"{CLUSTERS}/{{cluster_id}}"
@@ -51,9 +47,9 @@ class TenantClusterHandlers:
     """The handlers of clusters. Each change is put into the registry at once, where the services read it."""
 
     def __init__(
-        self, tenants: Tenants, directory: Directory, deletions: Deletions, projection: Projection, once: AnswerOnce
+        self, clusters: Clusters, directory: Directory, deletions: Deletions, projection: Projection, once: AnswerOnce
     ) -> None:
-        self._tenants = tenants
+        self._clusters = clusters
         self._directory = directory
         self._deletions = deletions
         self._projection = projection
@@ -77,26 +73,26 @@ class TenantClusterHandlers:
         answer = await self._once.answer(
             request, f"{tenant_id}#{operator.actor}", wanted, partial(self._bind, operator, tenant_id, wanted)
         )
-        await self._project(ClusterRef(tenant=tenant_id, cluster=wanted.id))
+        await project(self._projection, tenant_id)
         return answer
 
     async def _bind(self, operator: Operator, tenant_id: str, wanted: BindCluster) -> BoundCluster:
         key = new_key()
-        version = await self._tenants.bind(tenant_id, wanted, key, by=operator.actor)
+        version = await self._clusters.bind(tenant_id, wanted, key, by=operator.actor)
         return BoundCluster(id=wanted.id, version=version, agent_key=key)
 
     @api.get("tenants_clusters", CLUSTERS, result=TenantClusters)
     async def list(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Lists the clusters of a tenant, by id."""
-        found = await self._tenants.clusters(path_id(request, TENANT_ID))
-        clusters = tuple(TenantCluster.of(*each) for each in found)
+        found = await self._clusters.list(path_id(request, TENANT_ID))
+        clusters = tuple(TenantCluster.of(*each) for each in found.items())
         return json_response(TenantClusters(clusters=clusters, total=len(clusters)))
 
     @api.get("tenants_cluster", OF_TENANT, result=TenantCluster)
     async def get(self, request: web.Request, _operator: Operator) -> web.StreamResponse:
         """Returns a cluster of a tenant."""
         ref = _ref(request)
-        return json_response(TenantCluster.of(ref, await self._tenants.cluster(ref)))
+        return json_response(TenantCluster.of(ref, await self._clusters.get(ref)))
 
     @api.put("tenants_rebind_cluster", OF_TENANT, body=RebindCluster, result=TenantCluster)
     async def rebind(self, request: web.Request, operator: Operator) -> web.StreamResponse:
@@ -106,8 +102,8 @@ class TenantClusterHandlers:
         The services take the change up at once.
         """
         ref, wanted = _ref(request), await body(request, RebindCluster, bounds=BINDING_BOUNDS)
-        binding = await self._tenants.rebind(ref, wanted, by=operator.actor)
-        await self._project(ref)
+        binding = await self._clusters.rebind(ref, wanted, by=operator.actor)
+        await project(self._projection, ref.tenant)
         return json_response(TenantCluster.of(ref, binding))
 
     @api.patch("tenants_change_cluster", OF_TENANT, body=ChangeCluster, result=ChangedCluster)
@@ -115,7 +111,7 @@ class TenantClusterHandlers:
         """Pauses or resumes a cluster of a tenant. A paused cluster buys no workers."""
         ref, wanted = _ref(request), await body(request, ChangeCluster)
         changed = await set_cluster_state(self._directory, ref, wanted.state, actor=operator.actor)
-        await self._project(ref)
+        await project(self._projection, ref.tenant)
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
 
     @api.post(
@@ -129,7 +125,7 @@ class TenantClusterHandlers:
     async def new_agent_key(self, request: web.Request, operator: Operator) -> web.StreamResponse:
         """Makes a new agent key for a cluster. The key before it works for `overlap_seconds` more."""
         ref, wanted = _ref(request), await body(request, NewAgentKey)
-        await self._tenants.cluster(ref)
+        await self._clusters.get(ref)
         act = partial(rotated, self._directory, ref, wanted, actor=operator.actor)
         return await self._once.answer(request, f"{ref.tenant}#{operator.actor}", wanted, act)
 
@@ -155,15 +151,9 @@ class TenantClusterHandlers:
 
     async def _delete(self, ref: ClusterRef, *, by: str, force: bool) -> web.StreamResponse:
         deletion = await self._deletions.begin_cluster(ref, by=by, force=force)
-        await self._project(ref)
+        await project(self._projection, ref.tenant)
         shown = DeletedCluster(id=ref.cluster, deleting_since=deletion.since, force=deletion.force)
         return json_response(shown, status=202)
-
-    async def _project(self, ref: ClusterRef) -> None:
-        try:
-            await self._projection.project(ref)
-        except BusUnavailable as error:
-            log.warning("cluster_not_projected", reason=str(error))  # it is soon repeated
 
 
 def _ref(request: web.Request) -> ClusterRef:

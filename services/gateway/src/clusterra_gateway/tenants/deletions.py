@@ -4,26 +4,21 @@ The mark comes first, so that no tombstone is left alone. A mark without a tombs
 between: it changes nothing and is dropped.
 """
 
-import secrets
-
 import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import VersionIs
-from clusterra_runtime.store.store import ConditionFailed, TransactionCancelled, Update
+from clusterra_runtime.store.store import ConditionFailed
 
-from clusterra_gateway.accounts.admin_events import cluster_event, tenant_events
+from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_deletion_key, tenant_deletion_key, tenant_key
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_deletion_key, tenant_deletion_key
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, TenantDeletion
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
-from clusterra_gateway.tenants.tenant_state import existing
+from clusterra_gateway.tenants.tenant_record import change_tenant, existing
 
 log = structlog.get_logger()
-
-ATTEMPTS = 5
 
 
 class Deletions:
@@ -71,36 +66,17 @@ class Deletions:
 
     async def begin_tenant(self, tenant_id: str, *, by: str, force: bool = False) -> Tenant:
         """Begin to delete a tenant with its clusters. Nobody joins it any more. Raises NotFound, Conflict."""
-        tenant = await existing(self._directory, tenant_id)
+        await existing(self._directory, tenant_id)
         wanted = ClusterDeletion(by=by, since=now(), force=force)
         if not await self._directory.add(tenant_deletion_key(tenant_id), wanted) and force:
             await self._directory.replace(tenant_deletion_key(tenant_id), wanted)
-        if tenant.deletion is not None:
-            return tenant
+        deletion = TenantDeletion(by=by, since=wanted.since)
+
+        async def deleted(tenant: Tenant) -> Tenant:
+            return tenant if tenant.deletion is not None else tenant.model_copy(update={"deletion": deletion})
+
         fact = AdminFact(kind="tenant.deleting", actor=by, subject=tenant_id)
-        deleted = TenantDeletion(by=by, since=wanted.since)
-        changed = await write_tenant(self._directory, self._registry, tenant_id, {"deletion": deleted}, fact)
-        log.info("tenant_deletion_begun", tenant=tenant_id, by=by, force=force)
-        return changed
-
-
-async def write_tenant(
-    directory: Directory, registry: Registry, tenant_id: str, changes: dict[str, object], fact: AdminFact
-) -> Tenant:
-    """Writes a changed tenant together with the fact, for the histories of its clusters. Raises NotFound, Conflict."""
-    key = tenant_key(tenant_id)
-    for _ in range(ATTEMPTS):
-        tenant = await existing(directory, tenant_id)
-        item = await directory.store.get(ACCOUNTS, key)
-        if item is None or Tenant.of(item) != tenant:
-            continue
-        changed = tenant.model_copy(update=changes)
-        events = tenant_events(registry, tenant_id, fact, version=secrets.token_hex(8))
-        update = Update(ACCOUNTS, key, set=changed.attributes(), condition=VersionIs(item.version))
-        token = f"tenant-{secrets.token_hex(16)}"
-        try:
-            await directory.outbox.transact(update, events.messages, events.kept, token=token)
-        except TransactionCancelled:
-            continue
-        return changed
-    raise Conflict(f"others are changing the tenant {tenant_id}", hint="try again")
+        before, tenant = await change_tenant(self._directory, self._registry, tenant_id, deleted, fact)
+        if before.deletion is None:
+            log.info("tenant_deletion_begun", tenant=tenant_id, by=by, force=force)
+        return tenant

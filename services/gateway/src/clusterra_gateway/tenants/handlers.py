@@ -2,8 +2,12 @@
 
 from functools import partial
 
+import structlog
 from aiohttp import web
+from clusterra_runtime.nats.bus import BusUnavailable
 
+from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.answers.responses import json_response
 from clusterra_gateway.http.requests.parameters import Parameter, body, path_id, query
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
@@ -23,9 +27,10 @@ from clusterra_gateway.tenants.models import (
     TenantsQuery,
     TenantView,
 )
-from clusterra_gateway.tenants.specification import TenantSpecification
-from clusterra_gateway.tenants.tenant_state import refuse_deleted
+from clusterra_gateway.tenants.tenant_record import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
+
+log = structlog.get_logger()
 
 TENANTS = "/v1/tenants"
 TENANT = f"{TENANTS}/{{tenant_id}}"
@@ -38,8 +43,16 @@ api = operator_routes(TENANT_ID)
 class TenantHandlers:
     """The handlers of tenants."""
 
-    def __init__(self, tenants: Tenants, invitations: Invitations, deletions: Deletions, once: AnswerOnce) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        invitations: Invitations,
+        deletions: Deletions,
+        projection: Projection,
+        once: AnswerOnce,
+    ) -> None:
         self._tenants = tenants
+        self._projection = projection
         self._invitations = invitations
         self._deletions = deletions
         self._once = once
@@ -59,8 +72,8 @@ class TenantHandlers:
         )
 
     async def _create(self, operator: Operator, wanted: CreateTenant) -> MadeTenant:
-        given = TenantSpecification(**wanted.model_dump(include={"id", "name", "domains", "issuers", "usd_per_hour"}))
-        tenant = await self._tenants.create(given, by=operator.actor)
+        tenant = Tenant(**wanted.model_dump(include={"name", "domains", "issuers", "usd_per_hour"}))
+        await self._tenants.create(wanted.id, tenant, by=operator.actor)
         invite = InviteToTenant(email=wanted.owner, expires_in_seconds=wanted.invitation_seconds)
         invitation = await self._invite(operator, wanted.id, invite)
         return MadeTenant(id=wanted.id, tenant=TenantView.of(wanted.id, tenant), invitation=invitation)
@@ -90,7 +103,12 @@ class TenantHandlers:
             for name in wanted.model_fields_set
             if name == "usd_per_hour" or getattr(wanted, name) is not None
         }
-        changed = await self._tenants.change(tenant_id, changes, by=operator.actor)
+
+        def change(tenant: Tenant) -> Tenant:
+            return tenant.model_copy(update=changes)
+
+        changed = await self._tenants.change(tenant_id, change, by=operator.actor)
+        await project(self._projection, tenant_id)
         return json_response(TenantView.of(tenant_id, changed))
 
     @api.delete("tenants_delete", TENANT, status=202, query=DeletionQuery, result=TenantView)
@@ -128,6 +146,14 @@ class TenantHandlers:
         return OwnerInvitation(
             id=invitation_id, email=record.email, role=record.role, expires_at=record.valid_until, token=token
         )
+
+
+async def project(projection: Projection, tenant_id: str) -> None:
+    """Put what has changed of a tenant's clusters into the registry, where the services read it."""
+    try:
+        await projection.project(tenant_id)
+    except BusUnavailable as error:
+        log.warning("cluster_not_projected", reason=str(error))  # it is soon repeated
 
 
 def _owner_key(tenant_id: str, operator: Operator) -> str:

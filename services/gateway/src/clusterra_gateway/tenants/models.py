@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from clusterra_contracts.identity import ClusterRef, Id, Moment
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy, Visibility
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 
 from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.answers.responses import ResponseBody
@@ -12,12 +12,14 @@ from clusterra_gateway.http.requests.parameters import Body, NotBoolean, Query
 from clusterra_gateway.idempotency.once import ShownOnce
 from clusterra_gateway.identity.tokens.tokens import DAY
 from clusterra_gateway.people.invitation_handlers import InvitedAddress
-from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, DomainName, IssuerUrl
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Domains = Annotated[tuple[DomainName, ...], Field(max_length=50)]
-Issuers = Annotated[tuple[IssuerUrl, ...], Field(max_length=8)]
-UsdPerHour = Annotated[float, Field(ge=0.0001, le=1_000_000), NotBoolean]
+from clusterra_gateway.tenants.specification import (
+    BindingFields,
+    ClusterFields,
+    Domains,
+    Issuers,
+    TenantName,
+    UsdPerHour,
+)
 
 
 class CreateTenant(Body):
@@ -26,7 +28,7 @@ class CreateTenant(Body):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     id: Id
-    name: Name
+    name: TenantName
     domains: Domains = ()
     """The e-mail domains of its people: whoever signs in with such an address joins it."""
     issuers: Issuers = ()
@@ -41,7 +43,7 @@ class CreateTenant(Body):
 class ChangeTenant(Body):
     """What to change. A field that is missing stays as it is; `usd_per_hour` null removes the cap."""
 
-    name: Name | None = None
+    name: TenantName | None = None
     domains: Domains | None = None
     issuers: Issuers | None = None
     usd_per_hour: UsdPerHour | None = None

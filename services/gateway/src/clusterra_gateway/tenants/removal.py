@@ -32,16 +32,15 @@ from clusterra_gateway.accounts.keyspace import (
     deleted_cluster,
     file_event_key,
     reservations_partition,
-    tenant_key,
 )
-from clusterra_gateway.accounts.records import ClusterDeletion, Tenant
+from clusterra_gateway.accounts.records import ClusterDeletion
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.key import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing
-from clusterra_gateway.tenants.shares import share_out
+from clusterra_gateway.tenants.shares import give_share_back
 from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
@@ -95,7 +94,7 @@ class ClusterRemoval:
             log.info("cluster_records_removed", tenant=ref.tenant, cluster=ref.cluster, removed=removed)
             return
         await self._directory.store.delete(Delete(ACCOUNTS, cluster_key(ref)))
-        await self._forget_cap(ref)
+        await give_share_back(self._directory, self._registry, ref)
         await self._directory.store.delete(Delete(ACCOUNTS, item.key))
         log.info("cluster_deleted", tenant=ref.tenant, cluster=ref.cluster, by=deletion.by)
 
@@ -153,16 +152,3 @@ class ClusterRemoval:
             if not told.removed:
                 break
         return count
-
-    async def _forget_cap(self, ref: ClusterRef) -> None:
-        """Gives the other clusters this one's share of the tenant's cap."""
-        item = await self._directory.store.get(ACCOUNTS, tenant_key(ref.tenant))
-        if item is None:
-            return
-        tenant = Tenant.of(item)
-        left = {name: cap for name, cap in tenant.own_caps.items() if name != ref.cluster}
-        if left != tenant.own_caps:
-            update = Update(ACCOUNTS, item.key, set={"own_caps": left}, condition=VersionIs(item.version))
-            await self._directory.store.write(update)
-        if tenant.usd_per_hour is not None:
-            await share_out(self._directory, ref.tenant)

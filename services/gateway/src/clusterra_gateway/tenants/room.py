@@ -14,6 +14,7 @@ from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.handlers import TenantHandlers
 from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.sweep import DeletionSweep
+from clusterra_gateway.tenants.tenant_clusters import TenantClusters
 from clusterra_gateway.tenants.tenant_removal import TenantRemoval
 from clusterra_gateway.tenants.tenants import Tenants
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
@@ -30,13 +31,14 @@ def room(
     """What this room offers. Raises CatalogueInvalid."""
     settings, directory, bus = connections.settings, connections.directory, connections.bus
     shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
-    tenants, deletions = Tenants(directory, bus.registry, shapes), Deletions(directory, bus.registry)
+    tenants, deletions = Tenants(directory, bus.registry), Deletions(directory, bus.registry)
+    clusters = TenantClusters(directory, bus.registry, shapes)
     removal = ClusterRemoval(directory, bus.client, bus.registry, workflows, settings.deletion_wait_seconds)
     sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
     return Room(
         routes=routes_of(
-            TenantHandlers(tenants, invitations, deletions, once),
-            TenantClusterHandlers(tenants, directory, deletions, projection, once),
+            TenantHandlers(tenants, invitations, deletions, projection, once),
+            TenantClusterHandlers(clusters, directory, deletions, projection, once),
             access=access,
         ),
         background={"deletions": sweep.sweeper().run},

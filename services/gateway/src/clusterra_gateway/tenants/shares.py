@@ -5,16 +5,17 @@ the tenant's cap: no two decisions can spend the same dollar. A share that one c
 the others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
+from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.http.requests.errors import Conflict
-from clusterra_gateway.tenants.tenant_state import existing
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
+from clusterra_gateway.tenants.tenant_record import change_tenant, existing
 
 
 def cluster_caps(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[str, float]:
@@ -35,16 +36,16 @@ def cluster_caps(usd_per_hour: float, caps: Mapping[str, float | None]) -> dict[
 
 
 async def shares(
-    directory: Directory, tenant_id: str, tenant: Tenant, new_cluster: str | None = None
+    directory: Directory, tenant_id: str, tenant: Tenant, expected: Collection[str] = ()
 ) -> dict[str, float | None]:
-    """The cap in USD per hour of each cluster that exists, and of one that is about to; None for no cap.
+    """The cap in USD per hour of each cluster that exists, and of those `expected` soon; None for no cap.
 
     Raises Conflict where the tenant's cap does not suffice.
     """
     own: dict[str, float | None] = {}
     for name, cap in tenant.own_caps.items():
         ref = ClusterRef(tenant=tenant_id, cluster=name)
-        if name == new_cluster or await directory.cluster(ref) is not None:
+        if name in expected or await directory.cluster(ref) is not None:
             own[name] = cap
     if tenant.usd_per_hour is None:
         return own
@@ -54,34 +55,47 @@ async def shares(
         raise Conflict(str(error), hint="change the cap of the tenant or of a cluster") from None
 
 
-async def share_out(directory: Directory, tenant_id: str, new_cluster: str | None = None) -> list[str]:
-    """Writes the share of each cluster. Returns what changed, in words. Raises Conflict.
+async def share_out(directory: Directory, tenant_id: str, expected: Collection[str] = ()) -> None:
+    """Writes the share of each cluster that exists. Raises NotFound, Conflict.
 
-    Writes the shares that shrink first, so that the clusters together never exceed the tenant's cap.
+    Writes the shares that shrink first, so that the clusters together never exceed the tenant's cap. Before a cluster
+    is bound, it is `expected`: the others shrink before it may spend anything.
     """
-    caps = await shares(directory, tenant_id, await existing(directory, tenant_id), new_cluster)
+    caps = await shares(directory, tenant_id, await existing(directory, tenant_id), expected)
     changes: list[tuple[float, ClusterRef]] = []
     for name, cap in caps.items():
         ref = ClusterRef(tenant=tenant_id, cluster=name)
-        binding = None if name == new_cluster else await directory.cluster(ref)
+        binding = await directory.cluster(ref)
         if binding is not None and binding.policy.usd_per_hour != cap:
             changes.append((_amount(cap) - _amount(binding.policy.usd_per_hour), ref))
-    done = []
     for _, ref in sorted(changes, key=lambda change: change[0]):
-        version = await _set_cap(directory, ref, caps[ref.cluster])
-        done.append(f"cluster {ref}: version {version}")
-    return done
+        await _set_cap(directory, ref, caps[ref.cluster])
+
+
+async def give_share_back(directory: Directory, registry: Registry, ref: ClusterRef) -> None:
+    """Gives the other clusters of a tenant the share of one that is gone. A tenant that is gone has none to give."""
+
+    async def without(tenant: Tenant) -> Tenant:
+        left = {name: cap for name, cap in tenant.own_caps.items() if name != ref.cluster}
+        return tenant.model_copy(update={"own_caps": left})
+
+    try:
+        _, tenant = await change_tenant(directory, registry, ref.tenant, without)
+    except NotFound:
+        return
+    if tenant.usd_per_hour is not None:
+        await share_out(directory, ref.tenant)
 
 
 def _amount(cap: float | None) -> float:
     return inf if cap is None else cap
 
 
-async def _set_cap(directory: Directory, ref: ClusterRef, usd_per_hour: float | None) -> int | None:
+async def _set_cap(directory: Directory, ref: ClusterRef, usd_per_hour: float | None) -> None:
     def capped(current: ClusterBinding | None) -> ClusterBinding:
         if current is None:
             raise Conflict(f"the cluster {ref} has just been removed", hint="try again")
         policy = current.policy.model_copy(update={"usd_per_hour": usd_per_hour})
         return current.model_copy(update={"policy": policy})
 
-    return await directory.change_cluster(ref, capped)
+    await directory.change_cluster(ref, capped)

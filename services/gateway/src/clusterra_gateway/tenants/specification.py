@@ -18,11 +18,16 @@ from pydantic import (
 )
 
 from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
+from clusterra_gateway.http.requests.parameters import NotBoolean
 from clusterra_gateway.tenants.shares import cluster_caps
 
 
 def _lower(given: object) -> object:
     return given.lower() if isinstance(given, str) else given
+
+
+def _distinct(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(given))
 
 
 DomainName = Annotated[
@@ -31,6 +36,11 @@ DomainName = Annotated[
 Email = Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$", max_length=320)]
 
 IssuerUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s#?]+$", max_length=255)]
+
+TenantName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Domains = Annotated[tuple[DomainName, ...], AfterValidator(_distinct), Field(max_length=50)]
+Issuers = Annotated[tuple[IssuerUrl, ...], Field(max_length=8)]
+UsdPerHour = Annotated[float, Field(ge=0.0001, le=1_000_000), NotBoolean]
 
 
 def _known_storage_fields(given: object) -> object:
@@ -104,9 +114,9 @@ class TenantSpecification(_Strict):
     """A tenant: the e-mail addresses of its people, and its clusters."""
 
     id: Id
-    name: str
-    domains: tuple[DomainName, ...] = ()
-    issuers: Annotated[tuple[IssuerUrl, ...], Field(max_length=8)] = ()
+    name: TenantName
+    domains: Domains = ()
+    issuers: Issuers = ()
     """The OpenID Connect issuers that may assert addresses in the domains, written as in their discovery documents.
     Empty: the gateway's own issuer (CLUSTERRA_OIDC_ISSUER)."""
     owners: tuple[Email, ...] = ()
@@ -120,7 +130,7 @@ class TenantSpecification(_Strict):
     identity_source: Id | None = None
     """The source of all clusters that name none; None: Clusterra allocates uids."""
     clusters: tuple[ClusterSpecification, ...] = ()
-    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    usd_per_hour: UsdPerHour | None = None
     """The cap on all these clusters' workers together. None: only the clusters' own caps apply."""
 
     @model_validator(mode="after")

@@ -1,28 +1,24 @@
-"""What operators do with tenants in the record. `provisioning` writes the tenants themselves."""
+"""The rules of tenants: how one is made and changed, by an operator over HTTP or from a provision file."""
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Collection
 
 import structlog
 from clusterra_contracts.events import AdminFact
-from clusterra_contracts.identity import ClusterRef, TenantRef
-from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.shapes import Catalogue
+from clusterra_contracts.identity import TenantRef, now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import compare
-from clusterra_runtime.store.page import InvalidCursor, Prefix
-from clusterra_runtime.store.store import ConditionFailed, Delete
+from clusterra_runtime.store.condition import Absent, VersionIs, compare
+from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.page import InvalidCursor
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
 
+from clusterra_gateway.accounts.admin_events import kept_fact
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS, TENANTS, domain_key, listed_tenant_key
-from clusterra_gateway.accounts.records import Mark, Tenant
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key, put_slurm_key
-from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
-from clusterra_gateway.identity.access.credentials import secret_hash
-from clusterra_gateway.tenants.deletions import write_tenant
-from clusterra_gateway.tenants.provisioning import Provisioning
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, TENANTS, domain_key, listed_tenant_key, tenant_key
+from clusterra_gateway.accounts.records import Domain, Mark, Tenant
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.tenants.shares import share_out, shares
-from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, TenantSpecification
-from clusterra_gateway.tenants.tenant_state import existing, refuse_deleted
+from clusterra_gateway.tenants.tenant_record import change_tenant, existing, refuse_deleted
 
 log = structlog.get_logger()
 
@@ -40,10 +36,9 @@ async def list_tenants_of_clusters(directory: Directory) -> None:
 class Tenants:
     """All tenants of the platform. Whoever uses it has checked that an operator asks."""
 
-    def __init__(self, directory: Directory, registry: Registry, catalogue: Catalogue | None) -> None:
+    def __init__(self, directory: Directory, registry: Registry) -> None:
         self._directory = directory
         self._registry = registry
-        self._catalogue = catalogue
 
     async def page(self, *, limit: int, cursor: str | None) -> tuple[list[tuple[str, Tenant]], str | None]:
         """Tenants in the order of their ids, and a cursor. Raises InvalidRequest for a foreign one."""
@@ -58,60 +53,68 @@ class Tenants:
         """A tenant, also while it is being deleted. Raises NotFound."""
         return await existing(self._directory, tenant_id)
 
-    async def create(self, given: TenantSpecification, *, by: str) -> Tenant:
-        """Makes a tenant. Raises Conflict."""
-        created = AdminFact(kind="tenant.created", actor=by, subject=given.id)
-        tenant = await self._provisioning(by).create_tenant(given, created)
-        log.info("tenant_created", tenant=given.id)
-        return tenant
+    async def create(self, tenant_id: str, tenant: Tenant, *, by: str) -> None:
+        """Makes a tenant. The history of its first cluster tells it. Raises Conflict, also for an id that was deleted
+        recently."""
+        await self._refuse_domains_of_others(tenant_id, tenant.domains)
+        told = AdminFact(kind="tenant.created", actor=by, subject=tenant_id)
+        writes: list[Write] = [
+            Put(ACCOUNTS, tenant_key(tenant_id), tenant.attributes(), Absent()),
+            Update(ACCOUNTS, listed_tenant_key(tenant_id)),
+            kept_fact(tenant_id, told, version="1", at=now()),
+        ]
+        for name in tenant.domains:
+            if await self._directory.domain(name) is None:
+                domain = Domain(tenant=tenant_id, issuers=tenant.issuers)
+                writes.append(Put(ACCOUNTS, domain_key(name), domain.attributes(), Absent()))
+        try:
+            await self._directory.store.transact(writes, token=f"tenant-{secrets.token_hex(16)}")
+        except TransactionCancelled as cancelled:
+            if (failed := cancelled.reasons[0]) is not None:
+                raise _taken(tenant_id, failed.current) from None
+            raise Conflict("one of these domains was given to another tenant just now", hint="try again") from None
+        log.info("tenant_created", tenant=tenant_id)
 
-    async def change(self, tenant_id: str, changes: Mapping[str, object], *, by: str) -> Tenant:
-        """Changes the name, the domains, the issuers or the cap. Raises NotFound, Conflict."""
-        tenant = await existing(self._directory, tenant_id)
-        refuse_deleted(tenant_id, tenant)
-        changed = tenant.model_copy(update=dict(changes))
-        await shares(self._directory, tenant_id, changed)  # a cap that does not suffice changes nothing
-        await self._provisioning(by).assign_domains(tenant_id, changed, changed.domains)
+    async def change(
+        self, tenant_id: str, change: Callable[[Tenant], Tenant], *, by: str, expected: Collection[str] = ()
+    ) -> Tenant:
+        """Writes what `change` makes of a tenant, and returns that. Raises NotFound, Conflict.
+
+        Its domains get its issuers, and those that it gives up are free again. Its cap is shared out among its clusters
+        and those that are `expected`; one that does not suffice for them changes nothing, and so does a domain of
+        another tenant.
+        """
+
+        async def checked(tenant: Tenant) -> Tenant:
+            refuse_deleted(tenant_id, tenant)
+            changed = change(tenant)
+            await self._refuse_domains_of_others(tenant_id, changed.domains)
+            await shares(self._directory, tenant_id, changed, expected)
+            for name in changed.domains:
+                await self._assign(name, Domain(tenant=tenant_id, issuers=changed.issuers))
+            return changed
+
         fact = AdminFact(kind="tenant.changed", actor=by, subject=tenant_id)
-        written = await write_tenant(self._directory, self._registry, tenant_id, dict(changes), fact)
-        for domain in sorted({*tenant.domains} - {*written.domains}):
-            await self._give_back(tenant_id, domain)
-        if changes.keys() & {"usd_per_hour"}:
-            await share_out(self._directory, tenant_id)
-        return written
+        before, after = await change_tenant(self._directory, self._registry, tenant_id, checked, fact)
+        for name in sorted({*before.domains} - {*after.domains}):
+            await self._give_back(tenant_id, name)
+        await share_out(self._directory, tenant_id, expected)
+        return after
 
-    async def clusters(self, tenant_id: str) -> list[tuple[ClusterRef, ClusterBinding]]:
-        """The clusters of a tenant, by id. Raises NotFound."""
-        await existing(self._directory, tenant_id)
-        page = await self._directory.store.query(ACCOUNTS, CLUSTERS, sort=Prefix(f"{tenant_id}."))
-        refs = [ClusterRef.from_key(item.key.sk) for item in page.items]
-        found = [(ref, await self._directory.cluster(ref)) for ref in refs]
-        return [(ref, binding) for ref, binding in found if binding is not None]
+    async def _refuse_domains_of_others(self, tenant_id: str, domains: Collection[str]) -> None:
+        for name in domains:
+            _refuse_domain_of_another(name, await self._directory.domain(name), tenant_id)
 
-    async def cluster(self, ref: ClusterRef) -> ClusterBinding:
-        """A cluster of a tenant. Raises NotFound."""
-        binding = await self._directory.cluster(ref)
-        if binding is None:
-            raise NotFound(f"the tenant {ref.tenant} has no cluster {ref.cluster}", hint="list its clusters")
-        return binding
-
-    async def bind(self, tenant_id: str, given: ClusterFields, key: str, *, by: str) -> int:
-        """Binds a cluster, whose agent gets this key. Returns the binding's version. Raises NotFound, Conflict."""
-        ref = ClusterRef(tenant=tenant_id, cluster=given.id)
-        version = await self._provisioning(by).bind_cluster(tenant_id, given)
-        owner = AgentKeyOwner(tenant=tenant_id, cluster=given.id, slurm_key=given.slurm_key)
-        await put_agent_key(self._directory, owner, secret_hash(key))
-        log.info("cluster_bound", tenant=ref.tenant, cluster=ref.cluster, version=version)
-        return version
-
-    async def rebind(self, ref: ClusterRef, given: BindingFields, *, by: str) -> ClusterBinding:
-        """Gives a cluster this binding in place of the present one. Raises NotFound, Conflict, InvalidRequest."""
-        fields = ClusterFields(id=ref.cluster, **dict(given))
-        version = await self._provisioning(by).rebind_cluster(ref.tenant, fields)
-        await put_slurm_key(self._directory, ref, fields.slurm_key)
-        if version is not None:
-            log.info("cluster_changed", tenant=ref.tenant, cluster=ref.cluster, version=version)
-        return await self.cluster(ref)
+    async def _assign(self, name: str, record: Domain) -> None:
+        key = domain_key(name)
+        if await self._directory.add(key, record):
+            return
+        item = await self._directory.store.get(ACCOUNTS, key)
+        known = None if item is None else Domain.of(item)
+        _refuse_domain_of_another(name, known, record.tenant)
+        if item is None or known != record:
+            condition = Absent() if item is None else VersionIs(item.version)
+            await self._directory.store.write(Update(ACCOUNTS, key, set=record.attributes(), condition=condition))
 
     async def _give_back(self, tenant_id: str, domain: str) -> None:
         mine = compare("tenant", "==", tenant_id)
@@ -120,5 +123,13 @@ class Tenants:
         except ConditionFailed:
             log.info("domain_not_given_back", tenant=tenant_id, reason="another tenant has it, or none")
 
-    def _provisioning(self, by: str) -> Provisioning:
-        return Provisioning(self._directory, self._catalogue, self._registry.clusters, actor=by)
+
+def _refuse_domain_of_another(name: str, domain: Domain | None, tenant_id: str) -> None:
+    if domain is not None and domain.tenant != tenant_id:
+        raise Conflict(f"domain {name} belongs to tenant {domain.tenant}", hint="remove it from that tenant first")
+
+
+def _taken(tenant_id: str, current: Item | None) -> Conflict:
+    if current is not None:
+        refuse_deleted(tenant_id, Tenant.of(current))
+    return Conflict(f"there is a tenant {tenant_id}", hint="choose another id, or change that tenant")

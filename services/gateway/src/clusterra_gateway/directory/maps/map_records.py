@@ -164,11 +164,10 @@ class MapRecords:
         return None
 
 
-async def apply_source(store: Store, ref: MapRef, source: IdentitySource) -> list[str]:
-    """Writes a source, and the map of a file. Returns each change in words.
+async def apply_source(store: Store, ref: MapRef, source: IdentitySource) -> None:
+    """Writes a source, and the map of a file. Its state names the users that the map refuses; the others are taken.
 
-    Users that the map refuses are named, and the others are taken. Raises Conflict where a source changes its kind: the
-    users of the other kind would keep their uids; StoreError.
+    Raises Conflict where a source changes its kind: the users of the other kind would keep their uids; StoreError.
     """
     records = MapRecords(store)
     before = await records.source(ref)
@@ -177,16 +176,9 @@ async def apply_source(store: Store, ref: MapRef, source: IdentitySource) -> lis
             f"the identity source {ref.source} of tenant {ref.tenant} is of the kind {before.kind}",
             hint=f"give the one of the kind {source.kind} another name",
         )
-    changes = []
-    if await records.put_source(ref, source):
-        changes.append(f"identity source {ref.source} of tenant {ref.tenant}")
+    await records.put_source(ref, source)
     if isinstance(source, FileSource):
-        users = await records.active_users(ref)
-        state = await records.replace_all(ref, source.read(), note_time=False)
-        if await records.active_users(ref) != users:
-            changes.append(f"identity source {ref.source} of tenant {ref.tenant}: {state.users} users")
-        changes += [f"identity source {ref.source} of tenant {ref.tenant} refuses {why}" for why in state.reasons]
-    return changes
+        await records.replace_all(ref, source.read(), note_time=False)
 
 
 def _unambiguous(entries: Iterable[MapEntry]) -> tuple[dict[str, MapEntry], list[Refused]]:
