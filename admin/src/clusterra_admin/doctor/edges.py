@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode
@@ -10,6 +11,7 @@ from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 
@@ -24,6 +26,8 @@ LOST_SECONDS = 12 * HEARTBEAT_SECONDS
 MAX_NAMED = 3
 ATTEMPTS = 3
 """How often the heartbeats are read before they count as unreadable."""
+PAUSE_SECONDS = (0.05, 0.2)
+"""The first and the longest pause between two attempts."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,11 @@ class Beat:
 async def check_edges(client: Client, clusters: Iterable[ClusterRef]) -> list[Finding]:
     """Read the last heartbeats of all clusters at once, and look at each."""
     beats: dict[ClusterRef, Beat] = {}
-    for attempt in range(ATTEMPTS):
-        try:
-            await _read(client, beats)
-            break
-        except BusUnavailable as error:
-            # The checks of many clusters run beside this one, and one late answer must not hide all heartbeats.
-            if attempt == ATTEMPTS - 1:
-                return [skipped(CHECK, f"the heartbeats cannot be read: {error}")]
+    try:
+        # The checks of many clusters run beside this one, and one late answer must not hide all heartbeats.
+        await retry(partial(_read, client, beats), Backoff(*PAUSE_SECONDS), on=BusUnavailable, attempts=ATTEMPTS)
+    except BusUnavailable as error:
+        return [skipped(CHECK, f"the heartbeats cannot be read: {error}")]
     at = now()
     return [finding for ref in clusters for finding in _check(ref, beats.get(ref), at)]
 
