@@ -22,7 +22,8 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.http.requests.errors import InFlight, OutcomeUnknown, RequestError
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.idempotency.key import ScopedKey
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.submits.submit_once import SubmitOnce
 from clusterra_proxy.cluster.submitting import Submitting

@@ -25,7 +25,7 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
-from clusterra_scaler.fleets import TABLES as OF_SCALER
+from clusterra_scaler.fleet_table import TABLES as OF_SCALER
 from scim_directory import ADA, directory_of, made
 
 TOKEN = f"clusterra-operator_{secrets.token_urlsafe(32)}"

@@ -20,13 +20,13 @@ from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
-from clusterra_events.archive import ARCHIVE
+from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
-from clusterra_gateway.staging.staging_records import STAGING
-from clusterra_gateway.templates.records import TEMPLATES
-from clusterra_gateway.workflows.workflow_records import RUNS
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
+from clusterra_gateway.staging.table import STAGING
+from clusterra_gateway.templates.table import TEMPLATES
+from clusterra_gateway.workflows.table import RUNS
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
@@ -36,7 +36,7 @@ from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.store import Put, Table
-from clusterra_scaler.fleets import FLEETS
+from clusterra_scaler.fleet_table import FLEETS
 
 type Problem = tuple[str, str, str]
 """Check, about, status."""

@@ -25,8 +25,8 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Value
 from clusterra_runtime.store.record_level import Level, read_level
 from clusterra_runtime.store.store import Put, Store, Update
-from clusterra_scaler.fleets import FLEETS, fleet_key
-from clusterra_scaler.fleets import FORMS as FLEETS_FORMS
+from clusterra_scaler.fleet_table import FLEETS, fleet_key
+from clusterra_scaler.fleet_table import FORMS as FLEETS_FORMS
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state, unpacked_state
 

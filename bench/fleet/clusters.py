@@ -11,7 +11,7 @@ from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Value
 from clusterra_runtime.store.store import Update
-from clusterra_scaler.fleets import FLEETS, fleet_key
+from clusterra_scaler.fleet_table import FLEETS, fleet_key
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state
 

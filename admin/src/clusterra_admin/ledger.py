@@ -26,7 +26,8 @@ def rebuild(
     What the ledger knows stays and counts once. A second run changes nothing.
     """
     from clusterra_contracts.identity import ClusterRef
-    from clusterra_events.archive import ARCHIVE, Archive
+    from clusterra_events.archive import Archive
+    from clusterra_events.archive_table import ARCHIVE
     from clusterra_events.ledger.journal import Journal
     from clusterra_events.ledger.rebuild import rebuild as take_again
     from clusterra_events.settings import Settings

@@ -21,7 +21,8 @@ from clusterra_contracts.rpc.costs import (
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_events.archive import ARCHIVE, Archive
+from clusterra_events.archive import Archive
+from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.account import Line, rates_at
 from clusterra_events.ledger.charge import microseconds

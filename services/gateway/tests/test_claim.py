@@ -9,7 +9,8 @@ from clusterra_contracts.rpc.deadlines import SETTLED_SECONDS, SUBMIT
 from clusterra_contracts.rpc.slurm import JobDescription, Submit, Submitted
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.http.requests.errors import QuotaExceeded
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS, ScopedKey
+from clusterra_gateway.idempotency.key import KEEP_SECONDS, ScopedKey
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.submits.claim import ALONE_SECONDS, Claim

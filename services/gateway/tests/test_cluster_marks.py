@@ -2,8 +2,10 @@
 
 import pytest
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
-from clusterra_gateway.workflows.workflow_records import RUNS, WorkflowRecords
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.table import STAGING
+from clusterra_gateway.workflows.table import RUNS
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore

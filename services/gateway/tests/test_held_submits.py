@@ -9,7 +9,8 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_gateway.http.requests.errors import TooLarge
 from clusterra_gateway.staging.staging import Staging
-from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.table import STAGING
 from clusterra_gateway.submission.staged_files import MAX_INPUTS, Input, Output, StagingPlan
 from clusterra_gateway.submits.held_submits import HeldSubmits, StagedJob, staging_id
 from clusterra_gateway.workflows.models import RunRequest

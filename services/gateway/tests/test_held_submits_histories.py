@@ -8,7 +8,8 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submitted
 from clusterra_gateway.http.requests.errors import OutcomeUnknown, QuotaExceeded
-from clusterra_gateway.staging.staging_records import STAGING, StagingRecords
+from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.table import STAGING
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore

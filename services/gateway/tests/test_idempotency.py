@@ -12,8 +12,9 @@ from aiohttp.test_utils import make_mocked_request
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.errors import Conflict, InFlight, KeyReused, OutcomeUnknown
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, REPLAYED
+from clusterra_gateway.idempotency.key import REPLAYED
 from clusterra_gateway.idempotency.once import IN_FLIGHT_SECONDS, KEPT_BYTES, AnswerOnce, ShownOnce
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore

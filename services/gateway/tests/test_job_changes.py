@@ -7,8 +7,9 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, ScopedKey
+from clusterra_gateway.idempotency.key import ScopedKey
 from clusterra_gateway.idempotency.once import CHANGE_SECONDS, ChangeOnce
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from gateway_world import World

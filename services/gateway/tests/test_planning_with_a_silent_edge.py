@@ -13,7 +13,8 @@ from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submission.staged_files import StagingPlan
 from clusterra_gateway.workflows.models import ScriptedWorkflow
 from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
-from clusterra_gateway.workflows.workflow_records import RUNS, WorkflowRecords
+from clusterra_gateway.workflows.table import RUNS
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_runtime.store.memory_store import MemoryStore
 
 REF = ClusterRef(tenant="acme", cluster="main")

@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows import start, sweep, workflow_records
 from clusterra_gateway.workflows.models import RunRequest
-from clusterra_gateway.workflows.workflow_records import RUNS as WORKFLOW_ITEMS
+from clusterra_gateway.workflows.table import RUNS as WORKFLOW_ITEMS
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Update

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, member_key
 from clusterra_gateway.templates import ticking
-from clusterra_gateway.templates.records import TEMPLATES, forget_templates
+from clusterra_gateway.templates.records import forget_templates
+from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Delete, Put, Update

@@ -10,7 +10,8 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_scaler.fleets import FLEETS, Fleets, Recorded
+from clusterra_scaler.fleet_table import FLEETS
+from clusterra_scaler.fleets import Fleets, Recorded
 from clusterra_scaler.forgetting import Forgetting
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory

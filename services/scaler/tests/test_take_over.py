@@ -10,7 +10,8 @@ from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage, with_messages
 from clusterra_runtime.store.store import Put
-from clusterra_scaler.fleets import FLEETS, Fleets, fleet_key
+from clusterra_scaler.fleet_table import FLEETS, fleet_key
+from clusterra_scaler.fleets import Fleets
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
-from clusterra_scaler.fleets import FLEETS
+from clusterra_scaler.fleet_table import FLEETS
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state, unpacked_state
 

@@ -16,7 +16,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
 from clusterra_runtime.store.store import StoreError
-from clusterra_scaler.fleets import FORMS as SCALER
+from clusterra_scaler.fleet_table import FORMS as SCALER
 
 from clusterra_admin.doctor import nats_server, record, services, streams
 from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE

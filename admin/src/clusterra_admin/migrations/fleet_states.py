@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.store import Store
-from clusterra_scaler.fleets import FLEETS, fleet_key
+from clusterra_scaler.fleet_table import FLEETS, fleet_key
 from clusterra_scaler.records import packed_state, unpacked_state
 from pydantic import ValidationError
 

@@ -6,7 +6,7 @@ from clusterra_events.tables import TABLES as EVENTS
 from clusterra_gateway.tables import TABLES as GATEWAY
 from clusterra_runtime.store.store import Table
 from clusterra_runtime.store.table_use import TableUse
-from clusterra_scaler.fleets import TABLES as SCALER
+from clusterra_scaler.fleet_table import TABLES as SCALER
 
 USES: Mapping[str, tuple[TableUse, ...]] = {"gateway": GATEWAY, "scaler": SCALER, "events": EVENTS}
 """Service -> its tables. The proxy and the edge-agent have none."""

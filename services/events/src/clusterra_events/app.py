@@ -22,7 +22,8 @@ from clusterra_runtime.store.required_tables import RequiredTables
 from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.store.table_use import tables_of
 
-from clusterra_events.archive import ARCHIVE, Archive, complete_to
+from clusterra_events.archive import Archive, complete_to
+from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger

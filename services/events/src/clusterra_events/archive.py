@@ -22,17 +22,8 @@ from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
-from clusterra_runtime.store.table_use import TableUse
 from prometheus_client import Counter
 from pydantic import ValidationError
-
-ARCHIVE = Table("events")
-USE = TableUse(
-    ARCHIVE,
-    "every event, by time, entity and kind",
-    frozenset({"put", "put_all", "query", "delete"}),
-    items_expire=True,
-)
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""

@@ -1,6 +1,6 @@
 """The tables of the events service, and what it does with each."""
 
-from clusterra_events.archive import USE as ARCHIVE
+from clusterra_events.archive_table import USE as ARCHIVE
 from clusterra_events.ledger.keyspace import USE as LEDGER
 
 TABLES = (ARCHIVE, LEDGER)

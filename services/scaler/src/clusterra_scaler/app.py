@@ -21,7 +21,8 @@ from clusterra_runtime.store.table_use import tables_of
 from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.decisions.lanes import DecisionLanes
 from clusterra_scaler.decisions.log import decision_log
-from clusterra_scaler.fleets import FLEETS, FORMS, SERVICE, TABLES, Fleets
+from clusterra_scaler.fleet_table import FLEETS, FORMS, TABLES
+from clusterra_scaler.fleets import SERVICE, Fleets
 from clusterra_scaler.forgetting import Forgetting
 from clusterra_scaler.large_process.process import LargeProcess
 from clusterra_scaler.settings import Settings

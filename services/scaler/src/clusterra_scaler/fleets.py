@@ -12,27 +12,15 @@ from clusterra_runtime.store.condition import Absent, Present, VersionIs, at_mos
 from clusterra_runtime.store.fence_counter import FenceCounter
 from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.outbox_item import OUTBOX, OutboxMessage, without_subject
-from clusterra_runtime.store.record_level import RecordForms
-from clusterra_runtime.store.store import ConditionFailed, Delete, Store, Table, Update
-from clusterra_runtime.store.table_use import TableUse
+from clusterra_runtime.store.outbox_item import OutboxMessage, without_subject
+from clusterra_runtime.store.store import ConditionFailed, Delete, Store, Update
 
+from clusterra_scaler.fleet_table import FLEETS, fleet_key
 from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_history, packed_state, unpacked_history, unpacked_state
 
-FLEETS = Table("fleets", indexes=(OUTBOX,))
-TABLES = (
-    TableUse(
-        FLEETS,
-        "each cluster's fleet: desired state, workers and run times; the fences of the shards",
-        frozenset({"get", "update", "delete", "query_index"}),
-    ),
-)
-"""The scaler's tables, and what it does with each."""
-FORMS = RecordForms(FLEETS, needs=0, knows=1)
-"""The migrations of `fleets` that this release knows and needs (`clusterra_admin.migrations`)."""
 SERVICE = "scaler"
 
 
@@ -132,11 +120,6 @@ class Fleets:
                 raise FencedOff(ref, fence, state.fence) from failed
             raise
         return Recorded(state, item.version)
-
-
-def fleet_key(cluster_key: str) -> Key:
-    """The key of the state of the cluster with this `ClusterRef.key`."""
-    return Key(cluster_key, "fleet")
 
 
 def _history_key(ref: ClusterRef) -> Key:

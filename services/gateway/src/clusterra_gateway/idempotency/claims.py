@@ -20,7 +20,8 @@ from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update, Write
 
 from clusterra_gateway.http.requests.errors import InFlight
-from clusterra_gateway.idempotency.key import IDEMPOTENCY, KEEP_SECONDS
+from clusterra_gateway.idempotency.key import KEEP_SECONDS
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 
 REQUEST = "request"
 OWNER = "owner"

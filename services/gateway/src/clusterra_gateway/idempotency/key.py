@@ -6,20 +6,11 @@ from typing import Annotated, Literal
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.store import Table
-from clusterra_runtime.store.table_use import TableUse
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter
 
-IDEMPOTENCY = Table("idempotency")
-USE = TableUse(
-    IDEMPOTENCY,
-    "the claims and answers of submits that carried an Idempotency-Key, for 24 h",
-    frozenset({"put", "update", "delete", "scan"}),
-    items_expire=True,
-)
 KEEP_HOURS = 24
 KEEP_SECONDS = KEEP_HOURS * 3600
 """How long a key lives after its last attempt. Then its item expires."""

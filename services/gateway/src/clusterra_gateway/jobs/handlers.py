@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.slurm import JobPage, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from pydantic import BeforeValidator, Field
 
-from clusterra_gateway.bus.connection import GatewayBus
+from clusterra_gateway.bus.gateway_bus import GatewayBus
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.answers.sse import EVENT_POSITION
 from clusterra_gateway.http.requests.errors import InvalidRequest

@@ -21,23 +21,15 @@ from clusterra_runtime.store.store import (
     Delete,
     Put,
     Store,
-    Table,
     TransactionCancelled,
     Update,
     Write,
 )
-from clusterra_runtime.store.table_use import TableUse
 
 from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.table import STAGING
 
-STAGING = Table("staging")
-USE = TableUse(
-    STAGING,
-    "which files are copied for jobs, and how far that is, for 90 days",
-    frozenset({"get", "put", "update", "delete", "query"}),
-    items_expire=True,
-)
 KEPT = timedelta(days=90)
 UNFINISHED = "unfinished"
 

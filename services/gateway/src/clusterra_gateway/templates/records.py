@@ -17,23 +17,15 @@ from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import Delete, Put, Store, Table, TransactionCancelled, Update, Write
-from clusterra_runtime.store.table_use import TableUse
+from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update, Write
 from pydantic import Field
 
 from clusterra_gateway.accounts.admin_events import tenant_events
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
+from clusterra_gateway.templates.table import TEMPLATES
 
-TEMPLATES = Table("templates", indexes=(OUTBOX,))
-USE = TableUse(
-    TEMPLATES,
-    "templates of tenants with their versions, and schedules",
-    frozenset({"get", "put", "update", "delete", "query", "query_index"}),
-    items_expire=True,
-)
 TEMPLATE_MARKS = Prefix("template#")
 MAX_VERSIONS = 50
 """How many versions of a template are kept. The oldest one that is neither published nor the newest goes first."""

@@ -14,9 +14,10 @@ from clusterra_gateway.templates.authoring import Authoring
 from clusterra_gateway.templates.launches import Launches, Preparations
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.reading import Reading
-from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
+from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_gateway.templates.schedule_handlers import Schedules
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 
 

@@ -14,8 +14,8 @@ from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.templates.records import TEMPLATES
 from clusterra_gateway.templates.schedule import Schedule
+from clusterra_gateway.templates.table import TEMPLATES
 
 SCHEDULES = "schedules"
 DELETED = "deleted"

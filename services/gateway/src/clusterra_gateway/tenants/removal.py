@@ -36,7 +36,7 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import ClusterDeletion
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.edge_report import has_nothing

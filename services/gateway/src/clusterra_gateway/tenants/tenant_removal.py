@@ -35,7 +35,7 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
-from clusterra_gateway.idempotency.key import IDEMPOTENCY
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.templates.records import forget_templates
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ABANDONED

@@ -19,24 +19,17 @@ import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, TransactionCancelled, Update
-from clusterra_runtime.store.table_use import TableUse
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.http.requests.errors import Unavailable
+from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.transitions import Change, has_work
 from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec
 
 log = structlog.get_logger()
 
-RUNS = Table("runs")
-USE = TableUse(
-    RUNS,
-    "runs: their steps with scripts and environments, for 30 days",
-    frozenset({"get", "put", "update", "delete", "query"}),
-    items_expire=True,
-)
 KEPT = timedelta(days=30)
 UNFINISHED = "unfinished"
 CHANGE_ATTEMPTS = 10
