@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import boto3
 import pytest
+from botocore.session import Session
 from clusterra_runtime.store import dynamodb_client
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.store import StoreError
@@ -31,7 +31,7 @@ def test_aws_region_comes_before_boto3s_own_variable(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
 
-    client = dynamodb_client._connect(boto3.Session())
+    client = dynamodb_client._connect(Session())
 
     assert client.meta.region_name == region
     client.close()

@@ -4,15 +4,16 @@ import asyncio
 import os
 import ssl
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, NoRegionError
 from botocore.exceptions import ConnectionError as NotConnected
 from botocore.httpsession import get_cert_path
+from botocore.loaders import Loader, create_loader
+from botocore.session import Session
 
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.dynamodb_wire import NotAnswered, Wire
@@ -58,7 +59,7 @@ class _Conflict(StoreUnavailable):
 
 
 class Client:
-    """The operations on items go by `Wire`, on the event loop; all others by one boto3 client, on a few threads.
+    """The operations on items go by `Wire`, on the event loop; all others by one botocore client, on a few threads.
 
     So do operations on items from another event loop than the one that opened the client, which are rare.
 
@@ -73,7 +74,8 @@ class Client:
 
     async def open(self) -> None:
         """Load boto3's model of DynamoDB. No request is made. Raises StoreError without a region."""
-        session = boto3.Session()
+        session = Session()
+        session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
         try:
             self._boto = await asyncio.get_running_loop().run_in_executor(self._pool, _connect, session)
         except NoRegionError as error:
@@ -134,8 +136,14 @@ class Client:
         return await asyncio.get_running_loop().run_in_executor(self._pool, method)
 
 
-def _connect(session: boto3.Session) -> "DynamoDBClient":
-    client: DynamoDBClient = session.client(
+@cache
+def _loader(data_path: str | None) -> Loader:
+    """Reads AWS's models. They are large, so a process that opens several stores reads them once."""
+    return create_loader(data_path)
+
+
+def _connect(session: Session) -> "DynamoDBClient":
+    client = session.create_client(
         "dynamodb",
         region_name=os.environ.get("AWS_REGION") or None,
         config=Config(
@@ -150,12 +158,12 @@ def _connect(session: boto3.Session) -> "DynamoDBClient":
             parameter_validation=False,
         ),
     )
-    return client
+    return cast("DynamoDBClient", client)
 
 
-def _trusted(session: boto3.Session) -> ssl.SSLContext:
+def _trusted(session: Session) -> ssl.SSLContext:
     """The certificate authorities that boto3 trusts."""
-    configured = session._session.get_config_variable("ca_bundle")
+    configured = session.get_config_variable("ca_bundle")
     return ssl.create_default_context(cafile=configured or get_cert_path(verify=True))
 
 
