@@ -10,7 +10,9 @@
 A service never reads another's table. The scaler and the archive are asked to remove what is theirs.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from clusterra_contracts.bus import subjects, traces
@@ -119,15 +121,9 @@ class ClusterRemoval:
         removed = await put_agent_key(self._directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
         count = 0 if removed is None else 1
         for service in OWNERS:
-            count += await self._forgotten(ref, service)
-        for _ in range(PAGES):
-            count += (forgotten := await self._workflows.forget(ref, 50))
-            if not forgotten:
-                break
-        for _ in range(PAGES):
-            count += (stagings := await StagingRecords(self._directory.store).forget(ref, 50))
-            if not stagings:
-                break
+            count += await _page_by_page(partial(self._forgotten, ref, service))
+        count += await _page_by_page(partial(self._workflows.forget, ref, 50))
+        count += await _page_by_page(partial(StagingRecords(self._directory.store).forget, ref, 50))
         count += await ScheduleRecords(self._directory).forget(ref)
         count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)
         for partition in (file_event_key(ref, "any").pk, reservations_partition(ref)):
@@ -143,12 +139,15 @@ class ClusterRemoval:
         return count
 
     async def _forgotten(self, ref: ClusterRef, service: str) -> int:
-        count = 0
-        for _ in range(PAGES):
-            told = await call(
-                self._client, subjects.forget(ref, service), Forget(), Forgotten, timeout_seconds=FORGET_SECONDS
-            )
-            count += told.removed
-            if not told.removed:
-                break
-        return count
+        subject = subjects.forget(ref, service)
+        return (await call(self._client, subject, Forget(), Forgotten, timeout_seconds=FORGET_SECONDS)).removed
+
+
+async def _page_by_page(forget: Callable[[], Awaitable[int]]) -> int:
+    """Removes pages of records until there is none, or for long enough. Returns how many records those were."""
+    count = 0
+    for _ in range(PAGES):
+        count += (removed := await forget())
+        if not removed:
+            break
+    return count
