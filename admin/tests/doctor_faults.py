@@ -12,8 +12,10 @@ from typing import Any
 
 import aiohttp
 import boto3
+import pytest
 from aiohttp import web
 from certificate import write_certificate
+from clusterra_admin.doctor import edges
 from clusterra_admin.doctor.settings import DoctorSettings
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import HB
@@ -248,8 +250,11 @@ async def stale_heartbeat(world: World) -> AsyncIterator[Fault]:
     agent = world.lab.services["edge-agent"]
     await agent.stop()
     stored = await last_heartbeat(world)
-    await until(lambda: now() - stored.sent_at > timedelta(seconds=20), seconds=40, what="a late heartbeat")
-    yield Fault({("edges.heartbeat", CLUSTER, "warning")}, world.settings, "edge-agent")
+    late = timedelta(seconds=6)  # instead of 15 s, in which the whole installation would idle
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "LATE_SECONDS", late.total_seconds())
+        await until(lambda: now() - stored.sent_at > late, seconds=40, what="a late heartbeat")
+        yield Fault({("edges.heartbeat", CLUSTER, "warning")}, world.settings, "edge-agent")
     await agent.start()
     await agent.ready()
 

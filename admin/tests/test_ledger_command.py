@@ -1,7 +1,5 @@
 """`clusterra-admin ledger rebuild` on an emulator of DynamoDB: the ledger is made again from the archive."""
 
-import secrets
-
 import pytest
 from admin_command import admin, admin_process
 from clusterra_contracts.bus.subjects import Subject
@@ -15,11 +13,6 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from own_tables import create_tables
 
 MAIN = ClusterRef(tenant="acme", cluster="main")
-
-
-@pytest.fixture
-def environment(emulator: Aws) -> dict[str, str]:
-    return {**emulator.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
 
 
 async def test_the_ledger_takes_archived_events_again(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -19,7 +18,6 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_gateway.accounts.keyspace import FORMS as ACCOUNTS_FORMS
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Value
@@ -31,11 +29,6 @@ from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.records import packed_state, unpacked_state
 
 FLEET_COUNT = 240
-
-
-@pytest.fixture
-def environment(emulator: Aws) -> dict[str, str]:
-    return {**emulator.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_lab.parts.aws import Aws
-from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
@@ -33,12 +32,6 @@ from own_tables import create_tables
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "operations"
 MAIN = ClusterRef(tenant="acme", cluster="main")
-
-
-@pytest.fixture
-async def nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with declared_nats(tmp_path / "nats") as server:
-        yield server
 
 
 class Operator:

@@ -18,13 +18,13 @@ from typing import Any
 import boto3
 import pytest
 from admin_command import admin, admin_process
+from bindings import BINDING, SHAPE
 from clusterra_admin.backup.dynamodb_json import NotAnItem, from_json, to_json
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
-from clusterra_contracts.identity import ClusterRef, SlurmUser, now
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.scale import DesiredState, ShapeTarget
-from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.versions import CONTRACTS, Announcement
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.aws import Aws
@@ -40,15 +40,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 CLUSTER = ClusterRef(tenant="acme", cluster="main")
-SHAPE = Shape(name="general-small", family="general", size="small", vcpu=4, memory_gib=16, usd_per_hour=0.2)
-BINDING = ClusterBinding(
-    name="Main",
-    slurmrestd_url="http://127.0.0.1:6820",
-    jwt_key="file:/run/secrets/jwt.key",
-    operator=SlurmUser(name="clusterra-operator", uid=2001, gid=2001),
-    catalogue=Catalogue(shapes=(SHAPE,)),
-    version=3,
-)
+RECORDED = BINDING.model_copy(update={"version": 3})
 EVENTS = 700
 ITEMS = 1500
 
@@ -108,7 +100,7 @@ async def source(emulator: Aws, tmp_path_factory: pytest.TempPathFactory) -> Asy
         for number in range(EVENTS):
             headers = {"Nats-Msg-Id": f"event-{number}", "content-type": "application/json"}
             await bus.store(client, f"event.acme.main.job.{number % 3}", b'{"number":%d}' % number, headers)
-        await put_binding(client, CLUSTER, BINDING)
+        await put_binding(client, CLUSTER, RECORDED)
         await bus.close(client)
         yield installation
 
@@ -123,7 +115,7 @@ def fill(installation: Installation) -> None:
     installation.put(
         "accounts",
         {"pk": {"S": "tenant#acme"}, "sk": {"S": "uid"}, "given": {"N": "12"}, "version": {"N": "12"}},
-        {"pk": {"S": "clusters"}, "sk": {"S": CLUSTER.key}, "binding": {"S": BINDING.model_dump_json()}},
+        {"pk": {"S": "clusters"}, "sk": {"S": CLUSTER.key}, "binding": {"S": RECORDED.model_dump_json()}},
         {"pk": {"S": "a"}, "sk": {"S": "odd"}, "v": {"M": {"l": {"L": [{"B": b"\x00\xff"}, {"NULL": True}]}}}},
         {"pk": {"S": "gone"}, "sk": {"S": "x"}, "expires_at": {"N": str(int(time.time()) - 2)}},
     )
@@ -351,7 +343,7 @@ async def test_a_forced_restore_gives_nothing_out_again(folder: Path, target: In
     client = await bus.connect(target.nats.settings(), "test")
     newer = DesiredState(generation=20, fence=80, snapshot_generation=1, decided_at=now(), targets=())
     await bus.publish_durable(client, subjects.scale_desired(CLUSTER), newer, message_id="newer")
-    await put_binding(client, CLUSTER, BINDING.model_copy(update={"version": 9, "name": "Renamed later"}))
+    await put_binding(client, CLUSTER, RECORDED.model_copy(update={"version": 9, "name": "Renamed later"}))
     await bus.store(client, "$KV.leases.scaler.0", b"held", {})
     target.put(
         "accounts",

@@ -11,18 +11,11 @@ from admin_command import admin, admin_process
 from clusterra_admin.tables.declared import TABLES, USES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.aws_rights import allows
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_runtime.store.outbox_item import OUTBOX
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import ACTIONS
-
-
-@pytest.fixture
-def environment(emulator: Aws) -> dict[str, str]:
-    """Settings with tables that only this test uses."""
-    return {**emulator.environment(), "CLUSTERRA_TABLE_PREFIX": f"test-{secrets.token_hex(4)}-"}
 
 
 async def dynamodb(environment: dict[str, str], operation: str, **request: object) -> dict[str, object]:
