@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from clusterra_admin.doctor.connection import DoctorClient
 from clusterra_admin.doctor.settings import DoctorSettings
 from clusterra_admin.doctor.streams import check_stream
@@ -10,6 +11,8 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_runtime.nats import bus
+
+pytestmark = pytest.mark.servers
 
 REF = ClusterRef(tenant="acme", cluster="main")
 SMALL = 64 * 1024

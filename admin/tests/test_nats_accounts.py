@@ -25,6 +25,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from operator_server import Installation, flushed, installed
 
+pytestmark = pytest.mark.servers
+
 MINE = ClusterRef(tenant="acme", cluster="c1")
 THEIRS = ClusterRef(tenant="rival", cluster="c1")
 LATER = ClusterRef(tenant="rival", cluster="later")

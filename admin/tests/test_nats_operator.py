@@ -17,6 +17,8 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.settings import ServiceSettings
 from operator_server import Installation, flushed, installed
 
+pytestmark = pytest.mark.servers
+
 C1 = ClusterRef(tenant="acme", cluster="c1")
 OTHERS = (ClusterRef(tenant="acme", cluster="c2"), ClusterRef(tenant="rival", cluster="c1"))
 REFUSED = nats.errors.Error

@@ -4,11 +4,14 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from admin_command import admin
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
+
+pytestmark = pytest.mark.servers
 
 EVERYTHING = len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
 

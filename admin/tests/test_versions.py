@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from admin_command import admin, admin_process
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message, encode
@@ -14,6 +15,8 @@ from clusterra_contracts.versions import Announcement, Contracts
 from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus
+
+pytestmark = pytest.mark.servers
 
 NOW = Contracts(generation=2, oldest=1)
 LATER = Contracts(generation=4, oldest=3)
