@@ -27,9 +27,8 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.app import gateway_on
-from clusterra_gateway.clusters.agents.central_state import version_of
-from clusterra_gateway.clusters.agents.key_rotation import MAX_KEYS
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.keys import MAX_KEYS, AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.translation import version_of
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tenants.provisioning import Provisioning
 from clusterra_gateway.tenants.specification import ProvisionFile
@@ -148,7 +147,7 @@ async def publish_snapshot(world: World, *busy: str) -> None:
 
 @pytest.fixture
 def no_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.clusters.agents.heartbeats.EVERY_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -567,7 +566,7 @@ async def test_without_nats_a_heartbeat_is_answered_with_503(
 
 
 async def test_odd_values_are_accepted_or_errors_of_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.clusters.agents.heartbeats.EVERY_SECONDS", 0.0)
     long = "x" * 180
     times = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00")
     (claim,), (price,) = DOCUMENTED["nodeclaims"], DOCUMENTED["prices"]

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientPayloadError
 from clusterra_contracts.events import AdminFact, Event, JobActionFact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.events.audit_entries import Entry, csv_header, csv_rows, entry_of, ndjson
+from clusterra_gateway.events.audit import Entry, csv_header, csv_rows, entry_of, ndjson
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st

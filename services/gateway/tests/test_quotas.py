@@ -14,7 +14,7 @@ from clusterra_contracts.rpc.slurm_jobs import Update as JobUpdate
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.money.quotas.array_tasks import task_count
+from clusterra_gateway.money.quotas.jobs import task_count
 from clusterra_gateway.money.quotas.records import QuotaScope, Reservation
 from clusterra_gateway.money.quotas.reservations import Reservations, month_of
 from clusterra_gateway.money.quotas.sweep import QuotaSweep

@@ -24,8 +24,7 @@ from clusterra_gateway.templates import schedule_handlers, ticking
 from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
 from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords, forget_templates
-from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import InvalidCron, Schedule, ScheduleRecords, check_cron
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts

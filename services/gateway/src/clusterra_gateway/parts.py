@@ -14,8 +14,7 @@ from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.jobs.room import JobParts
-from clusterra_gateway.money.quotas.admission import Admission
-from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.admission import Admission, PricedUpdates
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.membership import Membership
@@ -29,7 +28,7 @@ from clusterra_gateway.templates.launches import Launches, Preparations
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_gateway.templates.room import TemplateParts
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts

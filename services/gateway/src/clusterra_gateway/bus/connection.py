@@ -9,7 +9,7 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.settings import ServiceSettings
 
-from clusterra_gateway.bus.edge_connections import EdgeConnections
+from clusterra_gateway.bus.cluster_health import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import (
     EdgeRequests,

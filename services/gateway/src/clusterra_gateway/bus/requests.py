@@ -1,6 +1,7 @@
 """The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -49,8 +50,7 @@ from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import NotServed, RpcFailed, call
-
-from clusterra_gateway.bus.repeated_reads import repeated
+from prometheus_client import Counter
 
 OutputStream = Literal["stdout", "stderr"]
 
@@ -243,3 +243,39 @@ class HistoryRequests:
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+
+REPEATED = Counter("clusterra_gateway_repeated_reads_total", "Reads that were sent again because no answer had come")
+
+
+async def repeated[T](read: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]], after: Sequence[float]) -> T:
+    """Return the first answer to a read, which is sent again after each of these times without an answer, in seconds.
+
+    Only the first attempt may say that nobody answers: then it raises RpcFailed, and so the whole takes no longer than
+    it. Any other error of an attempt is an answer.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    first = asyncio.ensure_future(read())
+    attempts = {first}
+    pauses = list(after)
+    try:
+        while True:
+            timeout = began + pauses[0] - loop.time() if pauses else None
+            done, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                if attempt is first or not _unavailable(attempt):
+                    return attempt.result()
+            if not done:
+                REPEATED.inc()
+                attempts.add(asyncio.ensure_future(again()))
+                pauses.pop(0)
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+
+
+def _unavailable[T](attempt: asyncio.Future[T]) -> bool:
+    error = attempt.exception()
+    return isinstance(error, RpcFailed) and error.error.kind == "unavailable"

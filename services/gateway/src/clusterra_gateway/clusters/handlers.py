@@ -16,8 +16,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.bus.conditions import Conditions
-from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnections
+from clusterra_gateway.bus.cluster_health import Conditions, ConnectionState, EdgeConnections
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.errors import NotFound

@@ -1,21 +1,104 @@
-"""The export of a cluster's audit, which is written page by page as the client reads it."""
+"""The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Literal, get_args
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.events import (
+    ActionKind,
+    AdminFact,
+    AdminKind,
+    Event,
+    FileFact,
+    FileKind,
+    JobActionFact,
+    JobFact,
+)
+from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.events.audit_entries import KINDS, WRITERS, Format, entry_of
-from clusterra_gateway.http.answers.bounded_write import break_off, write
-from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody
+from clusterra_gateway.http.answers.streams import break_off, csv_lines, write
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+
+KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
+"""The kinds of events that somebody caused. All others tell what Slurm or the machines did."""
+
+Format = Literal["ndjson", "csv"]
+
+
+class Entry(ResponseBody):
+    """Somebody did something, and it took effect."""
+
+    time: Moment
+    actor: str
+    """The user name of whoever acted, or the name of a service."""
+    action: str
+    """The kind of the event, such as `action.cancel`."""
+    subject: str
+    """What was acted on: a job id, a user name, a token id, a cluster, or `files`."""
+    owner: str
+    """The user name of the job's owner; empty where the subject is no job."""
+    detail: str
+    """The job's name, the array's tasks and what was changed, a new limit, or the paths of files, as far as the event
+    has them."""
+    event_id: str
+    """The event that this entry is made from. The same event never makes two entries."""
+
+
+def entry_of(event: Event) -> Entry | None:
+    """Return the entry of an event; None if nobody caused it."""
+    match event.data:
+        case JobFact(kind="job.submitted") as fact:
+            actor, owner, detail = fact.user, fact.user, [fact.name]
+        case JobActionFact() as fact:
+            actor, owner, detail = fact.actor, fact.user, [fact.name, fact.tasks, fact.detail]
+        case AdminFact() as fact:
+            actor, owner, detail = fact.actor, "", [fact.detail]
+        case FileFact() as fact:
+            actor, owner = fact.actor, ""
+            detail = [", ".join(fact.paths), f"to {fact.destination}" if fact.destination else ""]
+        case _:
+            return None
+    told = "; ".join(part for part in detail if part)
+    return Entry(
+        time=event.time,
+        actor=actor,
+        action=event.kind,
+        subject=event.subject,
+        owner=owner,
+        detail=told,
+        event_id=event.id,
+    )
+
+
+def ndjson(entries: Iterable[Entry]) -> bytes:
+    """One JSON object for each line."""
+    return b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
+
+
+def csv_header() -> bytes:
+    """The first line of a table, with the names of the fields."""
+    return csv_lines([tuple(Entry.model_fields)])
+
+
+def csv_rows(entries: Iterable[Entry]) -> bytes:
+    """One line of a table for each entry (RFC 4180)."""
+    return csv_lines(entry.model_dump(mode="json").values() for entry in entries)
+
+
+WRITERS: dict[Format, tuple[str, Callable[[], bytes], Callable[[Iterable[Entry]], bytes]]] = {
+    "ndjson": ("application/x-ndjson", bytes, ndjson),
+    "csv": ("text/csv", csv_header, csv_rows),
+}
+"""Of each format the media type, what comes first, and how entries are written."""
+
 
 log = structlog.get_logger()
 

@@ -13,9 +13,8 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import may_see
 from pydantic import Field
 
-from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.event_feed import EventFeed, StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.answers.sse import (
     EVENT_POSITION,

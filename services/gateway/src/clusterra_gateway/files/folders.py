@@ -22,8 +22,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import Field, StringConstraints
 
 from clusterra_gateway.bus.requests import EdgeRequests
-from clusterra_gateway.http.answers.bounded_write import break_off, write
 from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_response
+from clusterra_gateway.http.answers.streams import break_off, write
 from clusterra_gateway.http.requests.byte_range import RANGE, byte_range
 from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import Query, query

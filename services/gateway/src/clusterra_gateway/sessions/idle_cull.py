@@ -5,6 +5,7 @@ mark of a warning and its event are one conditional write, and cancelling twice 
 """
 
 from datetime import datetime
+from typing import Literal
 
 import structlog
 from clusterra_contracts.bus import subjects
@@ -25,9 +26,33 @@ from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.idleness import decide, warning_seconds
 from clusterra_gateway.sessions.kernels import SessionSilent, last_activity
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
+
+WARNING_SECONDS = 300.0
+"""How long before its end the owner of an idle session is warned; of a short time half."""
+
+type Action = Literal["keep", "warn", "withdraw", "cancel"]
+"""`withdraw`: the session is in use again, so its warning is void."""
+
+
+def warning_seconds(cull_seconds: float) -> float:
+    """How long before the end of the idle time its owner is warned."""
+    return min(WARNING_SECONDS, cull_seconds / 2)
+
+
+def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float | None) -> Action:
+    """What to do with a session that has been idle for `idle_seconds`. `warned_seconds_ago` is None without a warning.
+
+    It is cancelled only when the whole time of the warning has passed, also when no gateway looked for a while.
+    """
+    lead = warning_seconds(cull_seconds)
+    if idle_seconds < cull_seconds - lead:
+        return "keep" if warned_seconds_ago is None else "withdraw"
+    if warned_seconds_ago is None:
+        return "warn"
+    return "cancel" if idle_seconds >= cull_seconds and warned_seconds_ago >= lead else "keep"
+
 
 log = structlog.get_logger()
 

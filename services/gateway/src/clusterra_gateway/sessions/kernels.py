@@ -10,7 +10,7 @@ from clusterra_runtime.nats.client import Client
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.sessions.connector import StreamConnector
-from clusterra_gateway.sessions.page_paths import page_path
+from clusterra_gateway.sessions.entrance import page_path
 
 MAX_BYTES = 1024 * 1024
 _TIMEOUT = aiohttp.ClientTimeout(total=10.0)

@@ -24,7 +24,7 @@ from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import TEMPLATE, TEMPLATES, NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
 from clusterra_gateway.templates.records import StoredVersion, TemplateRecord, TemplateRecords, VersionMark
-from clusterra_gateway.templates.threads import in_thread
+from clusterra_gateway.templates.rendering import in_thread
 
 log = structlog.get_logger()
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | `tenant#<tenant>` | `template#<id>` | the template: its versions' states, and what lists show of it |
 | `template#<tenant>#<id>` | `version#<number>` | the definition of a version, as it was written |
-| `schedules` | `<tenant>#<id>` | a schedule (`schedule_records`) |
+| `schedules` | `<tenant>#<id>` | a schedule (`schedule`) |
 
 A deleted template keeps its item, so that its numbers go on: a version is never another one later.
 """

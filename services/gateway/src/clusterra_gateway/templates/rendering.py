@@ -1,7 +1,14 @@
-"""Renders what somebody launches: a job, a preset, or the steps of a workflow. Off the event loop."""
+"""Renders what somebody launches: a job, a preset, or the steps of a workflow. In threads of its own.
 
-from collections.abc import Mapping
+What a template computes is its author's, and takes up to two seconds for each job of a workflow. In the threads that
+everything else shares, a few such requests would keep all of it waiting, even the look-up of a name in DNS.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from clusterra_contracts.identity import now
@@ -12,7 +19,13 @@ from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, 
 
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.templates.library import Found, Library
-from clusterra_gateway.templates.threads import in_thread
+
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="templates")
+
+
+async def in_thread[**P, R](work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """What the work returns. Raises what it raises."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
 @dataclass(frozen=True)

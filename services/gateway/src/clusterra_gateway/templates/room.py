@@ -15,8 +15,8 @@ from clusterra_gateway.templates.launches import Launches, Preparations
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.reading import Reading
 from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
+from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.schedule_handlers import Schedules
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 
 

@@ -21,8 +21,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.reading import BOUNDS
-from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, check_cron
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, ScheduleRecords, check_cron
 
 SCHEDULES = "/v1/schedules"
 SCHEDULE_ID = Parameter("schedule_id", "path", "^[0-9a-f]{16}$")

@@ -38,8 +38,7 @@ from clusterra_gateway.http.requests.errors import (
 from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, workflow_of
-from clusterra_gateway.templates.schedule import Schedule
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import Schedule, ScheduleRecords
 from clusterra_gateway.workflows.room import WorkflowParts
 from clusterra_gateway.workflows.start import run_id_of
 

@@ -1,18 +1,19 @@
 """Reads a request into models: its body, its query, the ids in its path. Each error names the field and has a hint."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from aiohttp import web
 from clusterra_contracts.identity import JobId, Moment
 from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest, NotFound
-from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json
+from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest, NotFound, UnsupportedMedia
+from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json, read_within
 
 MAX_FIELD_ERRORS = 20
 """The most wrong fields that a problem names."""
@@ -182,3 +183,41 @@ def _known_parameters(model: type[Query], error: ValidationError) -> Hints:
 def _pointer(location: Location) -> str:
     """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
     return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in location)
+
+
+FORM = "application/x-www-form-urlencoded"
+MAX_FORM_BYTES = 16 * 1024
+MAX_FORM_FIELDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form. One without a value counts as not given (RFC 6749, section 3.2)."""
+
+    fields: Mapping[str, str]
+    repeated: frozenset[str]
+
+    def read[B: BaseModel](self, model: type[B]) -> B:
+        """Reads the fields into a model. Raises InvalidRequest."""
+        if self.repeated & model.model_fields.keys():
+            raise InvalidRequest("a field of the form is given twice", hint="send each field once")
+        return checked(model, self.fields)
+
+
+async def read_form(request: web.Request) -> Form:
+    """Reads a form. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    if request.content_type != FORM:
+        raise UnsupportedMedia("the body must be a form", hint=f"send it with `Content-Type: {FORM}`")
+    content = await read_within(request, MAX_FORM_BYTES)
+    try:
+        fields = parse_qsl(content.decode(), max_num_fields=MAX_FORM_FIELDS, errors="strict")
+    except ValueError:
+        hint = f"send at most {MAX_FORM_FIELDS} fields, in UTF-8"
+        raise InvalidRequest("the form cannot be read", hint=hint) from None
+    times = Counter(name for name, _ in fields)
+    return Form(dict(fields), frozenset(name for name, number in times.items() if number > 1))
+
+
+async def form[B: BaseModel](request: web.Request, model: type[B]) -> B:
+    """Reads a form into a model. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    return (await read_form(request)).read(model)

@@ -12,9 +12,8 @@ from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES, ReadLog
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.event_feed import EventFeed, SubscriberTooSlow, Subscription
 from clusterra_gateway.bus.requests import OutputStream, SlurmRequests
-from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.answers.sse import ServerSentEvent
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.jobs.output.location import relative_path

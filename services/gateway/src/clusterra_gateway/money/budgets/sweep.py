@@ -61,7 +61,7 @@ class BudgetSweep:
         for budget in budgets:
             costs = measures.of(budget.scope)
             for threshold in budget.thresholds:
-                amount = costs.of(threshold.measure)
+                amount = costs.month_to_date if threshold.measure == "actual" else costs.forecast
                 if amount is None or not budget.crossed(threshold, amount):
                     continue
                 if alert_name(month, budget.scope, threshold) not in told:

@@ -21,12 +21,13 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
-from clusterra_gateway.money.quotas.job_list import listed_jobs, projected_of
-from clusterra_gateway.money.quotas.matching import (
+from clusterra_gateway.money.quotas.jobs import (
     UNANSWERED_SECONDS,
     counts,
+    listed_jobs,
     of_account,
     orphan_of,
+    projected_of,
     record_order,
     reservation_for,
 )
