@@ -144,7 +144,6 @@ MAX_PAGES = 20
 DEFAULT_WINDOW = timedelta(hours=1)
 LONGEST_WINDOW = timedelta(days=31)
 
-
 api = cluster_routes(reads=Needs("clusters:read"))
 
 

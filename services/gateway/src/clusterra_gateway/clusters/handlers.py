@@ -32,7 +32,6 @@ from clusterra_gateway.identity.access.private_route import (
 
 HEALTHY = ClusterCondition()
 
-
 log = structlog.get_logger()
 
 api = caller_routes(reads=Needs("clusters:read"))

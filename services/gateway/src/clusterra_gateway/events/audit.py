@@ -99,12 +99,10 @@ WRITERS: dict[Format, tuple[str, Callable[[], bytes], Callable[[Iterable[Entry]]
 }
 """Of each format the media type, what comes first, and how entries are written."""
 
-
 log = structlog.get_logger()
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
-
 
 api = cluster_routes(reads=Needs("events:read", "admin"))
 

@@ -64,7 +64,6 @@ TOO_MANY = '{"reason": "too many events in between; the history of the cluster h
 MAX_SUBJECT_CHARACTERS = 500
 """The longest filter: the archive's keys have at most 2048 bytes."""
 
-
 api = cluster_routes(reads=Needs("events:read"))
 
 

@@ -30,7 +30,6 @@ from clusterra_gateway.templates.launches import ENVIRONMENT, Launches, job_of, 
 
 MAX_LISTED = 100
 
-
 SESSIONS = f"{CLUSTER}/sessions"
 SESSION = f"{SESSIONS}/{{job_id}}"
 api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))

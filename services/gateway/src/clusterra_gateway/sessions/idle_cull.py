@@ -62,7 +62,6 @@ BOUNDS = Bounds(at_once=16, per_cluster=4)
 ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
 """Who cancels: the name stands in the job's history."""
 
-
 type _Session = tuple[ClusterRef, JobId]
 
 

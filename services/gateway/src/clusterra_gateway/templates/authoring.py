@@ -33,7 +33,6 @@ BOUNDS = BodyBounds(512 * 1024, 100)
 """A definition of 64 KiB, whatever JSON makes of its characters."""
 ATTEMPTS = 5
 
-
 VERSIONS = f"{TEMPLATE}/versions"
 ONE_VERSION = f"{VERSIONS}/{{number}}"
 api = caller_routes(TEMPLATE_ID, VERSION, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))

@@ -36,7 +36,6 @@ LAUNCHABLE_ID = Parameter("launchable_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """Values may hold a table of rows."""
 
-
 LAUNCHABLES = "/v1/launchables"
 LAUNCHABLE = f"{LAUNCHABLES}/{{launchable_id}}"
 api = caller_routes(TEMPLATE_ID, LAUNCHABLE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))

@@ -33,7 +33,6 @@ ATTEMPTS = 5
 
 Values = Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
 
-
 api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 

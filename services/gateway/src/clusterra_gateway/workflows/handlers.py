@@ -26,7 +26,6 @@ RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
 RUN = f"{RUNS}/{{run_id}}"
 
-
 api = cluster_routes(RUN_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 

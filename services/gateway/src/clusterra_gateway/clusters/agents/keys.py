@@ -146,7 +146,6 @@ DAY = 86_400
 MAX_KEYS = 4
 """How many keys of a cluster may work at a time."""
 
-
 api = cluster_routes(changes=Needs("clusters:write", "admin"))
 
 

@@ -64,7 +64,6 @@ RPC: dict[ErrorKind, type[RequestError]] = {
 
 RETRY_AFTER_SECONDS = 1
 
-
 TYPES = "/v1/problems"
 """Below this path, the gateway describes each type of problem."""
 INTERNAL = "internal"

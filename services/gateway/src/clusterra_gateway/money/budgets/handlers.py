@@ -42,7 +42,6 @@ DEFAULT_THRESHOLDS = (
     Threshold(measure="forecast", percent=100),
 )
 
-
 api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
 

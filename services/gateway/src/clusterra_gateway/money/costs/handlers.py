@@ -30,7 +30,6 @@ from clusterra_gateway.money.costs.rows import (
 PAGE_ROWS = 1000
 """How many rows of a table are read from the ledger at once."""
 
-
 api = cluster_routes(reads=Needs("jobs:read"))
 
 

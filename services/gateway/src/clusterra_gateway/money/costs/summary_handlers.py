@@ -33,7 +33,6 @@ from clusterra_gateway.money.costs.spending import (
 AT_ONCE = 8
 """How many clusters of a tenant are read at the same time."""
 
-
 of_cluster = cluster_routes(reads=Needs("jobs:read"))
 api = caller_routes(reads=Needs("jobs:read"))
 

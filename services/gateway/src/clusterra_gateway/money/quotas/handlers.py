@@ -22,7 +22,6 @@ QUOTAS = "/v1/quotas"
 QUOTA = f"{QUOTAS}/{{scope}}/{{scope_name}}"
 KIND = LimitKind("quota", MAX_QUOTAS, quota_key, "quota.changed", "quota.deleted")
 
-
 api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
 

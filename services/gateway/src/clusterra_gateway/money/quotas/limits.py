@@ -67,7 +67,6 @@ Limit = Annotated[
 ]
 """An amount in US dollars in a request: a string."""
 
-
 _KEPT = timedelta(days=2)
 """How long an item whose event was sent stays."""
 

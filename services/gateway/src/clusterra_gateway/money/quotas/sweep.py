@@ -65,7 +65,6 @@ ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), a
 """Who cancels: the name stands in the job's history."""
 WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
 
-
 type Active = dict[JobId, tuple[Job, ...]]
 """Jobs that wait or run: of a heterogeneous job all components, the first one first; of an array the tasks that have
 records of their own, after that of all others."""
