@@ -8,11 +8,13 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows import controller, start, workflow_records
+from clusterra_gateway.workflows import controller, start
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.workflow_records import RUNS as WORKFLOW_ITEMS
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.optimistic_write import Overtaken
 from clusterra_runtime.store.store import Update
 from gateway_world import World
 from people_world import change, me
@@ -291,7 +293,12 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
 async def test_a_run_that_others_keep_changing_is_not_available(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
     run = await started(ada, steps("a"))
-    monkeypatch.setattr(workflow_records, "CHANGE_ATTEMPTS", 0)
+    world.acme.set_state(run["steps"][0]["job_id"], "FAILED")
+
+    async def overtaken(*_: object) -> None:
+        raise Overtaken("another gateway was faster")
+
+    monkeypatch.setattr(WorkflowRecords, "_replace", overtaken)
 
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/resume")):
         async with ada.request(method, f"{RUNS}/{run['run_id']}{path}") as answer:

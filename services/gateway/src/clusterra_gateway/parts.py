@@ -24,9 +24,10 @@ from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_gateway.submits.keys import SubmitKeys
-from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.records import TemplateRecords
+from clusterra_gateway.templates.rendering import Renderings
 from clusterra_gateway.templates.room import TemplateParts
 from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
@@ -81,12 +82,11 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)
     library = Library(catalogue, records)
-    preparations = Preparations(library)
+    renderings = Renderings(library)
     templates = TemplateParts(
         records,
         library,
-        preparations,
-        Launches(preparations, desk, workflows.starts, identity.access, registry),
+        Launches(renderings, desk, workflows.starts, identity.access, registry),
         ScheduleRecords(directory),
     )
     owners = (directory, people.unix_users)
@@ -105,5 +105,5 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         jobs=JobParts(desk, PricedUpdates(reservations, bus.slurm, registry), JobStagings(stagings)),
         workflows=workflows,
         templates=templates,
-        ticking=Ticking(templates.schedules, owners, preparations, bus.slurm, workflows, desk),
+        ticking=Ticking(templates.schedules, owners, renderings, bus.slurm, workflows, desk),
     )

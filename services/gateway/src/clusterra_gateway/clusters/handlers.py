@@ -73,16 +73,8 @@ class ShapeView(ResponseBody):
     @classmethod
     def of(cls, shape: Shape, policy: ScalingPolicy) -> "ShapeView":
         """What the caller sees of a shape of the catalogue."""
-        return cls(
-            name=shape.name,
-            family=shape.family,
-            vcpu=shape.vcpu,
-            memory_gib=shape.memory_gib,
-            gpu_count=shape.gpu_count,
-            gpu_model=shape.gpu_model,
-            usd_per_hour=Decimal(str(shape.usd_per_hour)),
-            most=policy.most.get(shape.name),
-        )
+        usd_per_hour = Decimal(str(shape.usd_per_hour))
+        return cls.showing(shape, usd_per_hour=usd_per_hour, most=policy.most.get(shape.name))
 
 
 class ClusterDetail(Cluster):

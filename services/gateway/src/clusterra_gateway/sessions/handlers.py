@@ -95,13 +95,7 @@ class Sessions:
             created_at=now(),
         )
         await self._records.create(ref, record)
-        started = StartedSession(
-            job_id=submitted.job_id,
-            template_id=definition.id,
-            repeated=submitted.repeated,
-            warnings=submitted.warnings,
-            quotas=submitted.quotas,
-        )
+        started = StartedSession.showing(submitted, template_id=definition.id)
         location = f"/v1/clusters/{ref.cluster}/sessions/{submitted.job_id}"
         headers = {REPLAYED: "true"} if submitted.repeated else {}
         return json_response(started, status=201, location=location, headers=headers)

@@ -8,7 +8,6 @@ from aiohttp import web
 from clusterra_contracts.identity import Id, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store
-from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, session_ticket_key
 from clusterra_gateway.accounts.records import Record, expiry
@@ -21,8 +20,8 @@ from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 VALID_SECONDS = 60
 
 
-class Ticket(Record):
-    """What a ticket stands for. Only its hash is stored."""
+class PageView(Record):
+    """Whose browser may see which session, and the credential that this follows from."""
 
     tenant: Id
     cluster: Id
@@ -32,6 +31,11 @@ class Ticket(Record):
     """The id of the credential that asked for it: when it is taken, what the ticket led to ends."""
     by_token: bool = False
     """Whether that is an API token, and not a browser's sign-in."""
+
+
+class Ticket(PageView):
+    """What a ticket stands for. Only its hash is stored."""
+
     until: Moment
     """When that credential ends."""
     valid_until: Moment
@@ -76,17 +80,9 @@ PAGE_SECONDS = 12 * 3600
 """After this time a browser needs a new ticket."""
 
 
-class PageClaims(BaseModel):
-    """Whose browser may see which session."""
+class PageClaims(PageView):
+    """What the cookie of a page says."""
 
-    model_config = ConfigDict(frozen=True)
-
-    tenant: Id
-    cluster: Id
-    job_id: JobId
-    member: str
-    sign_in: str
-    by_token: bool = False
     exp: int
 
 
@@ -100,15 +96,7 @@ class PageCookies:
     def set(self, response: web.StreamResponse, ticket: Ticket) -> None:
         """Let the browser that has redeemed this ticket see the session."""
         ends = min(int(time.time()) + PAGE_SECONDS, int(ticket.until.timestamp()))
-        claims = PageClaims(
-            tenant=ticket.tenant,
-            cluster=ticket.cluster,
-            job_id=ticket.job_id,
-            member=ticket.member,
-            sign_in=ticket.sign_in,
-            by_token=ticket.by_token,
-            exp=ends,
-        )
+        claims = PageClaims(**ticket.model_dump(include=set(PageView.model_fields)), exp=ends)
         seconds = max(ends - int(time.time()), 0)
         response.set_cookie(
             self._name(ticket.cluster, ticket.job_id),

@@ -11,7 +11,7 @@ from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
 from clusterra_gateway.templates.authoring import Authoring
-from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.reading import Reading
 from clusterra_gateway.templates.records import TEMPLATES, TemplateRecords
@@ -26,7 +26,6 @@ class TemplateParts:
 
     records: TemplateRecords
     library: Library
-    preparations: Preparations
     launches: Launches
     schedules: ScheduleRecords
 

@@ -3,6 +3,7 @@
 import re
 import secrets
 import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from clusterra_contracts.identity import ClusterRef, Id, Moment
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.outbox_item import OutboxMessage
-from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
 from clusterra_templates.parts import TemplateId
 from cronsim import CronSim, CronSimError
@@ -168,8 +169,8 @@ class ScheduleRecords:
             return False
         return True
 
-    async def delete(self, actor: Member, schedule: Schedule, version: int) -> bool:
-        """Delete a schedule, with its event. Returns False where it was changed in the meantime.
+    async def delete(self, actor: Member, schedule: Schedule, version: int) -> None:
+        """Delete a schedule, with its event. Raises ConditionFailed where it was changed in the meantime.
 
         The item expires, so that the event can be sent before it goes.
         """
@@ -177,34 +178,23 @@ class ScheduleRecords:
         gone = Update(
             TEMPLATES, key, set={DELETED: True}, condition=VersionIs(version), expires_at=int(time.time()) + 7 * 86_400
         )
-        messages = [_event(actor, schedule, "schedule.deleted")]
-        try:
-            await self._outbox.write(gone, messages)
-        except ConditionFailed:
-            return False
-        return True
+        await self._outbox.write(gone, [_event(actor, schedule, "schedule.deleted")])
 
     async def forget(self, ref: ClusterRef) -> int:
         """Remove the schedules of a cluster that is deleted. Returns how many that were."""
-        removed, cursor = 0, None
-        while True:
-            page = await self._store.query(TEMPLATES, SCHEDULES, sort=Prefix(f"{ref.tenant}#"), cursor=cursor)
-            for item in page.items:
-                if item.attributes.get("cluster") == ref.cluster:
-                    await self._store.delete(Delete(TEMPLATES, item.key))
-                    removed += 1
-            if (cursor := page.cursor) is None:
-                return removed
+        removed = 0
+        async for item in self._items(Prefix(f"{ref.tenant}#")):
+            if item.attributes.get("cluster") == ref.cluster:
+                await self._store.delete(Delete(TEMPLATES, item.key))
+                removed += 1
+        return removed
 
     async def _all(self, sort: Prefix | None) -> list[tuple[Schedule, int]]:
-        found: list[tuple[Schedule, int]] = []
-        cursor = None
-        while True:
-            page = await self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=cursor)
-            kept = [item for item in page.items if not _is_deleted(item)]
-            found += [(read, item.version) for item in kept if (read := Schedule.readable(item)) is not None]
-            if (cursor := page.cursor) is None:
-                return found
+        kept = [item async for item in self._items(sort) if not _is_deleted(item)]
+        return [(read, item.version) for item in kept if (read := Schedule.readable(item)) is not None]
+
+    def _items(self, sort: Prefix | None) -> AsyncIterator[Item]:
+        return all_items(lambda after: self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=after))
 
 
 def _event(actor: Member, schedule: Schedule, kind: AdminKind) -> OutboxMessage:

@@ -228,14 +228,12 @@ class RunView(ResponseBody):
     @classmethod
     def of(cls, workflow: Workflow) -> "RunView":
         """What its owner sees of a run."""
-        shown = StepView.model_fields
-        return cls(
+        return cls.showing(
+            workflow,
             run_id=workflow.id,
             run_name=workflow.name,
             user=workflow.user.name,
-            state=workflow.state,
-            created_at=workflow.created_at,
-            steps=tuple(StepView(**{name: getattr(step, name) for name in shown}) for step in workflow.steps),
+            steps=tuple(map(StepView.showing, workflow.steps)),
         )
 
 

@@ -41,6 +41,8 @@ SECONDS = Histogram(
 
 log = structlog.get_logger()
 
+type Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 LEAVING = web.AppKey("leaving", asyncio.Event)
 """Set while the process still serves but is about to stop."""
 
@@ -79,9 +81,7 @@ def request_id(request: web.Request) -> str:
 
 
 @web.middleware
-async def problems(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Gives the request its id, and turns what its handler raises into a problem."""
     with (
         tracing.entry(request.headers, _span_name(request), SpanKind.SERVER, _span_attributes(request)) as span,
@@ -99,9 +99,7 @@ async def problems(
         return response
 
 
-async def _answer(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except RequestError as error:
@@ -182,9 +180,7 @@ READABLE_HEADERS = (
 
 
 @web.middleware
-async def preflight(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def preflight(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answers the question that a browser asks before a request of another origin's page."""
     if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers or not _allowed(request):
         return await handler(request)
@@ -218,9 +214,7 @@ COMPRESSED_FROM_BYTES = 1024
 
 
 @web.middleware
-async def representation(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def representation(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Gives each JSON answer to a GET an ETag, answers 304 where the client has it already, and compresses.
 
     An ETag that the handler gave stays. The ETag is weak, because the same answer may be sent with and without

@@ -141,22 +141,19 @@ def path_id(request: web.Request, parameter: Parameter) -> str:
 
 def job_id(request: web.Request) -> JobId:
     """Reads the job id in the path. Raises NotFound for a malformed one."""
-    try:
-        return _JOB_ID.validate_python(request.match_info["job_id"])
-    except ValidationError:
-        raise NotFound(
-            "there is no such job", hint="a job id looks like 42, the id of an array task like 42_7"
-        ) from None
+    return _job(request, _JOB_ID, "a job id looks like 42, the id of an array task like 42_7")
 
 
 def selected_jobs(request: web.Request) -> str:
     """Reads the job, the array or the tasks in the path. Raises NotFound for a malformed selection."""
+    return _job(request, _JOBS, "a job id looks like 42, a task like 42_7, several tasks like 42_[1-5,9]")
+
+
+def _job(request: web.Request, syntax: TypeAdapter[str], hint: str) -> str:
     try:
-        return _JOBS.validate_python(request.match_info["job_id"])
+        return syntax.validate_python(request.match_info["job_id"])
     except ValidationError:
-        raise NotFound(
-            "there is no such job", hint="a job id looks like 42, a task like 42_7, several tasks like 42_[1-5,9]"
-        ) from None
+        raise NotFound("there is no such job", hint=hint) from None
 
 
 def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hints) -> InvalidRequest:

@@ -10,13 +10,14 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistically
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import Money
 from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import changed_by, projected_of
-from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
+from clusterra_gateway.money.quotas.records import Mode, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 
@@ -80,17 +81,15 @@ class Admission:
 
     async def left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
         """What is left of each quota of a pending reservation."""
-        return tuple([await self._left(pending.reservation, quota) for quota in pending.quotas])
-
-    async def _left(self, reservation: Reservation, quota: Quota) -> QuotaLeft:
-        used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)
-        return QuotaLeft(
-            kind=quota.scope.kind,
-            name=quota.scope.name,
-            mode=quota.mode,
-            limit=Money.of(quota.limit_micro_usd),
-            left=Money.of(quota.limit_micro_usd - used),
-        )
+        reservation = pending.reservation
+        found: list[QuotaLeft] = []
+        for quota in pending.quotas:
+            used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)
+            limit, left = Money.of(quota.limit_micro_usd), Money.of(quota.limit_micro_usd - used)
+            found.append(
+                QuotaLeft(kind=quota.scope.kind, name=quota.scope.name, mode=quota.mode, limit=limit, left=left)
+            )
+        return tuple(found)
 
 
 def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:
@@ -104,7 +103,6 @@ def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:
 
 _COSTLY = frozenset({"memory_per_node", "memory_per_cpu", "tasks"})
 """The fields of `FurtherChanges` on which the cost of a job depends."""
-_ATTEMPTS = 3
 
 
 class PricedUpdates:
@@ -144,7 +142,8 @@ class PricedUpdates:
         quotas = await self._reservations.quotas(ref.tenant)
         if binding is None or not (quotas.readable or quotas.unreadable):
             return None
-        for _ in range(_ATTEMPTS):
+
+        async def attempt() -> tuple[Reservation, Reservation] | None:
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
             now, then = (projected_of((each,), binding.catalogue) or 0 for each in (job, changed_by(job, update)))
             reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
@@ -155,9 +154,12 @@ class PricedUpdates:
                 return before, before.model_copy(update={"micro_usd": max(before.micro_usd + then - now, then)})
             quotas.counting(before.scopes)
             grown = before.model_copy(update={"micro_usd": before.micro_usd + then - now})
-            if await self._reservations.grow(before, grown.micro_usd):
-                return before, grown
-        raise Unavailable("others change this job at the same time", hint="try again in a moment")
+            if not await self._reservations.grow(before, grown.micro_usd):
+                raise Overtaken("the reservation of this job was changed")
+            return before, grown
+
+        contended = Unavailable("others change this job at the same time", hint="try again in a moment")
+        return await write_optimistically(attempt, contended=contended)
 
 
 def _is_costly(update: Update) -> bool:
