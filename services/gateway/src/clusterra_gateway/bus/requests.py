@@ -71,14 +71,16 @@ ESTIMATE_SECONDS = 20.0
 """Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
 
 
-class SlurmRequests:
+class _Requests:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+
+class SlurmRequests(_Requests):
     """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is.
 
     What nobody serves was not sent. It is sent again for `HANDOVER_SECONDS`, also a change.
     """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def submit(self, ref: ClusterRef, submit: Submit) -> Submitted:
         """Submits a job."""
@@ -183,11 +185,8 @@ class EdgeRequests:
         return await call(self._client, subjects.edge(ref, "stage"), request, Staged, timeout_seconds=timeout)
 
 
-class ScalerRequests:
+class ScalerRequests(_Requests):
     """Requests to the scaler."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def why(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Explanation:
         """Why a job waits or what it runs on. A job that the viewer may not see is `not_found`."""
@@ -201,11 +200,8 @@ class ScalerRequests:
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 
 
-class LedgerRequests:
+class LedgerRequests(_Requests):
     """Requests to the ledger of costs."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def usage(self, tenant: TenantRef, uid: int, mapped: Mapping[str, int]) -> Usage:
         """What a person's jobs cost now and this month. `mapped` is their uid by each identity source of the tenant."""
@@ -234,11 +230,8 @@ class LedgerRequests:
         return await call(self._client, subjects.ledger(ref, "runs"), request, RunCosts, timeout_seconds=COSTS_SECONDS)
 
 
-class HistoryRequests:
+class HistoryRequests(_Requests):
     """Requests to the archive of events."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""

@@ -1,9 +1,8 @@
 """The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Literal, get_args
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.events import (
     ActionKind,
@@ -17,11 +16,11 @@ from clusterra_contracts.events import (
 )
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody
-from clusterra_gateway.http.answers.streams import break_off, csv_lines, write
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.answers.sse import Permission
+from clusterra_gateway.http.answers.streams import CutOff, csv_lines, download, send
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
@@ -83,23 +82,10 @@ def ndjson(entries: Iterable[Entry]) -> bytes:
     return b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
 
 
-def csv_header() -> bytes:
-    """The first line of a table, with the names of the fields."""
-    return csv_lines([tuple(Entry.model_fields)])
-
-
 def csv_rows(entries: Iterable[Entry]) -> bytes:
-    """One line of a table for each entry (RFC 4180)."""
+    """One line of a table for each entry."""
     return csv_lines(entry.model_dump(mode="json").values() for entry in entries)
 
-
-WRITERS: dict[Format, tuple[str, Callable[[], bytes], Callable[[Iterable[Entry]], bytes]]] = {
-    "ndjson": ("application/x-ndjson", bytes, ndjson),
-    "csv": ("text/csv", csv_header, csv_rows),
-}
-"""Of each format the media type, what comes first, and how entries are written."""
-
-log = structlog.get_logger()
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
@@ -132,32 +118,21 @@ class Audit:
         wanted = query(request, AuditQuery)
         read = ReadHistory(kinds=KINDS, after=wanted.after, before=wanted.before, limit=PAGE_EVENTS)
         first = await self._archive.history(ref, read)
-        media_type, header, written = WRITERS[wanted.format]
-        name = f"audit-{ref.cluster}.{wanted.format}"
-        response = web.StreamResponse(headers={**NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'})
-        response.content_type = media_type
-        response.charset = "utf-8"
+        media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
+        response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
-        try:
-            await response.prepare(request)
-            await write(request, response, header())
-            async for page in self._pages(ref, read, first):
-                if not await permission.holds():
-                    log.warning("audit_broken_off", path=request.path, reason="the caller may not read it any more")
-                    break_off(request)
-                    break
-                await write(request, response, written(filter(None, map(entry_of, page.events))))
-            else:
-                await response.write_eof()
-        except ConnectionResetError:
-            pass  # the client has left, or was left
-        except RpcFailed as failed:
-            log.warning("audit_broken_off", path=request.path, reason=failed.error.detail)
-            break_off(request)
-        return response
+        return await send(request, response, self._lines(ref, read, first, wanted.format, permission))
 
-    async def _pages(self, ref: ClusterRef, read: ReadHistory, page: HistoryPage) -> AsyncIterator[HistoryPage]:
-        yield page
-        while page.cursor is not None:
+    async def _lines(
+        self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, form: Format, permission: Permission
+    ) -> AsyncIterator[bytes]:
+        if form == "csv":
+            yield csv_lines([tuple(Entry.model_fields)])
+        written = csv_rows if form == "csv" else ndjson
+        while True:
+            if not await permission.holds():
+                raise CutOff("the caller may not read it any more")
+            yield written(filter(None, map(entry_of, page.events)))
+            if page.cursor is None:
+                return
             page = await self._archive.history(ref, read.model_copy(update={"cursor": page.cursor}))
-            yield page

@@ -114,13 +114,8 @@ class Events:
             ReadHistory(
                 viewer=caller.viewer,
                 kinds=filters.kind,
-                subject=filters.subject,
-                after=filters.after,
-                before=filters.before,
-                newest_first=filters.newest_first,
-                limit=filters.limit,
-                cursor=filters.cursor,
                 complete_to=self._feed.position,
+                **filters.model_dump(exclude={"kind"}),
             ),
         )
         # An archive of the release before knows no viewer.

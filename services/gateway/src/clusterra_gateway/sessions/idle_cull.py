@@ -89,7 +89,10 @@ class IdleCull:
 
     def sweeper(self) -> Sweeper[_Session]:
         """Looks at each session every few seconds. One that cannot be looked at is left as it is."""
-        sweep = Sweep("idle sessions", self._running, self._visit, _place, (StoreError, RequestError, RpcFailed))
+        failures = (StoreError, RequestError, RpcFailed)
+        sweep = Sweep(
+            "idle sessions", self._running, self._visit, lambda it: Place(it[0].tenant, it[0].cluster, it[1]), failures
+        )
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, LOOK_SECONDS), BOUNDS)
 
     async def _running(self) -> list[_Session]:
@@ -168,7 +171,3 @@ class IdleCull:
         message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
         if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
-
-
-def _place(session: _Session) -> Place:
-    return Place(session[0].tenant, session[0].cluster, session[1])

@@ -21,6 +21,7 @@ from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches
+from clusterra_gateway.templates.models import Values
 from clusterra_gateway.templates.reading import BOUNDS
 from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, ScheduleRecords, check_cron
 
@@ -31,7 +32,6 @@ MAX_SCHEDULES = 100
 """How many a tenant may have."""
 MAX_BYTES = 64 * 1024
 
-Values = Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
 
 api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 

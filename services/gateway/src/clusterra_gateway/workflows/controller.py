@@ -233,7 +233,9 @@ class WorkflowSweep:
     def sweeper(self) -> Sweeper[_Workflow]:
         """Advances them all every few seconds, one workflow of a cluster at a time."""
         failures = (StoreError, Unavailable)
-        sweep = Sweep("runs", self.unfinished, self.advance, _place, failures)
+        sweep = Sweep(
+            "runs", self.unfinished, self.advance, lambda run: Place(run[0].tenant, run[0].cluster, run[1]), failures
+        )
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, WORKFLOW_SECONDS), BOUNDS)
 
     async def unfinished(self) -> list[_Workflow]:
@@ -250,8 +252,3 @@ class WorkflowSweep:
         workflow = await self._controller.advance(*place)
         if workflow is not None and has_work(workflow):
             raise Unfinished
-
-
-def _place(workflow: _Workflow) -> Place:
-    ref, workflow_id = workflow
-    return Place(ref.tenant, ref.cluster, workflow_id)

@@ -138,12 +138,7 @@ def _node_claim(claim: AgentNodeClaim) -> NodeClaim:
 
 def _prices(request: AgentHeartbeat) -> tuple[Price, ...]:
     return tuple(
-        Price(
-            instance_type=price.instance_type,
-            lifecycle=_LIFECYCLES[price.lifecycle],
-            zone=price.zone,
-            usd_per_hour=price.usd_per_hour,
-        )
+        Price(**{**dict(price), "lifecycle": _LIFECYCLES[price.lifecycle]})
         for price in request.prices or ()
         if price.lifecycle in _LIFECYCLES
     )

@@ -101,7 +101,8 @@ def _format(request: web.Request, wanted: CostsQuery) -> Format:
 
 
 def _report(ref: ClusterRef, read: ReadCosts, page: CostPage) -> CostReport:
-    return CostReport(
+    return CostReport.showing(
+        page,
         cluster_id=ref.cluster,
         first=read.first,
         last=read.last,
@@ -109,8 +110,4 @@ def _report(ref: ClusterRef, read: ReadCosts, page: CostPage) -> CostReport:
         shares=Money.of(page.shares_micro_usd),
         overhead=Money.of(page.overhead_micro_usd),
         bill=Money.of(page.shares_micro_usd + page.overhead_micro_usd),
-        as_of=page.as_of,
-        stale=page.stale,
-        unknown=page.unknown,
-        cursor=page.cursor,
     )

@@ -17,7 +17,7 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import Money
 from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import changed_by, projected_of
-from clusterra_gateway.money.quotas.records import Mode, QuotaScope, Reservation, ScopeKind
+from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 
@@ -81,15 +81,17 @@ class Admission:
 
     async def left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
         """What is left of each quota of a pending reservation."""
-        reservation = pending.reservation
-        found: list[QuotaLeft] = []
-        for quota in pending.quotas:
-            used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)
-            limit, left = Money.of(quota.limit_micro_usd), Money.of(quota.limit_micro_usd - used)
-            found.append(
-                QuotaLeft(kind=quota.scope.kind, name=quota.scope.name, mode=quota.mode, limit=limit, left=left)
-            )
-        return tuple(found)
+        return tuple([await self._left(pending.reservation, quota) for quota in pending.quotas])
+
+    async def _left(self, reservation: Reservation, quota: Quota) -> QuotaLeft:
+        used = await self.reservations.used(reservation.tenant, reservation.month, quota.scope)
+        return QuotaLeft(
+            kind=quota.scope.kind,
+            name=quota.scope.name,
+            mode=quota.mode,
+            limit=Money.of(quota.limit_micro_usd),
+            left=Money.of(quota.limit_micro_usd - used),
+        )
 
 
 def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:

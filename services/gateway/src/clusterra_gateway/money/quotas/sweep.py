@@ -94,7 +94,9 @@ class QuotaSweep:
     def sweeper(self) -> Sweeper[ClusterRef]:
         """Looks at the clusters that may have quotas, each once at a time."""
         failures = (StoreError, RpcFailed)
-        sweep = Sweep("quotas", self._listed, self._visit, _place, failures, self._woken)
+        sweep = Sweep(
+            "quotas", self._listed, self._visit, lambda ref: Place(ref.tenant, ref.cluster), failures, self._woken
+        )
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, SWEEP_SECONDS), BOUNDS)
 
     async def _listed(self) -> list[ClusterRef]:
@@ -291,7 +293,3 @@ class QuotaSweep:
                 raise
         # The list of jobs may show it for another moment.
         self._cancelled[ref, job_id] = time.monotonic()
-
-
-def _place(ref: ClusterRef) -> Place:
-    return Place(ref.tenant, ref.cluster)
