@@ -2,7 +2,7 @@
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.bus.cluster_health import Conditions
-from clusterra_gateway.clusters.agents.heartbeats import AgentExchange, Agents
+from clusterra_gateway.clusters.agents.heartbeats import AgentHeartbeats
 from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeyRotation, AgentKeys
 from clusterra_gateway.clusters.fleet import FleetHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
@@ -28,7 +28,7 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 FleetHandlers(bus.archive, bus.client),
                 access=access,
             ),
-            *routes_of(Agents(AgentExchange(bus.client, bus.registry, connections.secrets)), access=keys),
+            *routes_of(AgentHeartbeats(bus.client, bus.registry, connections.secrets), access=keys),
         ),
         observers=(Observed(ROTATED, keys.on_event),),
     )

@@ -7,11 +7,14 @@ mark of a warning and its event are one conditional write, and cancelling twice 
 from datetime import datetime
 from typing import Literal
 
+import aiohttp
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import JobActionFact, event_of
-from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, SlurmUser, now
+from clusterra_contracts.rpc.edge_streams import SessionJob
 from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_runtime.nats.byte_stream.opener import ByteStream
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -19,15 +22,76 @@ from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.accounts.admin_events import SERVICE
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
-from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.kernels import SessionSilent, last_activity
+from clusterra_gateway.sessions.connector import StreamConnector
+from clusterra_gateway.sessions.entrance import Entrance, page_path
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
+
+MAX_KERNELS_BYTES = 1024 * 1024
+_KERNELS_TIMEOUT = aiohttp.ClientTimeout(total=10.0)
+
+
+class SessionSilent(Exception):
+    """The session's server did not answer, so nobody knows what its kernels do."""
+
+
+class Kernel(BaseModel):
+    """A kernel, as the server of a notebook tells."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    execution_state: str
+    last_activity: Moment
+
+
+_KERNELS = TypeAdapter(list[Kernel])
+
+
+async def last_activity(
+    client: Client, ref: ClusterRef, session: SessionJob, token: str, *, strip_prefix: bool, now: datetime
+) -> datetime | None:
+    """When a kernel was last active: now for a busy one; None without kernels, and for what is no notebook.
+
+    Raises SessionSilent.
+    """
+
+    async def open_stream(_host: str) -> ByteStream:
+        return await ByteStream.open(client, ref, session, probe=True)
+
+    connector = StreamConnector(open_stream)
+    prefix = "" if strip_prefix else page_path(ref.cluster, session.job_id)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=_KERNELS_TIMEOUT) as http,
+            http.get(
+                f"http://session{prefix}/api/kernels",
+                headers={"Authorization": f"token {token}"},
+                allow_redirects=False,
+            ) as answer,
+        ):
+            content = b""
+            async for chunk in answer.content.iter_chunked(64 * 1024):
+                content += chunk
+                if len(content) > MAX_KERNELS_BYTES:
+                    raise SessionSilent("the list of its kernels is too long")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise SessionSilent(str(error) or type(error).__name__) from error
+    finally:
+        await connector.end()
+    if answer.status != 200:
+        return None
+    try:
+        kernels = _KERNELS.validate_json(content)
+    except ValidationError:
+        return None
+    return max((now if each.execution_state == "busy" else each.last_activity for each in kernels), default=None)
+
 
 WARNING_SECONDS = 300.0
 """How long before its end the owner of an idle session is warned; of a short time half."""

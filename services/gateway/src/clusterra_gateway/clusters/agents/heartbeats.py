@@ -42,9 +42,35 @@ ANSWER_SECONDS = 8.0
 SLURM_KEY_SECONDS = 1.5
 """Timeout for the source of the Slurm key, in addition. A later heartbeat gets the key that it answers then."""
 
+type AgentHandler = Callable[[web.Request, AgentKeyOwner], Awaitable[web.StreamResponse]]
 
-class AgentExchange:
-    """Takes at most one heartbeat a second from each cluster."""
+
+@dataclass(frozen=True)
+class AgentRoute(Route):
+    """A route for a cluster's edge-agent. Its handler gets the agent's key, which names the cluster."""
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = (
+        SecurityScheme("agent", {"type": "apiKey", "in": "header", "name": KEY_HEADER}),
+    )
+
+    handler: AgentHandler
+    _: KW_ONLY
+    access: AgentKeys
+
+    @override
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        owner = await self.access.owner(request)
+        with structlog.contextvars.bound_contextvars(tenant=owner.tenant, cluster=owner.cluster):
+            return await self.handler(request, owner)
+
+
+agents: RouteGroup[[web.Request, AgentKeyOwner]] = RouteGroup(AgentRoute)
+BOUNDS = BodyBounds(MAX_BODY_BYTES, 200_000)
+"""A worker has some ten values."""
+
+
+class AgentHeartbeats:
+    """The handler of heartbeats. It takes at most one a second from each cluster."""
 
     def __init__(self, client: bus.Client, registry: Registry, secrets: Secrets) -> None:
         self._client = client
@@ -54,7 +80,19 @@ class AgentExchange:
         self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
-    def admit(self, ref: ClusterRef) -> None:
+    @agents.post("agent_heartbeat", PATH, body=AgentHeartbeat, result=AgentHeartbeatReply)
+    async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
+        """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
+        self._admit(owner.ref)
+        heartbeat = await body(request, AgentHeartbeat, bounds=BOUNDS)
+        if heartbeat.cluster_id != owner.cluster:
+            raise Forbidden(
+                "this agent key belongs to another cluster",
+                hint="give each agent the id and the key of its own cluster",
+            )
+        return json_response(await self._answer(owner, heartbeat))
+
+    def _admit(self, ref: ClusterRef) -> None:
         """Counts a heartbeat of this cluster. Raises TooManyRequests for one within a second of the last."""
         at, before = time.monotonic(), self._admitted_at.get(ref)
         if before is not None and at - before < EVERY_SECONDS:
@@ -63,7 +101,7 @@ class AgentExchange:
             )
         self._admitted_at[ref] = at
 
-    async def answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
+    async def _answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
         """Publishes the heartbeat and answers it.
 
         Raises TooLarge; Unavailable, after which the heartbeat may have been stored or not.
@@ -138,49 +176,3 @@ def _unavailable() -> Unavailable:
     return Unavailable(
         "the bus does not answer, so this heartbeat may be lost", hint="keep the present workers and try again"
     )
-
-
-type AgentHandler = Callable[[web.Request, AgentKeyOwner], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True)
-class AgentRoute(Route):
-    """A route for a cluster's edge-agent. Its handler gets the agent's key, which names the cluster."""
-
-    security: ClassVar[tuple[SecurityScheme, ...]] = (
-        SecurityScheme("agent", {"type": "apiKey", "in": "header", "name": KEY_HEADER}),
-    )
-
-    handler: AgentHandler
-    _: KW_ONLY
-    access: AgentKeys
-
-    @override
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        owner = await self.access.owner(request)
-        with structlog.contextvars.bound_contextvars(tenant=owner.tenant, cluster=owner.cluster):
-            return await self.handler(request, owner)
-
-
-agents: RouteGroup[[web.Request, AgentKeyOwner]] = RouteGroup(AgentRoute)
-BOUNDS = BodyBounds(MAX_BODY_BYTES, 200_000)
-"""A worker has some ten values."""
-
-
-class Agents:
-    """The handler of heartbeats."""
-
-    def __init__(self, exchange: AgentExchange) -> None:
-        self._exchange = exchange
-
-    @agents.post("agent_heartbeat", PATH, body=AgentHeartbeat, result=AgentHeartbeatReply)
-    async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
-        """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
-        self._exchange.admit(owner.ref)
-        heartbeat = await body(request, AgentHeartbeat, bounds=BOUNDS)
-        if heartbeat.cluster_id != owner.cluster:
-            raise Forbidden(
-                "this agent key belongs to another cluster",
-                hint="give each agent the id and the key of its own cluster",
-            )
-        return json_response(await self._exchange.answer(owner, heartbeat))
