@@ -11,13 +11,7 @@ from clusterra_runtime.settings import ServiceSettings
 
 from clusterra_gateway.bus.cluster_health import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.bus.requests import (
-    EdgeRequests,
-    HistoryRequests,
-    LedgerRequests,
-    ScalerRequests,
-    SlurmRequests,
-)
+from clusterra_gateway.bus.requests import EdgeRequests, HistoryRequests, LedgerRequests, ScalerRequests, SlurmRequests
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
 
 

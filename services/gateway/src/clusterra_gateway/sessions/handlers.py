@@ -1,5 +1,6 @@
 """The handlers of interactive sessions on the API's origin."""
 
+from dataclasses import dataclass
 from html import escape
 
 from aiohttp import web
@@ -35,24 +36,16 @@ SESSION = f"{SESSIONS}/{{job_id}}"
 api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
+@dataclass(frozen=True)
 class Sessions:
     """The handlers of sessions on the API's origin."""
 
-    def __init__(
-        self,
-        launches: Launches,
-        desk: SubmitDesk,
-        records: SessionRecords,
-        jobs: SessionJobs,
-        entrance: Entrance,
-        slurm: SlurmRequests,
-    ) -> None:
-        self._launches = launches
-        self._desk = desk
-        self._records = records
-        self._jobs = jobs
-        self._entrance = entrance
-        self._slurm = slurm
+    launches: Launches
+    desk: SubmitDesk
+    records: SessionRecords
+    jobs: SessionJobs
+    entrance: Entrance
+    slurm: SlurmRequests
 
     @api.post(
         "sessions_start",
@@ -73,17 +66,17 @@ class Sessions:
         key = idempotency_key(request)
         run_id = job_run_id(ref, caller.member.id, key)
         values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
-        prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, run_id)
+        prepared = await self.launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, run_id)
         definition = prepared.found.definition
         if not isinstance(definition, Interactive | OwnInteractive):
             raise InvalidRequest(
                 f"{wanted.template_id} is no interactive template",
                 hint="GET /v1/launchables?kind=interactive lists those; submit others as jobs",
             )
-        environment, kid = self._entrance.environment(ref, run_id)
+        environment, kid = self.entrance.environment(ref, run_id)
         job = JobToSubmit(environment=(*ENVIRONMENT, *environment))
         submission = job_of(prepared.steps[0], job)
-        submitted = await self._desk.submit(caller, ref, submission, key, wanted.digest())
+        submitted = await self.desk.submit(caller, ref, submission, key, wanted.digest())
         record = SessionRecord(
             job_id=submitted.job_id,
             member=caller.member.id,
@@ -94,7 +87,7 @@ class Sessions:
             idle_cull_min=definition.routing.idle_cull_min,
             created_at=now(),
         )
-        await self._records.create(ref, record)
+        await self.records.create(ref, record)
         started = StartedSession.showing(submitted, template_id=definition.id)
         location = f"/v1/clusters/{ref.cluster}/sessions/{submitted.job_id}"
         headers = {REPLAYED: "true"} if submitted.repeated else {}
@@ -103,22 +96,22 @@ class Sessions:
     @api.get("sessions_list", SESSIONS, names=(Named(SESSION, "/sessions/0/job_id"),), result=SessionList)
     async def list(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's sessions that have not ended, the newest first. An admin sees no other's either."""
-        views = await self._jobs.all(ref, caller.member.id, caller.slurm_user, MAX_LISTED)
+        views = await self.jobs.all(ref, caller.member.id, caller.slurm_user, MAX_LISTED)
         shown = tuple(each.shown() for each in views if each.state != "ended")
         return json_response(SessionList(sessions=shown, total=len(shown)))
 
     @api.get("sessions_get", SESSION, result=SessionDetail)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns one of the caller's sessions."""
-        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        view = await self.jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         return json_response(view.shown())
 
     @api.delete("sessions_end", SESSION)
     async def end(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Ends one of the caller's sessions: cancels its job."""
-        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        view = await self.jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         if view.state != "ended":
-            await self._slurm.cancel(ref, caller.viewer, view.record.job_id)
+            await self.slurm.cancel(ref, caller.viewer, view.record.job_id)
         return no_content()
 
     @api.post("sessions_ticket", f"{SESSION}/ticket", status=201, result=EntryTicket)
@@ -127,8 +120,8 @@ class Sessions:
 
         A form with the field `ticket` is posted to `url`. `GET .../open` is a page with such a form.
         """
-        view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
-        return json_response(await self._entrance.ticket(caller, ref, view), status=201)
+        view = await self.jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
+        return json_response(await self.entrance.ticket(caller, ref, view), status=201)
 
 
 of_browser = page_routes(SESSIONS, CLUSTER_ID, JOB_ID)

@@ -5,6 +5,7 @@ workflow, the job and its attempt. So Slurm has one job, however many gateways s
 """
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -45,22 +46,15 @@ OLD_JOB = timedelta(minutes=1)
 """A job that was submitted this long ago may have ended. Its state is read before another job depends on it."""
 
 
+@dataclass(frozen=True)
 class WorkflowController:
     """Advances and refreshes workflows. Every method may raise StoreUnavailable and Unavailable."""
 
-    def __init__(
-        self,
-        records: WorkflowRecords,
-        directory: Directory,
-        unix_users: UnixUsers,
-        slurm: SlurmRequests,
-        desk: SubmitDesk,
-    ) -> None:
-        self._records = records
-        self._directory = directory
-        self._unix_users = unix_users
-        self._slurm = slurm
-        self._desk = desk
+    records: WorkflowRecords
+    directory: Directory
+    unix_users: UnixUsers
+    slurm: SlurmRequests
+    desk: SubmitDesk
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Workflow | None:
         """Makes all moves that are possible now, and returns the workflow; None if it does not exist.
@@ -71,7 +65,7 @@ class WorkflowController:
         for _ in range(MAX_MOVES):
             stored = await self._change(ref, run_id, lambda workflow: workflow)
             if stored is None:
-                await self._records.finish(ref, run_id)
+                await self.records.finish(ref, run_id)
                 return None
             workflow = stored.workflow
             move = transitions.next_move(workflow)
@@ -94,7 +88,7 @@ class WorkflowController:
         """Makes a move. Returns False if its outcome is not known yet."""
         match move.kind:
             case "intend":
-                if not await self._may_submit(ref, workflow, await self._directory.member(workflow.member)):
+                if not await self._may_submit(ref, workflow, await self.directory.member(workflow.member)):
                     await self._change(ref, workflow.id, transitions.cancelled)
                     return True
                 at, attempt = now(), workflow.steps[move.index].attempt
@@ -115,8 +109,8 @@ class WorkflowController:
             if each.state == "submitted" and each.job_id and each.submitted_at and now() - each.submitted_at > OLD_JOB
         ]
         workflow = await self._observe(ref, workflow, old)
-        spec = await self._records.spec(ref, workflow.id, index)
-        member = await self._directory.member(workflow.member)
+        spec = await self.records.spec(ref, workflow.id, index)
+        member = await self.directory.member(workflow.member)
         if spec is None or member is None:
             # The tenant is being deleted: the records of its people go after those of its clusters.
             return False
@@ -130,7 +124,7 @@ class WorkflowController:
         )
         submission = WorkflowJobSubmission(spec.script, fields, spec.staging)
         # An earlier submit of a member who has lost the right may have made a job: find it, so that it is tracked.
-        send = self._desk.submit if await self._may_submit(ref, workflow, member) else self._desk.find
+        send = self.desk.submit if await self._may_submit(ref, workflow, member) else self.desk.find
         change: transitions.Change
         try:
             answer = await send(owner, ref, submission, key, key)
@@ -154,7 +148,7 @@ class WorkflowController:
         job = workflow.steps[index]
         assert job.job_id is not None  # noqa: S101 - a submitted job has one
         try:
-            await self._slurm.cancel(ref, Viewer(user=workflow.user), job.job_id)
+            await self.slurm.cancel(ref, Viewer(user=workflow.user), job.job_id)
         except RpcFailed as failed:
             if failed.error.kind == "unavailable":
                 log.warning("run_step_not_cancelled", run_id=workflow.id, step=job.step_id, reason=failed.error.detail)
@@ -173,7 +167,7 @@ class WorkflowController:
         async def read(job_id: str) -> None:
             async with turns:
                 try:
-                    states[job_id] = (await self._slurm.job(ref, viewer, job_id)).state
+                    states[job_id] = (await self.slurm.job(ref, viewer, job_id)).state
                 except RpcFailed as failed:
                     if failed.error.kind == "not_found":
                         states[job_id] = None
@@ -186,14 +180,14 @@ class WorkflowController:
         """Whether the member may still submit, and is still the user of their workflow."""
         if member is None or member.disabled or not includes(member.role, "member"):
             return False
-        binding = await self._directory.cluster(ref)
+        binding = await self.directory.cluster(ref)
         if binding is None:
             return False
-        user = (await self._unix_users.of(member, binding)).user
+        user = (await self.unix_users.of(member, binding)).user
         return user is not None and user.uid == workflow.user.uid
 
     async def _change(self, ref: ClusterRef, run_id: str, change: transitions.Change) -> StoredWorkflow | None:
-        return await self._records.change(ref, run_id, lambda workflow: transitions.settled(change(workflow), now()))
+        return await self.records.change(ref, run_id, lambda workflow: transitions.settled(change(workflow), now()))
 
     async def _change_job(
         self, ref: ClusterRef, workflow: Workflow, index: int, attempt: int, change: transitions.Change

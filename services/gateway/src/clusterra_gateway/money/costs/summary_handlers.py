@@ -13,12 +13,7 @@ from clusterra_gateway.http.requests.errors import Forbidden, NotFound
 from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.identity.access.private_route import (
-    CLUSTER,
-    Needs,
-    caller_routes,
-    cluster_routes,
-)
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, caller_routes, cluster_routes
 from clusterra_gateway.money.costs.spending import (
     ClusterSpending,
     Payer,
