@@ -17,7 +17,6 @@ from clusterra_gateway.http.requests.parameters import Body, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
-from clusterra_gateway.money.budgets.measures import measured
 from clusterra_gateway.money.budgets.records import (
     MAX_BUDGETS,
     MAX_THRESHOLDS,
@@ -28,6 +27,7 @@ from clusterra_gateway.money.budgets.records import (
     alerts_of,
     budgets_of,
 )
+from clusterra_gateway.money.budgets.sweep import measured
 from clusterra_gateway.money.costs.spending import Totals
 from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
 from clusterra_gateway.money.quotas.records import ScopeKind
