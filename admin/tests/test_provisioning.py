@@ -18,8 +18,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, tenant_key
 from clusterra_gateway.accounts.records import Tenant, TenantDeletion, expiry
-from clusterra_gateway.clusters.agents.key_rotation import rotate_agent_key
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys, rotate_agent_key
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.provisioning import Provisioning

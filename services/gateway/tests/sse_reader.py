@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import aiohttp
 from clusterra_lab.parts.sse import ServerSentEvent, events
 
-FIRST_SIGN_IN = re.compile(r'"id":"[^"]+:user\.created"')
-"""The id of the event of a person's first sign-in.
+FIRST_SIGN_IN = re.compile(r'"id":"[^"]+:[0-9a-f]{16}:user\.created"')
+"""The id of the event of a person's first sign-in; its version is random.
 
 A test's own login causes one, before or after the stream opens.
 """

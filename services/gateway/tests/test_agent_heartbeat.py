@@ -27,9 +27,8 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.app import gateway_on
-from clusterra_gateway.clusters.agents.central_state import version_of
-from clusterra_gateway.clusters.agents.key_rotation import MAX_KEYS
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.keys import MAX_KEYS, AgentKeyOwner, put_agent_key
+from clusterra_gateway.clusters.agents.translation import version_of
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
@@ -144,7 +143,7 @@ async def publish_snapshot(world: World, *busy: str) -> None:
 
 @pytest.fixture
 def no_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.clusters.agents.heartbeats.EVERY_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -190,6 +189,15 @@ async def rotated(boss: aiohttp.ClientSession, overlap: int) -> str:
     async with boss.post("/v1/clusters/main/agent-keys", json={"overlap_seconds": overlap}) as answer:
         assert answer.status == 201, await answer.text()
         return str((await answer.json())["agent_key"])
+
+
+async def refused(agent: Agent) -> None:
+    """Waits until the agent's key is no longer accepted."""
+
+    async def is_refused() -> bool:
+        return await agent.status(agent.key) == 401
+
+    await until(is_refused, seconds=15, what="the agent's key to be refused")
 
 
 async def test_a_new_agent_key_overlaps_with_the_one_before(
@@ -247,10 +255,7 @@ async def test_a_revoked_agent_key_stops_before_its_verification_ends(
 
     await rotated(boss, 0)
 
-    async def is_refused() -> bool:
-        return await agent.status(agent.key) == 401
-
-    await until(is_refused, seconds=10, what="the revoked key to be refused")
+    await refused(agent)
 
 
 async def test_an_agent_key_stops_at_its_end(
@@ -261,10 +266,7 @@ async def test_an_agent_key_stops_at_its_end(
     await rotated(boss, 4)
     assert await agent.status(agent.key) == 200
 
-    async def is_refused() -> bool:
-        return await agent.status(agent.key) == 401
-
-    await until(is_refused, seconds=15, what="the key to end")
+    await refused(agent)
 
 
 async def test_the_key_of_a_deleted_cluster_stops_before_its_verification_ends(
@@ -277,10 +279,7 @@ async def test_the_key_of_a_deleted_cluster_stops_before_its_verification_ends(
     async with Outbox(agent.world.store, partial(bus.store, agent.world.client)) as outbox:
         await put_agent_key(Directory(agent.world.store, outbox), AgentKeyOwner(tenant="acme", cluster="main"), None)
 
-    async def is_refused() -> bool:
-        return await agent.status(agent.key) == 401
-
-    await until(is_refused, seconds=10, what="the key of the deleted cluster to be refused")
+    await refused(agent)
 
 
 async def test_a_documented_heartbeat_is_published_on_the_bus(agent: Agent) -> None:
@@ -562,8 +561,7 @@ async def test_without_nats_a_heartbeat_is_answered_with_503(
     assert replicas(await agent.post()) == {"compute-xs": 3}
 
 
-async def test_odd_values_are_accepted_or_errors_of_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
+async def test_odd_values_are_accepted_or_errors_of_the_agent(agent: Agent, no_rate_limit: None) -> None:
     long = "x" * 180
     times = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00")
     (claim,), (price,) = DOCUMENTED["nodeclaims"], DOCUMENTED["prices"]

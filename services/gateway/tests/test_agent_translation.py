@@ -18,8 +18,14 @@ from clusterra_contracts.heartbeat import Heartbeat, NodeClaim, Price, Worker
 from clusterra_contracts.queue import NodeState, QueueSnapshot, RunningJob
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_gateway.clusters.agents.central_state import MAX_SNAPSHOT_AGE_SECONDS, CentralState, version_of
-from clusterra_gateway.clusters.agents.translation import bus_heartbeat, http_reply, takes_free_shapes
+from clusterra_gateway.clusters.agents.translation import (
+    MAX_SNAPSHOT_AGE_SECONDS,
+    CentralState,
+    bus_heartbeat,
+    http_reply,
+    takes_free_shapes,
+    version_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import ClientPayloadError
 from clusterra_contracts.events import AdminFact, Event, JobActionFact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.events.audit_entries import Entry, csv_header, csv_rows, entry_of, ndjson
+from clusterra_gateway.events.audit import Entry, csv_rows, entry_of, ndjson
+from clusterra_gateway.http.answers.streams import csv_lines
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +64,9 @@ def test_any_text_stays_in_its_cell_and_is_no_formula(texts: list[tuple[str, str
         for actor, subject, detail in texts
     ]
 
-    rows = list(csv.DictReader(io.StringIO((csv_header() + csv_rows(entries)).decode(), newline="")))
+    rows = list(
+        csv.DictReader(io.StringIO((csv_lines([tuple(Entry.model_fields)]) + csv_rows(entries)).decode(), newline=""))
+    )
     lines = ndjson(entries).decode().split("\n")
 
     assert [Entry.model_validate_json(line) for line in lines[:-1]] == entries

@@ -145,28 +145,6 @@ async def test_a_scope_of_no_kind_is_answered_with_those_that_there_are(world: W
     assert "tenant/acme" in problem["hint"]
 
 
-async def test_members_set_no_budget_and_see_their_own(world: World) -> None:
-    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
-    await set_budget(boss, "250.00")
-    await set_budget(boss, "9.00", path="account/physics")
-
-    async with ada.put("/v1/budgets/user/ada", json={"limit": "500.00"}) as answer:
-        status = answer.status
-    own = await budgets(ada)
-
-    assert status == 403
-    assert [each["name"] for each in own] == ["ada"]
-
-
-async def test_a_budget_is_deleted_once(world: World) -> None:
-    boss = await world.login("boss@acme.example")
-    await set_budget(boss, "250.00")
-
-    statuses = [(await boss.delete("/v1/budgets/user/ada")).status for _ in range(2)]
-
-    assert statuses == [204, 404]
-
-
 async def test_the_audit_has_who_changed_budgets_and_quotas(world: World) -> None:
     boss = await world.login("boss@acme.example")
     budget_facts, quota_facts = await heard_from(world, "budget"), await heard_from(world, "quota")

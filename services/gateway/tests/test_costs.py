@@ -10,8 +10,8 @@ from aiohttp import ClientPayloadError
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.costs import CostRow, JobCost, RunCost, RunCosts
 from clusterra_contracts.rpc.slurm_steps import Allocation, JobStep, JobSteps, RunSteps
-from clusterra_gateway.http.answers.money import decimal
-from clusterra_gateway.money.costs.tables import FOCUS_COLUMNS
+from clusterra_gateway.http.answers.responses import decimal
+from clusterra_gateway.money.costs.rows import FOCUS_COLUMNS
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, device_flow_key
 from clusterra_gateway.http.requests.client_address import FORWARDED_FOR
-from clusterra_gateway.http.requests.form_body import FORM
+from clusterra_gateway.http.requests.parameters import FORM
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from clusterra_gateway.program_sign_in.device_flows import LETTERS, MAX_ATTEMPTS

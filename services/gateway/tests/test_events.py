@@ -10,7 +10,7 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow, Subscription
+from clusterra_gateway.bus.event_feed import StreamedEvent, SubscriberTooSlow, Subscription
 from clusterra_gateway.identity.access.limits import MAX_STREAMS
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
@@ -172,7 +172,7 @@ async def test_one_person_cannot_open_streams_without_end(world: World) -> None:
 
 
 async def test_a_client_that_reads_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.answers.bounded_write.WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("clusterra_gateway.http.answers.streams.WRITE_SECONDS", 0.5)
     browser = await world.login("boss@acme.example")
     subscribers = REGISTRY.get_sample_value("clusterra_feed_subscribers") or 0
     answer = await browser.get(STREAM)
@@ -327,7 +327,7 @@ async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
 
 
 async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 3)
+    monkeypatch.setattr("clusterra_gateway.bus.event_feed.QUEUE", 3)
     event = Event.model_validate(
         {
             "id": "x",

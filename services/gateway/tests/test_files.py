@@ -10,7 +10,7 @@ from clusterra_contracts.events import Event, FileFact
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import may_see
-from clusterra_gateway.events.audit_entries import entry_of
+from clusterra_gateway.events.audit import entry_of
 from clusterra_lab.machine.process import until
 from files_world import BUCKET, FILES, PRESIGN, UPLOADS, FilesClient, FilesWorld, sha256, sha256_base64
 from nats.aio.msg import Msg

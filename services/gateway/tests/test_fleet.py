@@ -10,8 +10,7 @@ from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import WorkerSpec
-from clusterra_gateway.clusters.fleet import FleetChange, ShapeCount, fleet_over_time
-from clusterra_gateway.clusters.fleet_handlers import MAX_EVENTS
+from clusterra_gateway.clusters.fleet import MAX_EVENTS, FleetChange, ShapeCount, fleet_over_time
 from clusterra_runtime.nats import bus
 from gateway_world import World
 from hypothesis import given

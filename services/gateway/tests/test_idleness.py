@@ -1,6 +1,6 @@
 """When an idle session is warned and cancelled: never without the whole time of a warning, never one in use."""
 
-from clusterra_gateway.sessions.idleness import WARNING_SECONDS, decide, warning_seconds
+from clusterra_gateway.sessions.idle_cull import WARNING_SECONDS, decide, warning_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,8 +9,11 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key
 from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.directory.maps.map_records import MapRecords
+from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.money.quotas.handlers import KIND
 from clusterra_gateway.money.quotas.known_quotas import KEPT_SECONDS, KnownQuotas
-from clusterra_gateway.money.quotas.limit_changes import LimitChanges
+from clusterra_gateway.money.quotas.limits import Limits
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope
 from clusterra_gateway.money.quotas.reservations import Quotas, Reservations
 from clusterra_lab.machine.process import until
@@ -89,7 +92,8 @@ async def test_a_quota_that_another_replica_sets_counts_once_its_event_has_arriv
 
     async with Outbox(world.store, partial(bus.store, world.client)) as outbox:
         directory = Directory(world.store, outbox)
-        await LimitChanges(directory, world.registry).write(BOSS, "quota.changed", SCOPE, WRITE)
+        limits = Limits(KIND, directory, world.registry, MappedUsers(MapRecords(world.store)))
+        await limits.set(BOSS, NOTHING, 0, "nothing")
 
     async def refused() -> bool:
         return (await ada.post(SUBMIT, json=BODY)).status == 403

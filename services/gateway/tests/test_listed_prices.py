@@ -5,7 +5,7 @@ from typing import Any
 from clusterra_contracts.identity import now
 from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.rpc.slurm import Job
-from clusterra_gateway.money.quotas.job_list import ListedPrices, request_of
+from clusterra_gateway.money.quotas.jobs import ListedPrices, request_of
 from gateway_world import CATALOGUE
 from hypothesis import given
 from hypothesis import strategies as st

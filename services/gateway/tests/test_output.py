@@ -117,7 +117,7 @@ def _dropped() -> float:
 async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.bus.subscription.QUEUE", 1)
+    monkeypatch.setattr("clusterra_gateway.bus.event_feed.QUEUE", 1)
     monkeypatch.setattr("clusterra_gateway.jobs.output.follow.WAIT_SECONDS", 0.2)
     monkeypatch.setattr("clusterra_gateway.jobs.output.follow.POLL_SECONDS", 3600.0)
     browser = await world.login("ada@acme.example")

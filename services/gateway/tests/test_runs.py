@@ -8,11 +8,13 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows import start, sweep, workflow_records
+from clusterra_gateway.workflows import controller, start
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.table import RUNS as WORKFLOW_ITEMS
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.optimistic_write import Overtaken
 from clusterra_runtime.store.store import Update
 from gateway_world import World
 from people_world import change, me
@@ -263,8 +265,8 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
 
 
 async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "INTERVAL_SECONDS", 0.01)
-    silent = [ClusterRef(tenant=f"t{number}", cluster="c") for number in range(2 * sweep.CLUSTERS_AT_A_TIME)]
+    monkeypatch.setattr(controller, "INTERVAL_SECONDS", 0.01)
+    silent = [ClusterRef(tenant=f"t{number}", cluster="c") for number in range(2 * controller.CLUSTERS_AT_A_TIME)]
     found, asked, hold = [(ref, "run") for ref in silent], set[ClusterRef](), asyncio.Event()
     well = ClusterRef(tenant="well", cluster="c")
 
@@ -280,7 +282,7 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
             if ref != well:
                 raise Unavailable("no answer", hint="")
 
-    rounds = asyncio.create_task(sweep.WorkflowSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
+    rounds = asyncio.create_task(controller.WorkflowSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
     await until(lambda: len(asked) == len(silent), seconds=90, what="each cluster to be asked once", every=0.01)
     hold.set()
     found.append((well, "run"))
@@ -291,7 +293,12 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
 async def test_a_run_that_others_keep_changing_is_not_available(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
     run = await started(ada, steps("a"))
-    monkeypatch.setattr(workflow_records, "CHANGE_ATTEMPTS", 0)
+    world.acme.set_state(run["steps"][0]["job_id"], "FAILED")
+
+    async def overtaken(*_: object) -> None:
+        raise Overtaken("another gateway was faster")
+
+    monkeypatch.setattr(WorkflowRecords, "_replace", overtaken)
 
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/resume")):
         async with ada.request(method, f"{RUNS}/{run['run_id']}{path}") as answer:

@@ -22,11 +22,10 @@ from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_gateway.submits.keys import SubmitKeys
 from clusterra_gateway.templates import schedule_handlers, ticking
-from clusterra_gateway.templates.launches import Preparations
 from clusterra_gateway.templates.library import Library, load_catalogue
 from clusterra_gateway.templates.records import TemplateRecords, forget_templates
-from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.rendering import Renderings
+from clusterra_gateway.templates.schedule import InvalidCron, Schedule, ScheduleRecords, check_cron
 from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.controller import WorkflowController
@@ -84,7 +83,7 @@ class Replica:
         work = WorkflowController(records, directory, users, slurm, desk)
         workflows = WorkflowParts(records, work, WorkflowStarts(records, work, planning))
         self.ticking = Ticking(
-            ScheduleRecords(directory), (directory, users), Preparations(library), slurm, workflows, desk
+            ScheduleRecords(directory), (directory, users), Renderings(library), slurm, workflows, desk
         )
         self.ticking.clock = lambda: self.at
 

@@ -89,7 +89,7 @@ def check_operation(url: str, token: str, agent_key: str, route: Route) -> None:
 async def test_every_operation_conforms_to_the_document(
     world: World, route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.clusters.agents.exchange.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra_gateway.clusters.agents.heartbeats.EVERY_SECONDS", 0.0)
     world.acme.add_job("7")
     world.acme.edge.write_output("7", b"hello\n")
     token = await token_for(world, route)

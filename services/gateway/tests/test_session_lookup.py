@@ -19,9 +19,8 @@ from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import lookup as lookup_module
 from clusterra_gateway.sessions.entrance import TOKEN, Entrance
 from clusterra_gateway.sessions.lookup import SessionLookup
-from clusterra_gateway.sessions.page_cookie import PageClaims
+from clusterra_gateway.sessions.page_credentials import PageClaims, Tickets
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
-from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from gateway_world import World

@@ -12,8 +12,7 @@ from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.forwarding import headers_of, own_cookie
-from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
-from clusterra_gateway.sessions.tickets import Ticket, Tickets
+from clusterra_gateway.sessions.page_credentials import PageClaims, PageCookies, Ticket, Tickets
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.tables import TABLES
 from clusterra_runtime.store.memory_store import MemoryStore

@@ -12,13 +12,11 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge_streams import SessionReady
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
-from clusterra_gateway.sessions import request_limits
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS
 from clusterra_gateway.sessions.lookup import FoundSession
-from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
-from clusterra_gateway.sessions.pages import Pages, serving_pages
+from clusterra_gateway.sessions.page_credentials import PageClaims, PageCookies, Ticket
+from clusterra_gateway.sessions.pages import MAX_OF_PERSON, MAX_OF_TENANT, Pages, serving_pages
 from clusterra_gateway.sessions.session_jobs import SessionView
-from clusterra_gateway.sessions.tickets import Ticket
 from clusterra_lab.machine.process import until
 from joserfc.jwk import KeySet, OctKey
 
@@ -89,7 +87,7 @@ async def asked(browser: aiohttp.ClientSession, url: str, member: str, tenant: s
 @pytest.mark.parametrize("people", [1, 25])
 async def test_one_tenant_takes_no_connection_from_another(origin: tuple[str, Edges], people: int) -> None:
     url, edges = origin
-    most = min(people * request_limits.MAX_OF_PERSON, request_limits.MAX_OF_TENANT)
+    most = min(people * MAX_OF_PERSON, MAX_OF_TENANT)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=90)) as browser:
         flood = [

@@ -18,8 +18,8 @@ from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idle_cull import IdleCull
+from clusterra_gateway.sessions.page_credentials import Tickets
 from clusterra_gateway.sessions.session_jobs import SessionJobs
-from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.graph import InvalidDependencies, dependencies
+from clusterra_gateway.workflows.models import InvalidDependencies, dependencies
 from clusterra_gateway.workflows.transitions import SUBMIT_FOR, NotResumable
 from clusterra_gateway.workflows.workflow import MAX_ATTEMPTS, Workflow, WorkflowJob
 from hypothesis import given

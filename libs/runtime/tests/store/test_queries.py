@@ -2,7 +2,7 @@
 
 import pytest
 from clusterra_runtime.store.item import InvalidItem, Key
-from clusterra_runtime.store.page import Between, InvalidCursor, Prefix
+from clusterra_runtime.store.page import Between, InvalidCursor, Prefix, all_items
 from clusterra_runtime.store.store import Delete, Store, Update
 
 from .conftest import BY_STATE, JOBS, put
@@ -74,6 +74,16 @@ async def test_the_pages_together_contain_every_item_once(store: Store, descendi
 
     assert [int(sk) for sk in read] == sorted(range(12), reverse=descending)
     assert pages == -(-12 // limit)
+
+
+@pytest.mark.parametrize("limit", [1, 5, 6])
+async def test_all_items_are_those_of_all_pages_in_their_order(store: Store, limit: int) -> None:
+    for n in range(5):
+        await put(store, Key("p", f"{n}"))
+
+    read = [item async for item in all_items(lambda after: store.query(JOBS, "p", limit=limit, cursor=after))]
+
+    assert [item.key.sk for item in read] == ["0", "1", "2", "3", "4"]
 
 
 async def test_paging_continues_while_items_are_added_and_deleted(store: Store) -> None:

@@ -14,9 +14,8 @@ from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.jobs.room import JobParts
-from clusterra_gateway.money.quotas.admission import Admission
+from clusterra_gateway.money.quotas.admission import Admission, PricedUpdates
 from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
-from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.membership import Membership
@@ -26,11 +25,12 @@ from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import HeldSubmits
 from clusterra_gateway.submits.keys import SubmitKeys
-from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.records import TemplateRecords
+from clusterra_gateway.templates.rendering import Renderings
 from clusterra_gateway.templates.room import TemplateParts
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
@@ -85,12 +85,11 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)
     library = Library(catalogue, records)
-    preparations = Preparations(library)
+    renderings = Renderings(library)
     templates = TemplateParts(
         records,
         library,
-        preparations,
-        Launches(preparations, desk, workflows.starts, identity.access, registry),
+        Launches(renderings, desk, workflows.starts, identity.access, registry),
         ScheduleRecords(directory),
     )
     owners = (directory, people.unix_users)
@@ -110,5 +109,5 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         jobs=JobParts(desk, PricedUpdates(reservations, bus.slurm, registry), JobStagings(stagings)),
         workflows=workflows,
         templates=templates,
-        ticking=Ticking(templates.schedules, owners, preparations, bus.slurm, workflows, desk),
+        ticking=Ticking(templates.schedules, owners, renderings, bus.slurm, workflows, desk),
     )

@@ -8,7 +8,7 @@ from clusterra_gateway.clusters import room as clusters
 from clusterra_gateway.directory import room as directory
 from clusterra_gateway.events import room as events
 from clusterra_gateway.files import room as files
-from clusterra_gateway.http.routes import api_description, api_page, problem_types
+from clusterra_gateway.http.routes import api_description, api_page
 from clusterra_gateway.identity import room as identity
 from clusterra_gateway.jobs import room as jobs
 from clusterra_gateway.money import room as money
@@ -45,5 +45,5 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         files.room(connections, access, parts.files, once),
         events.room(connections, access),
         money.room(connections, callers, parts.reservations, parts.quotas),
-        Room(routes=(*problem_types.ROUTES, *api_description.ROUTES, *api_page.ROUTES)),
+        Room(routes=(*api_description.ROUTES, *api_page.ROUTES)),
     )

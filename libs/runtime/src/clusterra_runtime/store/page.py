@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from clusterra_runtime.store.item import InvalidItem, Item, Key
@@ -52,6 +53,17 @@ class Page:
 
     items: tuple[Item, ...]
     cursor: str | None
+
+
+async def all_items(read: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Item]:
+    """The items of all pages. `read` reads the page after a cursor, once the items before it are taken."""
+    cursor = None
+    while True:
+        page = await read(cursor)
+        for item in page.items:
+            yield item
+        if (cursor := page.cursor) is None:
+            return
 
 
 def cursor_after(key: Key) -> str:

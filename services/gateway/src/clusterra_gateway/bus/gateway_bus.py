@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 
-from clusterra_gateway.bus.edge_connections import EdgeConnections
+from clusterra_gateway.bus.cluster_health import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import (
     EdgeRequests,

@@ -1,6 +1,7 @@
 """The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -49,8 +50,7 @@ from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import NotServed, RpcFailed, call
-
-from clusterra_gateway.bus.repeated_reads import repeated
+from prometheus_client import Counter
 
 OutputStream = Literal["stdout", "stderr"]
 
@@ -71,14 +71,16 @@ ESTIMATE_SECONDS = 20.0
 """Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
 
 
-class SlurmRequests:
+class _Requests:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+
+class SlurmRequests(_Requests):
     """Requests to the proxy of a cluster's Slurm. A read that has no answer is repeated, a change never is.
 
     What nobody serves was not sent. It is sent again for `HANDOVER_SECONDS`, also a change.
     """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def submit(self, ref: ClusterRef, submit: Submit) -> Submitted:
         """Submits a job."""
@@ -183,11 +185,8 @@ class EdgeRequests:
         return await call(self._client, subjects.edge(ref, "stage"), request, Staged, timeout_seconds=timeout)
 
 
-class ScalerRequests:
+class ScalerRequests(_Requests):
     """Requests to the scaler."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def why(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> Explanation:
         """Why a job waits or what it runs on. A job that the viewer may not see is `not_found`."""
@@ -201,11 +200,8 @@ class ScalerRequests:
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 
 
-class LedgerRequests:
+class LedgerRequests(_Requests):
     """Requests to the ledger of costs."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def usage(self, tenant: TenantRef, uid: int, mapped: Mapping[str, int]) -> Usage:
         """What a person's jobs cost now and this month. `mapped` is their uid by each identity source of the tenant."""
@@ -234,12 +230,45 @@ class LedgerRequests:
         return await call(self._client, subjects.ledger(ref, "runs"), request, RunCosts, timeout_seconds=COSTS_SECONDS)
 
 
-class HistoryRequests:
+class HistoryRequests(_Requests):
     """Requests to the archive of events."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
 
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+
+REPEATED = Counter("clusterra_gateway_repeated_reads_total", "Reads that were sent again because no answer had come")
+
+
+async def repeated[T](read: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]], after: Sequence[float]) -> T:
+    """Return the first answer to a read, which is sent again after each of these times without an answer, in seconds.
+
+    Only the first attempt may say that nobody answers: then it raises RpcFailed, and so the whole takes no longer than
+    it. Any other error of an attempt is an answer.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    first = asyncio.ensure_future(read())
+    attempts = {first}
+    pauses = list(after)
+    try:
+        while True:
+            timeout = began + pauses[0] - loop.time() if pauses else None
+            done, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                if attempt is first or not _unavailable(attempt):
+                    return attempt.result()
+            if not done:
+                REPEATED.inc()
+                attempts.add(asyncio.ensure_future(again()))
+                pauses.pop(0)
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+
+
+def _unavailable[T](attempt: asyncio.Future[T]) -> bool:
+    error = attempt.exception()
+    return isinstance(error, RpcFailed) and error.error.kind == "unavailable"

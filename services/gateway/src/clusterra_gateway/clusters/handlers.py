@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 import structlog
@@ -16,23 +17,16 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.bus.conditions import Conditions
-from clusterra_gateway.bus.edge_connections import ConnectionState, EdgeConnections
+from clusterra_gateway.bus.cluster_health import Conditions, ConnectionState, EdgeConnections
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import Body, body
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.identity.access.private_route import (
-    CLUSTER,
-    Needs,
-    caller_routes,
-    cluster_routes,
-)
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, caller_routes, cluster_routes
 
 HEALTHY = ClusterCondition()
-
 
 log = structlog.get_logger()
 
@@ -75,16 +69,8 @@ class ShapeView(ResponseBody):
     @classmethod
     def of(cls, shape: Shape, policy: ScalingPolicy) -> "ShapeView":
         """What the caller sees of a shape of the catalogue."""
-        return cls(
-            name=shape.name,
-            family=shape.family,
-            vcpu=shape.vcpu,
-            memory_gib=shape.memory_gib,
-            gpu_count=shape.gpu_count,
-            gpu_model=shape.gpu_model,
-            usd_per_hour=Decimal(str(shape.usd_per_hour)),
-            most=policy.most.get(shape.name),
-        )
+        usd_per_hour = Decimal(str(shape.usd_per_hour))
+        return cls.showing(shape, usd_per_hour=usd_per_hour, most=policy.most.get(shape.name))
 
 
 class ClusterDetail(Cluster):
@@ -99,24 +85,22 @@ class ClusterDetail(Cluster):
     queue: QueueSummary | None
 
 
+@dataclass(frozen=True)
 class ClusterHandlers:
     """The handlers of clusters."""
 
-    def __init__(
-        self, registry: Registry, edges: EdgeConnections, conditions: Conditions, queues: QueueSummaries
-    ) -> None:
-        self._registry = registry
-        self._edges = edges
-        self._conditions = conditions
-        self._queues = queues
+    registry: Registry
+    edges: EdgeConnections
+    conditions: Conditions
+    queues: QueueSummaries
 
     @api.get("clusters_list", "/v1/clusters", result=Clusters, names=(Named(CLUSTER, "/clusters/0/id"),))
     async def clusters(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the clusters of the caller's tenant, by id."""
-        conditions = await self._conditions.of_tenant(caller.member.tenant)
+        conditions = await self.conditions.of_tenant(caller.member.tenant)
         clusters = tuple(
             self._cluster(ref, binding, conditions)
-            for ref, binding in sorted(self._registry.clusters.items(), key=lambda entry: entry[0].cluster)
+            for ref, binding in sorted(self.registry.clusters.items(), key=lambda entry: entry[0].cluster)
             if ref.tenant == caller.member.tenant
         )
         return json_response(Clusters(clusters=clusters, total=len(clusters)))
@@ -124,8 +108,8 @@ class ClusterHandlers:
     @of_cluster.get("clusters_get", CLUSTER, result=ClusterDetail)
     async def cluster(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a cluster with its shapes, their prices, and a summary of its queue."""
-        conditions, queue = await asyncio.gather(self._conditions.of_tenant(caller.member.tenant), self._queues.of(ref))
-        binding = self._registry.clusters.get(ref)
+        conditions, queue = await asyncio.gather(self.conditions.of_tenant(caller.member.tenant), self.queues.of(ref))
+        binding = self.registry.clusters.get(ref)
         if binding is None:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
         detail = ClusterDetail(
@@ -144,7 +128,7 @@ class ClusterHandlers:
             id=ref.cluster,
             name=binding.name,
             state=binding.lifecycle,
-            connection_state=self._edges.state(ref),
+            connection_state=self.edges.state(ref),
             degraded=None if conditions is None else conditions.get(ref, HEALTHY).degraded,
         )
 

@@ -1,12 +1,10 @@
 """The room of clusters: their state and fleet, their policy, and their edge-agents."""
 
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.bus.conditions import Conditions
-from clusterra_gateway.clusters.agents import routes as agents
-from clusterra_gateway.clusters.agents.exchange import AgentExchange
-from clusterra_gateway.clusters.agents.key_rotation import AgentKeyRotation
-from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeys
-from clusterra_gateway.clusters.fleet_handlers import FleetHandlers
+from clusterra_gateway.bus.cluster_health import Conditions
+from clusterra_gateway.clusters.agents.heartbeats import AgentHeartbeats
+from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeyRotation, AgentKeys
+from clusterra_gateway.clusters.fleet import FleetHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.connections import Connections
@@ -30,7 +28,7 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 FleetHandlers(bus.archive, bus.client),
                 access=access,
             ),
-            *agents.routes(keys, AgentExchange(bus.client, bus.registry, connections.secrets)),
+            *routes_of(AgentHeartbeats(bus.client, bus.registry, connections.secrets), access=keys),
         ),
         observers=(Observed(ROTATED, keys.on_event),),
     )

@@ -1,27 +1,94 @@
-"""The export of a cluster's audit, which is written page by page as the client reads it."""
+"""The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from typing import Literal, get_args
 
-import structlog
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.events import (
+    ActionKind,
+    AdminFact,
+    AdminKind,
+    Event,
+    FileFact,
+    FileKind,
+    JobActionFact,
+    JobFact,
+)
+from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.events.audit_entries import KINDS, WRITERS, Format, entry_of
-from clusterra_gateway.http.answers.bounded_write import break_off, write
-from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.answers.sse import Permission
+from clusterra_gateway.http.answers.streams import CutOff, csv_lines, download, send
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
-log = structlog.get_logger()
+KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
+"""The kinds of events that somebody caused. All others tell what Slurm or the machines did."""
+
+Format = Literal["ndjson", "csv"]
+
+
+class Entry(ResponseBody):
+    """Somebody did something, and it took effect."""
+
+    time: Moment
+    actor: str
+    """The user name of whoever acted, or the name of a service."""
+    action: str
+    """The kind of the event, such as `action.cancel`."""
+    subject: str
+    """What was acted on: a job id, a user name, a token id, a cluster, or `files`."""
+    owner: str
+    """The user name of the job's owner; empty where the subject is no job."""
+    detail: str
+    """The job's name, the array's tasks and what was changed, a new limit, or the paths of files, as far as the event
+    has them."""
+    event_id: str
+    """The event that this entry is made from. The same event never makes two entries."""
+
+
+def entry_of(event: Event) -> Entry | None:
+    """Return the entry of an event; None if nobody caused it."""
+    match event.data:
+        case JobFact(kind="job.submitted") as fact:
+            actor, owner, detail = fact.user, fact.user, [fact.name]
+        case JobActionFact() as fact:
+            actor, owner, detail = fact.actor, fact.user, [fact.name, fact.tasks, fact.detail]
+        case AdminFact() as fact:
+            actor, owner, detail = fact.actor, "", [fact.detail]
+        case FileFact() as fact:
+            actor, owner = fact.actor, ""
+            detail = [", ".join(fact.paths), f"to {fact.destination}" if fact.destination else ""]
+        case _:
+            return None
+    told = "; ".join(part for part in detail if part)
+    return Entry(
+        time=event.time,
+        actor=actor,
+        action=event.kind,
+        subject=event.subject,
+        owner=owner,
+        detail=told,
+        event_id=event.id,
+    )
+
+
+def ndjson(entries: Iterable[Entry]) -> bytes:
+    """One JSON object for each line."""
+    return b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
+
+
+def csv_rows(entries: Iterable[Entry]) -> bytes:
+    """One line of a table for each entry."""
+    return csv_lines(entry.model_dump(mode="json").values() for entry in entries)
+
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
-
 
 api = cluster_routes(reads=Needs("events:read", "admin"))
 
@@ -51,32 +118,21 @@ class Audit:
         wanted = query(request, AuditQuery)
         read = ReadHistory(kinds=KINDS, after=wanted.after, before=wanted.before, limit=PAGE_EVENTS)
         first = await self._archive.history(ref, read)
-        media_type, header, written = WRITERS[wanted.format]
-        name = f"audit-{ref.cluster}.{wanted.format}"
-        response = web.StreamResponse(headers={**NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'})
-        response.content_type = media_type
-        response.charset = "utf-8"
+        media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
+        response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
-        try:
-            await response.prepare(request)
-            await write(request, response, header())
-            async for page in self._pages(ref, read, first):
-                if not await permission.holds():
-                    log.warning("audit_broken_off", path=request.path, reason="the caller may not read it any more")
-                    break_off(request)
-                    break
-                await write(request, response, written(filter(None, map(entry_of, page.events))))
-            else:
-                await response.write_eof()
-        except ConnectionResetError:
-            pass  # the client has left, or was left
-        except RpcFailed as failed:
-            log.warning("audit_broken_off", path=request.path, reason=failed.error.detail)
-            break_off(request)
-        return response
+        return await send(request, response, self._lines(ref, read, first, wanted.format, permission))
 
-    async def _pages(self, ref: ClusterRef, read: ReadHistory, page: HistoryPage) -> AsyncIterator[HistoryPage]:
-        yield page
-        while page.cursor is not None:
+    async def _lines(
+        self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, form: Format, permission: Permission
+    ) -> AsyncIterator[bytes]:
+        if form == "csv":
+            yield csv_lines([tuple(Entry.model_fields)])
+        written = csv_rows if form == "csv" else ndjson
+        while True:
+            if not await permission.holds():
+                raise CutOff("the caller may not read it any more")
+            yield written(filter(None, map(entry_of, page.events)))
+            if page.cursor is None:
+                return
             page = await self._archive.history(ref, read.model_copy(update={"cursor": page.cursor}))
-            yield page

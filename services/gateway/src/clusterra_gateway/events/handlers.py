@@ -13,9 +13,8 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import may_see
 from pydantic import Field
 
-from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.event_feed import EventFeed, StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.bus.subscription import StreamedEvent, SubscriberTooSlow
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.answers.sse import (
     EVENT_POSITION,
@@ -64,7 +63,6 @@ NOT_RETAINED = '{"reason": "some events in between are no longer retained"}'
 TOO_MANY = '{"reason": "too many events in between; the history of the cluster has them"}'
 MAX_SUBJECT_CHARACTERS = 500
 """The longest filter: the archive's keys have at most 2048 bytes."""
-
 
 api = cluster_routes(reads=Needs("events:read"))
 
@@ -116,13 +114,8 @@ class Events:
             ReadHistory(
                 viewer=caller.viewer,
                 kinds=filters.kind,
-                subject=filters.subject,
-                after=filters.after,
-                before=filters.before,
-                newest_first=filters.newest_first,
-                limit=filters.limit,
-                cursor=filters.cursor,
                 complete_to=self._feed.position,
+                **filters.model_dump(exclude={"kind"}),
             ),
         )
         # An archive of the release before knows no viewer.

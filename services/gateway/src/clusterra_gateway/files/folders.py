@@ -22,11 +22,10 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from pydantic import Field, StringConstraints
 
 from clusterra_gateway.bus.requests import EdgeRequests
-from clusterra_gateway.http.answers.bounded_write import break_off, write
 from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.http.requests.byte_range import RANGE, byte_range
+from clusterra_gateway.http.answers.streams import break_off, write
 from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
-from clusterra_gateway.http.requests.parameters import Query, query
+from clusterra_gateway.http.requests.parameters import RANGE, Query, byte_range, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 

@@ -31,7 +31,7 @@ from clusterra_gateway.identity.access.private_route import (
     cluster_routes,
 )
 from clusterra_gateway.jobs.handlers import JOB
-from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.submission.reading import LEFT_OUT, UNCHANGEABLE
 
 _HINTS: Hints = {(name,): f"leave it out: {reason}" for name, reason in (LEFT_OUT | UNCHANGEABLE).items()}

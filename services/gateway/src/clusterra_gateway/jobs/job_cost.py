@@ -7,8 +7,7 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.answers.money import Money, money
-from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, money
 from clusterra_gateway.submission.staged_files import JobStaging
 
 log = structlog.get_logger()

@@ -11,8 +11,7 @@ from clusterra_gateway.http.answers.page import page
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import TooManyRequests
-from clusterra_gateway.http.requests.form_body import form
-from clusterra_gateway.http.requests.parameters import Query, query
+from clusterra_gateway.http.requests.parameters import Query, form, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.limits import RateLimits, Rates
 from clusterra_gateway.identity.tokens.token_records import FreshToken

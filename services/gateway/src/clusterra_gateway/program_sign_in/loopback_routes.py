@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from clusterra_gateway.http.answers.responses import redirect
 from clusterra_gateway.http.requests.errors import InvalidRequest
-from clusterra_gateway.http.requests.form_body import form
-from clusterra_gateway.http.requests.parameters import query
+from clusterra_gateway.http.requests.parameters import form, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.program_sign_in.authorization_codes import AuthorizationCodes

@@ -21,8 +21,7 @@ from clusterra_gateway.http.requests.errors import (
     Unauthenticated,
     Unavailable,
 )
-from clusterra_gateway.http.requests.form_body import FORM, read_form
-from clusterra_gateway.http.requests.parameters import Parameter
+from clusterra_gateway.http.requests.parameters import FORM, Parameter, read_form
 from clusterra_gateway.http.routes.route import PublicHandler, Route, SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
 from clusterra_gateway.identity.access.access import Access

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints
 from clusterra_gateway.accounts.roles import PROGRAM_SCOPES, Scope
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.client_address import ClientAddresses
-from clusterra_gateway.http.requests.form_body import Form, read_form
+from clusterra_gateway.http.requests.parameters import Form, read_form
 from clusterra_gateway.http.routes.api_page import PAGE
 from clusterra_gateway.http.routes.route_group import public_routes
 from clusterra_gateway.identity.access.limits import RateLimits, Rates

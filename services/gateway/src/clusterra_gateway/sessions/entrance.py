@@ -1,4 +1,4 @@
-"""What sessions need from the installation: their origin, their servers' tokens, and tickets."""
+"""What sessions need from the installation: their origin and its paths, their servers' tokens, and tickets."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,18 @@ from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.models import EntryTicket
-from clusterra_gateway.sessions.page_paths import ENTRY, page_path
+from clusterra_gateway.sessions.page_credentials import Ticket, Tickets, valid_until
 from clusterra_gateway.sessions.session_jobs import SessionView
-from clusterra_gateway.sessions.tickets import Ticket, Tickets, valid_until
+
+ROOT = "/sessions"
+ENTRY = f"{ROOT}/enter"
+"""Where a ticket is redeemed."""
+
+
+def page_path(cluster: str, job_id: str = "") -> str:
+    """The path below which a session is served; without a job, that of a cluster's sessions."""
+    return f"{ROOT}/{cluster}/{job_id}" if job_id else f"{ROOT}/{cluster}"
+
 
 log = structlog.get_logger()
 

@@ -9,7 +9,7 @@ from yarl import URL
 
 from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.lookup import FoundSession
-from clusterra_gateway.sessions.page_cookie import is_ours
+from clusterra_gateway.sessions.page_credentials import is_ours
 
 _HOP_BY_HOP = frozenset(
     {

@@ -5,12 +5,16 @@ mark of a warning and its event are one conditional write, and cancelling twice 
 """
 
 from datetime import datetime
+from typing import Literal
 
+import aiohttp
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import JobActionFact, event_of
-from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, SlurmUser, now
+from clusterra_contracts.rpc.edge_streams import SessionJob
 from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_runtime.nats.byte_stream.opener import ByteStream
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -18,16 +22,101 @@ from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.accounts.admin_events import SERVICE
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
-from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.idleness import decide, warning_seconds
-from clusterra_gateway.sessions.kernels import SessionSilent, last_activity
+from clusterra_gateway.sessions.connector import StreamConnector
+from clusterra_gateway.sessions.entrance import Entrance, page_path
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
+
+MAX_KERNELS_BYTES = 1024 * 1024
+_KERNELS_TIMEOUT = aiohttp.ClientTimeout(total=10.0)
+
+
+class SessionSilent(Exception):
+    """The session's server did not answer, so nobody knows what its kernels do."""
+
+
+class Kernel(BaseModel):
+    """A kernel, as the server of a notebook tells."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    execution_state: str
+    last_activity: Moment
+
+
+_KERNELS = TypeAdapter(list[Kernel])
+
+
+async def last_activity(
+    client: Client, ref: ClusterRef, session: SessionJob, token: str, *, strip_prefix: bool, now: datetime
+) -> datetime | None:
+    """When a kernel was last active: now for a busy one; None without kernels, and for what is no notebook.
+
+    Raises SessionSilent.
+    """
+
+    async def open_stream(_host: str) -> ByteStream:
+        return await ByteStream.open(client, ref, session, probe=True)
+
+    connector = StreamConnector(open_stream)
+    prefix = "" if strip_prefix else page_path(ref.cluster, session.job_id)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=_KERNELS_TIMEOUT) as http,
+            http.get(
+                f"http://session{prefix}/api/kernels",
+                headers={"Authorization": f"token {token}"},
+                allow_redirects=False,
+            ) as answer,
+        ):
+            content = b""
+            async for chunk in answer.content.iter_chunked(64 * 1024):
+                content += chunk
+                if len(content) > MAX_KERNELS_BYTES:
+                    raise SessionSilent("the list of its kernels is too long")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise SessionSilent(str(error) or type(error).__name__) from error
+    finally:
+        await connector.end()
+    if answer.status != 200:
+        return None
+    try:
+        kernels = _KERNELS.validate_json(content)
+    except ValidationError:
+        return None
+    return max((now if each.execution_state == "busy" else each.last_activity for each in kernels), default=None)
+
+
+WARNING_SECONDS = 300.0
+"""How long before its end the owner of an idle session is warned; of a short time half."""
+
+type Action = Literal["keep", "warn", "withdraw", "cancel"]
+"""`withdraw`: the session is in use again, so its warning is void."""
+
+
+def warning_seconds(cull_seconds: float) -> float:
+    """How long before the end of the idle time its owner is warned."""
+    return min(WARNING_SECONDS, cull_seconds / 2)
+
+
+def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float | None) -> Action:
+    """What to do with a session that has been idle for `idle_seconds`. `warned_seconds_ago` is None without a warning.
+
+    It is cancelled only when the whole time of the warning has passed, also when no gateway looked for a while.
+    """
+    lead = warning_seconds(cull_seconds)
+    if idle_seconds < cull_seconds - lead:
+        return "keep" if warned_seconds_ago is None else "withdraw"
+    if warned_seconds_ago is None:
+        return "warn"
+    return "cancel" if idle_seconds >= cull_seconds and warned_seconds_ago >= lead else "keep"
+
 
 log = structlog.get_logger()
 
@@ -36,7 +125,6 @@ LOOK_SECONDS = 30.0
 BOUNDS = Bounds(at_once=16, per_cluster=4)
 ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
 """Who cancels: the name stands in the job's history."""
-
 
 type _Session = tuple[ClusterRef, JobId]
 
@@ -65,7 +153,10 @@ class IdleCull:
 
     def sweeper(self) -> Sweeper[_Session]:
         """Looks at each session every few seconds. One that cannot be looked at is left as it is."""
-        sweep = Sweep("idle sessions", self._running, self._visit, _place, (StoreError, RequestError, RpcFailed))
+        failures = (StoreError, RequestError, RpcFailed)
+        sweep = Sweep(
+            "idle sessions", self._running, self._visit, lambda it: Place(it[0].tenant, it[0].cluster, it[1]), failures
+        )
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, LOOK_SECONDS), BOUNDS)
 
     async def _running(self) -> list[_Session]:
@@ -144,7 +235,3 @@ class IdleCull:
         message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
         if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
-
-
-def _place(session: _Session) -> Place:
-    return Place(session[0].tenant, session[0].cluster, session[1])

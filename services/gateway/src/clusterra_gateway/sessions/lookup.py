@@ -22,7 +22,7 @@ from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.entrance import Entrance, ServerToken
-from clusterra_gateway.sessions.page_cookie import PageClaims
+from clusterra_gateway.sessions.page_credentials import PageClaims
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
 READY_SECONDS = 10.0

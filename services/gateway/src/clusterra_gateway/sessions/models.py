@@ -1,28 +1,20 @@
 """Interactive sessions as the API takes and shows them."""
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 from clusterra_contracts.identity import JobId, Moment
-from clusterra_templates.parts import TemplateId
-from pydantic import Field
 
 from clusterra_gateway.http.answers.responses import ResponseBody
-from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.money.quotas.admission import QuotaLeft
+from clusterra_gateway.submission.models import TemplateValues
 
 SessionState = Literal["pending", "starting", "ready", "ended"]
 """`pending`: its job waits. `starting`: its job runs, and its server takes no connections yet."""
 
 
-class NewSession(Body):
+class NewSession(TemplateValues):
     """A session to start: an interactive template, and the values for it."""
-
-    template_id: TemplateId
-    params: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
-    inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
-    sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
-    """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
 
     def digest(self) -> str:
         """Identifies the request among those with one Idempotency-Key."""

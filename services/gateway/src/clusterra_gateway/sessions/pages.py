@@ -2,8 +2,9 @@
 
 import asyncio
 import html
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -15,18 +16,50 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.answers.responses import NO_STORE
-from clusterra_gateway.http.requests.errors import Forbidden, RequestError
-from clusterra_gateway.http.requests.form_body import read_form
+from clusterra_gateway.http.requests.errors import Forbidden, RequestError, TooManyRequests
+from clusterra_gateway.http.requests.parameters import read_form
 from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.limits import OpenStreams
-from clusterra_gateway.sessions.connector import StreamConnector
+from clusterra_gateway.sessions.connector import MAX_CONNECTIONS, StreamConnector
+from clusterra_gateway.sessions.entrance import ENTRY, ROOT, page_path
 from clusterra_gateway.sessions.forwarding import forward, target_of
 from clusterra_gateway.sessions.lookup import READY_SECONDS, FoundSession, SessionLookup
-from clusterra_gateway.sessions.page_cookie import PageClaims, PageCookies
-from clusterra_gateway.sessions.page_paths import ENTRY, ROOT, page_path
-from clusterra_gateway.sessions.request_limits import RequestLimits
-from clusterra_gateway.sessions.tickets import Tickets
+from clusterra_gateway.sessions.page_credentials import PageClaims, PageCookies, Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
+
+MAX_OF_PERSON = 100
+"""A browser has some six to an origin; over HTTP/2 it may ask for a hundred at once."""
+MAX_OF_TENANT = MAX_CONNECTIONS * 3 // 4
+"""So that an installation for one tenant has most of them, and others always have some."""
+
+
+class RequestLimits:
+    """Counts the requests under way."""
+
+    def __init__(self) -> None:
+        self._of_person: Counter[str] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, claims: PageClaims) -> Iterator[None]:
+        """Counts a request until the block ends. Raises TooManyRequests."""
+        if self._of_person[claims.member] >= MAX_OF_PERSON:
+            raise TooManyRequests(
+                f"{MAX_OF_PERSON} of your requests to sessions are not answered yet", hint="close some pages"
+            )
+        if self._of_tenant[claims.tenant] >= MAX_OF_TENANT:
+            raise TooManyRequests("too many requests to sessions of your workspace are not answered yet")
+        counts = ((self._of_person, claims.member), (self._of_tenant, claims.tenant))
+        for count, name in counts:
+            count[name] += 1
+        try:
+            yield
+        finally:
+            for count, name in counts:
+                count[name] -= 1
+                if not count[name]:
+                    del count[name]
+
 
 log = structlog.get_logger()
 

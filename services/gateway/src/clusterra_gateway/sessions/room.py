@@ -15,14 +15,12 @@ from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.identity.tokens.revocations import KINDS
 from clusterra_gateway.room import Observed, Room
 from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.handlers import Sessions
+from clusterra_gateway.sessions.handlers import OpeningPage, Sessions
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.lookup import SessionLookup
-from clusterra_gateway.sessions.opening_page import OpeningPage
-from clusterra_gateway.sessions.page_cookie import PageCookies
+from clusterra_gateway.sessions.page_credentials import PageCookies, Tickets
 from clusterra_gateway.sessions.pages import Pages, serving_pages
 from clusterra_gateway.sessions.session_jobs import SessionJobs
-from clusterra_gateway.sessions.tickets import Tickets
 from clusterra_gateway.settings import Settings, origin_of
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Launches

@@ -34,15 +34,8 @@ class SessionView:
 
     def shown(self) -> SessionDetail:
         """What the API shows of it."""
-        return SessionDetail(
-            job_id=self.record.job_id,
-            template_id=self.record.template_id,
-            name=self.record.name,
-            state=self.state,
-            detail=self.detail,
-            created_at=self.record.created_at,
-            idle_cull_min=self.record.idle_cull_min or None,
-        )
+        culled_after = self.record.idle_cull_min or None
+        return SessionDetail.showing(self.record, state=self.state, detail=self.detail, idle_cull_min=culled_after)
 
 
 class SessionJobs:

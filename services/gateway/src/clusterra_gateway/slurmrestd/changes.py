@@ -24,7 +24,7 @@ from clusterra_gateway.http.requests.parameters import Body, Query, body, checke
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
-from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
 from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
 from clusterra_gateway.slurmrestd.unset import number, set_fields

@@ -11,8 +11,8 @@ from clusterra_contracts.rpc.slurm_rest import REST_BLOCK_BYTES, ReadRest, RestP
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.answers.bounded_write import break_off, write
 from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
+from clusterra_gateway.http.answers.streams import break_off, write
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.identity.access.authentication import Caller

@@ -11,7 +11,7 @@ from clusterra_gateway.http.routes.route import Method, Named, Route
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.private_route import CLUSTER_ID, ClusterHandler
-from clusterra_gateway.money.quotas.priced_updates import PricedUpdates
+from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
 from clusterra_gateway.slurmrestd.reads import Read

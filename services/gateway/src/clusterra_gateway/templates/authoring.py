@@ -6,6 +6,7 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.events import AdminKind
 from clusterra_contracts.identity import now
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_templates.definitions import Definition
 from clusterra_templates.loading import load
 from clusterra_templates.problems import TemplateInvalid
@@ -24,15 +25,13 @@ from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import TEMPLATE, TEMPLATES, NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
 from clusterra_gateway.templates.records import StoredVersion, TemplateRecord, TemplateRecords, VersionMark
-from clusterra_gateway.templates.threads import in_thread
+from clusterra_gateway.templates.rendering import in_thread
 
 log = structlog.get_logger()
 
 VERSION = Parameter("number", "path", "^[1-9][0-9]{0,5}$")
 BOUNDS = BodyBounds(512 * 1024, 100)
 """A definition of 64 KiB, whatever JSON makes of its characters."""
-ATTEMPTS = 5
-
 
 VERSIONS = f"{TEMPLATE}/versions"
 ONE_VERSION = f"{VERSIONS}/{{number}}"
@@ -66,32 +65,29 @@ class Authoring:
         definition = await _loaded(wanted.definition)
 
         async def create() -> VersionList:
-            for _ in range(ATTEMPTS):
-                known = await self._records.read(caller.member.tenant, definition.id)
-                if known is not None and not known[0].deleted:
-                    raise Conflict(
-                        f"there is a template {definition.id}",
-                        hint=f"POST /v1/templates/{definition.id}/versions adds a version",
-                    )
-                if len(await self._records.all(caller.member.tenant)) >= MAX_TEMPLATES:
-                    raise Conflict(
-                        f"there are {MAX_TEMPLATES} templates, the most allowed", hint="delete an unused one"
-                    )
-                number = known[0].newest + 1 if known is not None else 1
-                record = TemplateRecord(
-                    template_id=definition.id,
-                    owner=caller.member.id,
-                    versions=(_draft(caller, number),),
-                    newest=number,
+            known = await self._records.read(caller.member.tenant, definition.id)
+            if known is not None and not known[0].deleted:
+                raise Conflict(
+                    f"there is a template {definition.id}",
+                    hint=f"POST /v1/templates/{definition.id}/versions adds a version",
                 )
-                at = known[1] if known is not None else None
-                if await self._records.write(
-                    caller.member, record, at=at, kind="template.created", new=_stored(wanted, definition)
-                ):
-                    return VersionList.of(record)
-            raise _changed_by_others()
+            if len(await self._records.all(caller.member.tenant)) >= MAX_TEMPLATES:
+                raise Conflict(f"there are {MAX_TEMPLATES} templates, the most allowed", hint="delete an unused one")
+            number, at = (known[0].newest + 1, known[1]) if known is not None else (1, None)
+            record = TemplateRecord(
+                template_id=definition.id,
+                owner=caller.member.id,
+                versions=(_draft(caller, number),),
+                newest=number,
+            )
+            new = _stored(wanted, definition)
+            await self._records.write(caller.member, record, at=at, kind="template.created", new=new)
+            return VersionList.of(record)
 
-        return await self._once.answer(request, caller.owner_key, wanted, create)
+        async def act() -> VersionList:
+            return await write_optimistically(create, contended=_changed_by_others())
+
+        return await self._once.answer(request, caller.owner_key, wanted, act)
 
     @api.post(
         "templates_add_version",
@@ -205,16 +201,16 @@ class Authoring:
         kind: AdminKind,
         new: StoredVersion | None = None,
     ) -> TemplateRecord:
-        for _ in range(ATTEMPTS):
+        async def attempt() -> TemplateRecord:
             record, at = await self._record(caller, template_id)
             changed = change(record)
             if changed == record:
                 return record
             kept = await self._records.write(caller.member, changed, at=at, kind=kind, new=new)
-            if kept is not None:
-                log.info("template_changed", template=template_id, kind=kind)
-                return kept
-        raise _changed_by_others()
+            log.info("template_changed", template=template_id, kind=kind)
+            return kept
+
+        return await write_optimistically(attempt, contended=_changed_by_others())
 
     @staticmethod
     def _require_author(record: TemplateRecord, caller: Caller) -> None:

@@ -2,17 +2,16 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.nats.registry import Registry
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.paths import StagedPaths
-from clusterra_templates.rendering import JobContext, Wanted
+from clusterra_templates.rendering import Wanted
 from pydantic import ValidationError
 
-from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
@@ -20,9 +19,8 @@ from clusterra_gateway.submission.models import JobToSubmit, Submission, Templat
 from clusterra_gateway.submission.reading import check_size
 from clusterra_gateway.submission.staged_files import StageIn, StageOut
 from clusterra_gateway.submits.desk import SubmitDesk
-from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.models import Launched, LaunchRequest
-from clusterra_gateway.templates.rendering import RenderedStep, Renderings
+from clusterra_gateway.templates.rendering import Prepared, RenderedStep, Renderings
 from clusterra_gateway.workflows.models import ScriptedWorkflow, StepRequest, TemplateStep
 from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
 
@@ -30,75 +28,16 @@ ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
 """The environment of jobs whose request gives none."""
 SHORT_RUN_ID = 12
 """How many digits of a run's id are in the paths that templates write."""
-PREVIEW = "preview"
-"""The run id in a script that is only looked at."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a request wants submitted."""
-
-    found: Found
-    steps: tuple[RenderedStep, ...]
-
-
-class Preparations:
-    """Finds and renders what is to be submitted."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._renderings = Renderings(library)
-
-    async def preview(
-        self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, version: int | None
-    ) -> Prepared:
-        """Render a template, or a version of one, published or not. Raises InvalidRequest, NotFound, Conflict."""
-        found = await self._library.one(ref.tenant, template_id)
-        if version is not None:
-            definition = await self._library.version(ref.tenant, template_id, version)
-            if definition is None or found.origin != "workspace":
-                raise NotFound("there is no such version", hint=f"GET /v1/templates/{template_id}/versions lists them")
-            found = Found(definition, "workspace", version, published=version == found.version and found.published)
-        return await self._rendered(ref, user, found, wanted, PREVIEW)
-
-    async def prepare(self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
-        """Render a template to submit it. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
-        return await self._rendered(ref, user, await self._ready(ref, template_id), wanted, run_id)
-
-    async def step(self, ref: ClusterRef, user: str, wanted: TemplateStep, run_id: str) -> RenderedStep:
-        """Render a template as a job of a workflow. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
-        found = await self._ready(ref, wanted.template_id)
-        if isinstance(found.definition, AnyWorkflow):
-            raise InvalidRequest("a workflow is a run of its own", hint="name the templates of its steps")
-        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
-        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id).of_step(wanted.step_id)
-        (step,) = await self._renderings.render(ref.tenant, found, values, context)
-        return step
-
-    async def _ready(self, ref: ClusterRef, template_id: str) -> Found:
-        found = await self._library.one(ref.tenant, template_id)
-        if not found.ready:
-            raise Conflict(
-                "this template cannot be submitted yet",
-                hint="an admin of your workspace can review and publish it"
-                if not found.published
-                else "look at it only",
-            )
-        return found
-
-    async def _rendered(self, ref: ClusterRef, user: str, found: Found, wanted: Wanted, run_id: str) -> Prepared:
-        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id)
-        return Prepared(found, await self._renderings.render(ref.tenant, found, wanted, context))
 
 
 class Launches:
     """Submits templates for requests."""
 
     def __init__(
-        self, preparations: Preparations, desk: SubmitDesk, starts: WorkflowStarts, access: Access, registry: Registry
+        self, renderings: Renderings, desk: SubmitDesk, starts: WorkflowStarts, access: Access, registry: Registry
     ) -> None:
-        self.prepare, self.preview = preparations.prepare, preparations.preview
-        self._preparations = preparations
+        self.prepare, self.preview = renderings.prepare, renderings.preview
+        self._renderings = renderings
         self._desk = desk
         self._starts = starts
         self._access = access
@@ -140,7 +79,7 @@ class Launches:
     async def step(self, caller: Caller, ref: ClusterRef, wanted: TemplateStep, run_id: str) -> StepRequest:
         """A job of a workflow. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
         try:
-            made = await self._preparations.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
+            made = await self._renderings.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
         except InvalidRequest as error:
             raise InvalidRequest(f"step {wanted.step_id}: {error.detail}", hint=error.hint) from None
         submission = job_of(made, None)

@@ -37,12 +37,8 @@ class ParameterView(ResponseBody):
     @classmethod
     def of(cls, parameter: Parameter) -> "ParameterView":
         """What a form needs of a parameter."""
-        return cls(
-            name=parameter.key,
-            type=parameter.widget,
-            label=parameter.label or parameter.key,
-            **parameter.model_dump(exclude={"key", "widget", "label"}),
-        )
+        label = parameter.label or parameter.key
+        return cls.showing(parameter, name=parameter.key, type=parameter.widget, label=label)
 
 
 class InputView(ResponseBody):
@@ -88,23 +84,14 @@ class TemplateView(ResponseBody):
         repo = preset.pipeline_repo if preset else None
         if isinstance(definition, Runnable) and isinstance(definition.runtime, Nextflow):
             repo = definition.runtime.pipeline_repo
-        return cls(
-            id=definition.id,
-            name=definition.name,
-            description=definition.description,
-            kind=definition.kind,
+        return cls.showing(
+            definition,
             ready=found.ready,
-            tools=definition.tools,
-            category=definition.category,
             origin=found.origin,
             version=found.version,
             parameters=tuple(map(ParameterView.of, definition.all_parameters)),
             inputs=tuple(
-                InputView(
-                    name=each.key,
-                    columns=each.table.columns if each.table else (),
-                    **each.model_dump(include={"role", "required", "default", "format", "description"}),
-                )
+                InputView.showing(each, name=each.key, columns=each.table.columns if each.table else ())
                 for each in definition.all_inputs
             ),
             parent_id=preset.parent_id if preset else None,
@@ -275,15 +262,7 @@ class VersionList(ResponseBody):
         return cls(
             id=record.template_id,
             versions=tuple(
-                VersionView(
-                    version=each.number,
-                    state=each.state,
-                    published=each.number == record.published,
-                    author=each.author,
-                    created_at=each.created_at,
-                    reviewer=each.reviewer,
-                    note=each.note,
-                )
+                VersionView.showing(each, version=each.number, published=each.number == record.published)
                 for each in record.versions
             ),
         )

@@ -36,7 +36,6 @@ LAUNCHABLE_ID = Parameter("launchable_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """Values may hold a table of rows."""
 
-
 LAUNCHABLES = "/v1/launchables"
 LAUNCHABLE = f"{LAUNCHABLES}/{{launchable_id}}"
 api = caller_routes(TEMPLATE_ID, LAUNCHABLE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
@@ -103,15 +102,11 @@ class Reading:
         version = query(request, RenderQuery).version
         prepared = await self._launches.preview(ref, caller.viewer.user.name, template_id, wanted_of(wanted), version)
         steps = tuple(
-            RenderedScript(
+            RenderedScript.showing(
+                each.rendered,
                 step_id=each.step_id,
                 template_id=each.template_id,
                 depends_on=each.depends_on,
-                script=each.rendered.script,
-                warnings=each.rendered.warnings,
-                output_dir=each.rendered.output_dir,
-                artifacts=each.rendered.artifacts,
-                tasks=each.rendered.tasks,
                 staging=None if each.rendered.staged is None else StagedPathsView.of(each.rendered.staged),
             )
             for each in prepared.steps

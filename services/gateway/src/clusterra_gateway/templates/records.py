@@ -4,21 +4,22 @@
 |---|---|---|
 | `tenant#<tenant>` | `template#<id>` | the template: its versions' states, and what lists show of it |
 | `template#<tenant>#<id>` | `version#<number>` | the definition of a version, as it was written |
-| `schedules` | `<tenant>#<id>` | a schedule (`schedule_records`) |
+| `schedules` | `<tenant>#<id>` | a schedule (`schedule`) |
 
 A deleted template keeps its item, so that its numbers go on: a version is never another one later.
 """
 
 import secrets
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import Moment
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.item import Key
-from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update, Write
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.page import Prefix, all_items
+from clusterra_runtime.store.store import Delete, Put, Store, Update, Write
 from pydantic import Field
 
 from clusterra_gateway.accounts.admin_events import tenant_events
@@ -91,14 +92,9 @@ class TemplateRecords:
 
     async def all(self, tenant: str) -> list[TemplateRecord]:
         """All templates of a tenant that are not deleted and can be read, in the order of their ids."""
-        found: list[TemplateRecord] = []
-        cursor = None
-        while True:
-            page = await self._store.query(TEMPLATES, _tenant(tenant), sort=TEMPLATE_MARKS, cursor=cursor)
-            read = (record for record in map(TemplateRecord.readable, page.items) if record is not None)
-            found += [record for record in read if not record.deleted]
-            if (cursor := page.cursor) is None:
-                return found
+        marks = _items(self._store, tenant, TEMPLATE_MARKS)
+        read = [TemplateRecord.readable(item) async for item in marks]
+        return [record for record in read if record is not None and not record.deleted]
 
     async def read(self, tenant: str, template_id: str) -> tuple[TemplateRecord, int] | None:
         """A template, deleted ones included, with the version of its item; None when there is none."""
@@ -118,10 +114,11 @@ class TemplateRecords:
         at: int | None,
         kind: AdminKind,
         new: StoredVersion | None = None,
-    ) -> TemplateRecord | None:
+    ) -> TemplateRecord:
         """Writes a template over version `at` of its item (None: a new one). Returns it as it is stored.
 
-        Returns None after a conflicting write. `new` is the definition of its newest version, where there is a new one.
+        `new` is the definition of its newest version, where there is a new one. Raises TransactionCancelled after a
+        conflicting write.
         """
         fact = AdminFact(kind=kind, actor=actor.user, subject=record.template_id)
         events = tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))
@@ -136,27 +133,25 @@ class TemplateRecords:
             others.append(Put(TEMPLATES, place, new.attributes(), Absent()))
         others += [Delete(TEMPLATES, _version_key(actor.tenant, record.template_id, number)) for number in gone]
         token = f"template-{secrets.token_hex(16)}"
-        try:
-            await self._directory.outbox.transact(change, events.messages, others, token=token)
-        except TransactionCancelled:
-            return None
+        await self._directory.outbox.transact(change, events.messages, others, token=token)
         return kept
 
 
 async def forget_templates(store: Store, tenant: str) -> int:
     """Remove all templates of a tenant that is deleted. Returns how many items that were. Raises StoreError."""
-    removed, cursor = 0, None
-    while True:
-        page = await store.query(TEMPLATES, _tenant(tenant), cursor=cursor)
-        for item in page.items:
-            template_id = item.key.sk.removeprefix(TEMPLATE_MARKS.text)
-            versions = await store.query(TEMPLATES, _version_key(tenant, template_id, 0).pk)
-            # The template goes last: it leads to its versions.
-            for each in (*versions.items, item):
-                await store.delete(Delete(TEMPLATES, each.key))
-                removed += 1
-        if (cursor := page.cursor) is None:
-            return removed
+    removed = 0
+    async for item in _items(store, tenant):
+        template_id = item.key.sk.removeprefix(TEMPLATE_MARKS.text)
+        versions = await store.query(TEMPLATES, _version_key(tenant, template_id, 0).pk)
+        # The template goes last: it leads to its versions.
+        for each in (*versions.items, item):
+            await store.delete(Delete(TEMPLATES, each.key))
+            removed += 1
+    return removed
+
+
+def _items(store: Store, tenant: str, sort: Prefix | None = None) -> AsyncIterator[Item]:
+    return all_items(lambda after: store.query(TEMPLATES, _tenant(tenant), sort=sort, cursor=after))
 
 
 def _bounded(record: TemplateRecord) -> tuple[TemplateRecord, list[int]]:

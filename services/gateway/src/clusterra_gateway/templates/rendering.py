@@ -1,18 +1,34 @@
-"""Renders what somebody launches: a job, a preset, or the steps of a workflow. Off the event loop."""
+"""Renders what somebody launches: a job, a preset, or the steps of a workflow. In threads of its own.
 
-from collections.abc import Mapping
+What a template computes is its author's, and takes up to two seconds for each job of a workflow. In the threads that
+everything else shares, a few such requests would keep all of it waiting, even the look-up of a name in DNS.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_templates.definitions import AnyPreset, AnyWorkflow, Runnable
 from clusterra_templates.parts import WorkflowStep
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, render_text
 
-from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.templates.library import Found, Library
-from clusterra_gateway.templates.threads import in_thread
+from clusterra_gateway.workflows.models import TemplateStep
+
+PREVIEW = "preview"
+"""The run id in a script that is only looked at."""
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="templates")
+
+
+async def in_thread[**P, R](work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """What the work returns. Raises what it raises."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 
 @dataclass(frozen=True)
@@ -25,11 +41,60 @@ class RenderedStep:
     depends_on: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What a request wants submitted."""
+
+    found: Found
+    steps: tuple[RenderedStep, ...]
+
+
 class Renderings:
-    """Renders templates of a tenant. Raises InvalidRequest for a wrong value, NotFound and Conflict for templates."""
+    """Finds and renders templates. Raises InvalidRequest for a wrong value, NotFound and Conflict for templates."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
+
+    async def preview(
+        self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, version: int | None
+    ) -> Prepared:
+        """Render a template, or a version of one, published or not. Raises InvalidRequest, NotFound, Conflict."""
+        found = await self._library.one(ref.tenant, template_id)
+        if version is not None:
+            definition = await self._library.version(ref.tenant, template_id, version)
+            if definition is None or found.origin != "workspace":
+                raise NotFound("there is no such version", hint=f"GET /v1/templates/{template_id}/versions lists them")
+            found = Found(definition, "workspace", version, published=version == found.version and found.published)
+        return await self._rendered(ref, user, found, wanted, PREVIEW)
+
+    async def prepare(self, ref: ClusterRef, user: str, template_id: str, wanted: Wanted, run_id: str) -> Prepared:
+        """Render a template to submit it. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        return await self._rendered(ref, user, await self._ready(ref, template_id), wanted, run_id)
+
+    async def step(self, ref: ClusterRef, user: str, wanted: TemplateStep, run_id: str) -> RenderedStep:
+        """Render a template as a job of a workflow. Raises InvalidRequest, NotFound, Conflict, StoreUnavailable."""
+        found = await self._ready(ref, wanted.template_id)
+        if isinstance(found.definition, AnyWorkflow):
+            raise InvalidRequest("a workflow is a run of its own", hint="name the templates of its steps")
+        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
+        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id).of_step(wanted.step_id)
+        (step,) = await self.render(ref.tenant, found, values, context)
+        return step
+
+    async def _ready(self, ref: ClusterRef, template_id: str) -> Found:
+        found = await self._library.one(ref.tenant, template_id)
+        if not found.ready:
+            raise Conflict(
+                "this template cannot be submitted yet",
+                hint="an admin of your workspace can review and publish it"
+                if not found.published
+                else "look at it only",
+            )
+        return found
+
+    async def _rendered(self, ref: ClusterRef, user: str, found: Found, wanted: Wanted, run_id: str) -> Prepared:
+        context = JobContext(user=user, cluster_id=ref.cluster, run_id=run_id)
+        return Prepared(found, await self.render(ref.tenant, found, wanted, context))
 
     async def render(self, tenant: str, found: Found, wanted: Wanted, context: JobContext) -> tuple[RenderedStep, ...]:
         """The jobs of a template: one, or those of a workflow's steps."""

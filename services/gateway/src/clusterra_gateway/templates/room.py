@@ -11,12 +11,12 @@ from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
 from clusterra_gateway.templates.authoring import Authoring
-from clusterra_gateway.templates.launches import Launches, Preparations
+from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.reading import Reading
 from clusterra_gateway.templates.records import TemplateRecords
+from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.schedule_handlers import Schedules
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 
@@ -27,7 +27,6 @@ class TemplateParts:
 
     records: TemplateRecords
     library: Library
-    preparations: Preparations
     launches: Launches
     schedules: ScheduleRecords
 

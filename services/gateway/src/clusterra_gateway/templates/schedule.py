@@ -1,17 +1,29 @@
-"""A schedule: a template that is submitted at certain times. When it is due, what is missed. Without I/O."""
+"""Schedules, templates that are submitted at certain times: when each is due, what is missed, how they are stored."""
 
 import re
+import secrets
+import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from typing import Annotated, Any, Literal
 
-from clusterra_contracts.identity import Id, Moment
+from clusterra_contracts.events import AdminFact, AdminKind
+from clusterra_contracts.identity import ClusterRef, Id, Moment
+from clusterra_runtime.store.condition import Absent, VersionIs
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.page import Prefix, all_items
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
 from clusterra_templates.parts import TemplateId
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field
 
-from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.accounts.admin_events import cluster_event
+from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
+from clusterra_gateway.templates.table import TEMPLATES
 
 LEAST_SECONDS = 300
 """The shortest time between two ticks."""
@@ -116,3 +128,85 @@ def check_cron(text: str, at: datetime) -> datetime:
 def next_tick(cron: str, after: datetime) -> datetime:
     """The first tick after a moment. An expression that was checked always has one within 50 years."""
     return next(CronSim(cron, after), datetime.max.replace(tzinfo=UTC))
+
+
+SCHEDULES = "schedules"
+DELETED = "deleted"
+"""The attribute of a deleted schedule, which stays until its events are sent."""
+
+
+class ScheduleRecords:
+    """The schedules of all tenants. Every method may raise StoreUnavailable."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._outbox = directory.outbox
+        self._store = directory.store
+
+    async def of_tenant(self, tenant: str) -> list[Schedule]:
+        """The schedules of a tenant that can be read."""
+        return [schedule for schedule, _ in await self._all(Prefix(f"{tenant}#"))]
+
+    async def all(self) -> list[tuple[Schedule, int]]:
+        """All schedules that can be read, each with the version of its item."""
+        return await self._all(None)
+
+    async def read(self, tenant: str, schedule_id: str) -> tuple[Schedule, int] | None:
+        """A schedule with the version of its item; None when there is none."""
+        item = await self._store.get(TEMPLATES, _key(tenant, schedule_id))
+        return None if item is None or _is_deleted(item) else (Schedule.of(item), item.version)
+
+    async def create(self, actor: Member, schedule: Schedule) -> None:
+        """Store a new schedule, with its event."""
+        put = Put(TEMPLATES, _key(schedule.tenant, schedule.id), schedule.attributes(), Absent())
+        await self._outbox.write(put, [_event(actor, schedule, "schedule.created")])
+
+    async def replace(self, schedule: Schedule, version: int) -> bool:
+        """Write what became of a tick. Returns False where the schedule was changed in the meantime."""
+        key = _key(schedule.tenant, schedule.id)
+        try:
+            await self._store.write(Update(TEMPLATES, key, set=schedule.attributes(), condition=VersionIs(version)))
+        except ConditionFailed:
+            return False
+        return True
+
+    async def delete(self, actor: Member, schedule: Schedule, version: int) -> None:
+        """Delete a schedule, with its event. Raises ConditionFailed where it was changed in the meantime.
+
+        The item expires, so that the event can be sent before it goes.
+        """
+        key = _key(schedule.tenant, schedule.id)
+        gone = Update(
+            TEMPLATES, key, set={DELETED: True}, condition=VersionIs(version), expires_at=int(time.time()) + 7 * 86_400
+        )
+        await self._outbox.write(gone, [_event(actor, schedule, "schedule.deleted")])
+
+    async def forget(self, ref: ClusterRef) -> int:
+        """Remove the schedules of a cluster that is deleted. Returns how many that were."""
+        removed = 0
+        async for item in self._items(Prefix(f"{ref.tenant}#")):
+            if item.attributes.get("cluster") == ref.cluster:
+                await self._store.delete(Delete(TEMPLATES, item.key))
+                removed += 1
+        return removed
+
+    async def _all(self, sort: Prefix | None) -> list[tuple[Schedule, int]]:
+        kept = [item async for item in self._items(sort) if not _is_deleted(item)]
+        return [(read, item.version) for item in kept if (read := Schedule.readable(item)) is not None]
+
+    def _items(self, sort: Prefix | None) -> AsyncIterator[Item]:
+        return all_items(lambda after: self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=after))
+
+
+def _event(actor: Member, schedule: Schedule, kind: AdminKind) -> OutboxMessage:
+    fact = AdminFact(kind=kind, actor=actor.user, subject=schedule.id)
+    return cluster_event(
+        ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), fact, version=secrets.token_hex(8)
+    )
+
+
+def _is_deleted(item: Item) -> bool:
+    return bool(item.attributes.get(DELETED, False))
+
+
+def _key(tenant: str, schedule_id: str) -> Key:
+    return Key(SCHEDULES, f"{tenant}#{schedule_id}")

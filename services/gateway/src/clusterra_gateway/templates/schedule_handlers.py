@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from aiohttp import web
 from clusterra_contracts.identity import Id, Moment, now
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_templates.parts import TemplateId
 from clusterra_templates.rendering import Wanted
 from pydantic import Field, StringConstraints
@@ -20,9 +21,9 @@ from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.templates.launches import Launches
+from clusterra_gateway.templates.models import Values
 from clusterra_gateway.templates.reading import BOUNDS
-from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, check_cron
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, ScheduleRecords, check_cron
 
 SCHEDULES = "/v1/schedules"
 SCHEDULE_ID = Parameter("schedule_id", "path", "^[0-9a-f]{16}$")
@@ -30,9 +31,6 @@ SCHEDULE = f"{SCHEDULES}/{{schedule_id}}"
 MAX_SCHEDULES = 100
 """How many a tenant may have."""
 MAX_BYTES = 64 * 1024
-ATTEMPTS = 5
-
-Values = Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
 
 
 api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
@@ -158,13 +156,16 @@ class Schedules:
     @api.delete("schedules_delete", SCHEDULE)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Deletes a schedule. What it has submitted goes on."""
-        for _ in range(ATTEMPTS):
+
+        async def attempt() -> None:
             schedule, version = await self._visible(request, caller)
             if schedule.member != caller.member.id and not manages(caller.member.role):
                 raise Forbidden("this schedule belongs to another person", hint="they or an admin can delete it")
-            if await self._records.delete(caller.member, schedule, version):
-                return no_content()
-        raise Conflict("this schedule is being submitted just now", hint="try again in a moment")
+            await self._records.delete(caller.member, schedule, version)
+
+        contended = Conflict("this schedule is being submitted just now", hint="try again in a moment")
+        await write_optimistically(attempt, contended=contended)
+        return no_content()
 
     async def _visible(self, request: web.Request, caller: Caller) -> tuple[Schedule, int]:
         found = await self._records.read(caller.member.tenant, path_id(request, SCHEDULE_ID))

@@ -37,9 +37,9 @@ from clusterra_gateway.http.requests.errors import (
 )
 from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
-from clusterra_gateway.templates.launches import Preparations, Prepared, job_of, job_run_id, workflow_of
-from clusterra_gateway.templates.schedule import Schedule
-from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.launches import job_of, job_run_id, workflow_of
+from clusterra_gateway.templates.rendering import Prepared, Renderings
+from clusterra_gateway.templates.schedule import Schedule, ScheduleRecords
 from clusterra_gateway.workflows.room import WorkflowParts
 from clusterra_gateway.workflows.start import run_id_of
 
@@ -61,14 +61,14 @@ class Ticking:
         self,
         schedules: ScheduleRecords,
         owners: tuple[Directory, UnixUsers],
-        preparations: Preparations,
+        renderings: Renderings,
         slurm: SlurmRequests,
         workflows: WorkflowParts,
         desk: SubmitDesk,
     ) -> None:
         self._schedules = schedules
         self._directory, self._unix_users = owners
-        self._preparations = preparations
+        self._renderings = renderings
         self._slurm = slurm
         self._desk = desk
         self._workflows = workflows.records
@@ -113,7 +113,7 @@ class Ticking:
         key = schedule.key(tick)
         wanted = Wanted(schedule.params, schedule.inputs, schedule.sbatch_override)
         try:
-            prepared = await self._preparations.prepare(
+            prepared = await self._renderings.prepare(
                 ref, there.user.name, schedule.template_id, wanted, job_run_id(ref, member.id, key)
             )
             return await self._submit(schedule, tick, member, there.user, prepared)

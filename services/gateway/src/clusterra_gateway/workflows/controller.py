@@ -5,6 +5,7 @@ workflow, the job and its attempt. So Slurm has one job, however many gateways s
 """
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -12,16 +13,27 @@ import structlog
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.slurm import Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.store import StoreError
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper, Unfinished
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import includes
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.requests.errors import InFlight, InvalidRequest, KeyReused, OutcomeUnknown, QuotaExceeded
+from clusterra_gateway.http.requests.errors import (
+    InFlight,
+    InvalidRequest,
+    KeyReused,
+    OutcomeUnknown,
+    QuotaExceeded,
+    Unavailable,
+)
 from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions
+from clusterra_gateway.workflows.transitions import has_work
 from clusterra_gateway.workflows.workflow import MAX_JOBS, Workflow
 from clusterra_gateway.workflows.workflow_records import StoredWorkflow, WorkflowRecords
 
@@ -34,22 +46,15 @@ OLD_JOB = timedelta(minutes=1)
 """A job that was submitted this long ago may have ended. Its state is read before another job depends on it."""
 
 
+@dataclass(frozen=True)
 class WorkflowController:
     """Advances and refreshes workflows. Every method may raise StoreUnavailable and Unavailable."""
 
-    def __init__(
-        self,
-        records: WorkflowRecords,
-        directory: Directory,
-        unix_users: UnixUsers,
-        slurm: SlurmRequests,
-        desk: SubmitDesk,
-    ) -> None:
-        self._records = records
-        self._directory = directory
-        self._unix_users = unix_users
-        self._slurm = slurm
-        self._desk = desk
+    records: WorkflowRecords
+    directory: Directory
+    unix_users: UnixUsers
+    slurm: SlurmRequests
+    desk: SubmitDesk
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Workflow | None:
         """Makes all moves that are possible now, and returns the workflow; None if it does not exist.
@@ -60,7 +65,7 @@ class WorkflowController:
         for _ in range(MAX_MOVES):
             stored = await self._change(ref, run_id, lambda workflow: workflow)
             if stored is None:
-                await self._records.finish(ref, run_id)
+                await self.records.finish(ref, run_id)
                 return None
             workflow = stored.workflow
             move = transitions.next_move(workflow)
@@ -83,7 +88,7 @@ class WorkflowController:
         """Makes a move. Returns False if its outcome is not known yet."""
         match move.kind:
             case "intend":
-                if not await self._may_submit(ref, workflow, await self._directory.member(workflow.member)):
+                if not await self._may_submit(ref, workflow, await self.directory.member(workflow.member)):
                     await self._change(ref, workflow.id, transitions.cancelled)
                     return True
                 at, attempt = now(), workflow.steps[move.index].attempt
@@ -104,8 +109,8 @@ class WorkflowController:
             if each.state == "submitted" and each.job_id and each.submitted_at and now() - each.submitted_at > OLD_JOB
         ]
         workflow = await self._observe(ref, workflow, old)
-        spec = await self._records.spec(ref, workflow.id, index)
-        member = await self._directory.member(workflow.member)
+        spec = await self.records.spec(ref, workflow.id, index)
+        member = await self.directory.member(workflow.member)
         if spec is None or member is None:
             # The tenant is being deleted: the records of its people go after those of its clusters.
             return False
@@ -119,7 +124,7 @@ class WorkflowController:
         )
         submission = WorkflowJobSubmission(spec.script, fields, spec.staging)
         # An earlier submit of a member who has lost the right may have made a job: find it, so that it is tracked.
-        send = self._desk.submit if await self._may_submit(ref, workflow, member) else self._desk.find
+        send = self.desk.submit if await self._may_submit(ref, workflow, member) else self.desk.find
         change: transitions.Change
         try:
             answer = await send(owner, ref, submission, key, key)
@@ -143,7 +148,7 @@ class WorkflowController:
         job = workflow.steps[index]
         assert job.job_id is not None  # noqa: S101 - a submitted job has one
         try:
-            await self._slurm.cancel(ref, Viewer(user=workflow.user), job.job_id)
+            await self.slurm.cancel(ref, Viewer(user=workflow.user), job.job_id)
         except RpcFailed as failed:
             if failed.error.kind == "unavailable":
                 log.warning("run_step_not_cancelled", run_id=workflow.id, step=job.step_id, reason=failed.error.detail)
@@ -162,7 +167,7 @@ class WorkflowController:
         async def read(job_id: str) -> None:
             async with turns:
                 try:
-                    states[job_id] = (await self._slurm.job(ref, viewer, job_id)).state
+                    states[job_id] = (await self.slurm.job(ref, viewer, job_id)).state
                 except RpcFailed as failed:
                     if failed.error.kind == "not_found":
                         states[job_id] = None
@@ -175,14 +180,14 @@ class WorkflowController:
         """Whether the member may still submit, and is still the user of their workflow."""
         if member is None or member.disabled or not includes(member.role, "member"):
             return False
-        binding = await self._directory.cluster(ref)
+        binding = await self.directory.cluster(ref)
         if binding is None:
             return False
-        user = (await self._unix_users.of(member, binding)).user
+        user = (await self.unix_users.of(member, binding)).user
         return user is not None and user.uid == workflow.user.uid
 
     async def _change(self, ref: ClusterRef, run_id: str, change: transitions.Change) -> StoredWorkflow | None:
-        return await self._records.change(ref, run_id, lambda workflow: transitions.settled(change(workflow), now()))
+        return await self.records.change(ref, run_id, lambda workflow: transitions.settled(change(workflow), now()))
 
     async def _change_job(
         self, ref: ClusterRef, workflow: Workflow, index: int, attempt: int, change: transitions.Change
@@ -200,3 +205,44 @@ def _outcome(workflow: Workflow, index: int, answer: Submitted | None) -> transi
         return partial(transitions.rejected, index=index, reason="the owner of the run may not submit jobs any more")
     log.info("run_step_submitted", run_id=workflow.id, step=workflow.steps[index].step_id, job=answer.job_id)
     return partial(transitions.submitted, index=index, job_id=answer.job_id, at=answer.accepted_at)
+
+
+INTERVAL_SECONDS = 5.0
+PAGE = 1000
+WORKFLOW_SECONDS = 60.0
+"""A workflow that takes longer is advanced further in the next round."""
+CLUSTERS_AT_A_TIME = 32
+BOUNDS = Bounds(CLUSTERS_AT_A_TIME, per_cluster=1, failures_in_a_round=2)
+
+type _Workflow = tuple[ClusterRef, str]
+
+
+class WorkflowSweep:
+    """Advances all unfinished workflows. Any worker may advance any of them."""
+
+    def __init__(self, records: WorkflowRecords, controller: WorkflowController) -> None:
+        self._records = records
+        self._controller = controller
+
+    def sweeper(self) -> Sweeper[_Workflow]:
+        """Advances them all every few seconds, one workflow of a cluster at a time."""
+        failures = (StoreError, Unavailable)
+        sweep = Sweep(
+            "runs", self.unfinished, self.advance, lambda run: Place(run[0].tenant, run[0].cluster, run[1]), failures
+        )
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, WORKFLOW_SECONDS), BOUNDS)
+
+    async def unfinished(self) -> list[_Workflow]:
+        """The unfinished workflows. Raises StoreError."""
+        workflows, cursor = list[_Workflow](), None
+        while True:
+            found, cursor = await self._records.unfinished(PAGE, cursor)
+            workflows += found
+            if cursor is None:
+                return workflows
+
+    async def advance(self, place: _Workflow) -> None:
+        """Advances a workflow. Raises Unfinished if it needs another round, StoreError, Unavailable."""
+        workflow = await self._controller.advance(*place)
+        if workflow is not None and has_work(workflow):
+            raise Unfinished

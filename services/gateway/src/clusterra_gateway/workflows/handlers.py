@@ -1,5 +1,6 @@
 """The routes of workflows, which the API calls runs: start, list, read, cancel, resume."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from aiohttp import web
@@ -26,7 +27,6 @@ RUNS = f"{CLUSTER}/runs"
 RUN_ID = Parameter("run_id", "path", "^[0-9a-f]{32}$")
 RUN = f"{RUNS}/{{run_id}}"
 
-
 api = cluster_routes(RUN_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
 
@@ -37,16 +37,14 @@ class RunsQuery(Query):
     cursor: str | None = None
 
 
+@dataclass(frozen=True)
 class Workflows:
     """The handlers of workflows."""
 
-    def __init__(
-        self, records: WorkflowRecords, controller: WorkflowController, starts: WorkflowStarts, templates: TemplateSteps
-    ) -> None:
-        self._records = records
-        self._controller = controller
-        self._templates = templates
-        self._starts = starts
+    records: WorkflowRecords
+    controller: WorkflowController
+    starts: WorkflowStarts
+    templates: TemplateSteps
 
     @api.post(
         "runs_start",
@@ -69,8 +67,8 @@ class Workflows:
         """
         wanted = await body(request, RunRequest, HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
-        scripted = await wanted.scripted(caller, ref, self._templates, run_id)
-        workflow, repeated = await self._starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
+        scripted = await wanted.scripted(caller, ref, self.templates, run_id)
+        workflow, repeated = await self.starts.start(caller, ref, scripted, run_id, digest=wanted.digest())
         return json_response(
             RunView.of(workflow),
             status=201,
@@ -87,7 +85,7 @@ class Workflows:
         wanted = query(request, RunsQuery)
         member = None if caller.sees_everybody else caller.member.id
         try:
-            runs, cursor = await self._records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
+            runs, cursor = await self.records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
         return json_response(RunList(runs=tuple(RunView.of(workflow) for workflow in runs), cursor=cursor))
@@ -96,7 +94,7 @@ class Workflows:
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a run with the present states of its steps."""
         workflow = await self._visible(request, caller, ref)
-        return json_response(RunView.of(await self._controller.refreshed(ref, workflow)))
+        return json_response(RunView.of(await self.controller.refreshed(ref, workflow)))
 
     @api.delete("runs_cancel", RUN, status=202, result=RunView)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -107,7 +105,7 @@ class Workflows:
         workflow = await self._visible(request, caller, ref)
         if not (caller.viewer.admin or workflow.member == caller.member.id):
             raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
-        await self._controller.refreshed(ref, workflow)
+        await self.controller.refreshed(ref, workflow)
         return json_response(RunView.of(await self._changed(ref, workflow, transitions.cancelled)), status=202)
 
     @api.post("runs_resume", f"{RUN}/resume", status=202, result=RunView)
@@ -116,7 +114,7 @@ class Workflows:
         workflow = await self._visible(request, caller, ref)
         if workflow.member != caller.member.id:
             raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
-        await self._controller.refreshed(ref, workflow)
+        await self.controller.refreshed(ref, workflow)
         at = now()
         try:
             return json_response(
@@ -127,11 +125,11 @@ class Workflows:
             raise Conflict(f"this run cannot be resumed: {error}", hint="read the run to see its steps") from None
 
     async def _visible(self, request: web.Request, caller: Caller, ref: ClusterRef) -> Workflow:
-        stored = await self._records.read(ref, path_id(request, RUN_ID))
+        stored = await self.records.read(ref, path_id(request, RUN_ID))
         if stored is None or not (caller.sees_everybody or stored.workflow.member == caller.member.id):
             raise NotFound("there is no such run", hint=f"GET /v1/clusters/{ref.cluster}/runs lists your runs")
         return stored.workflow
 
     async def _changed(self, ref: ClusterRef, workflow: Workflow, change: transitions.Change) -> Workflow:
-        stored = await self._records.change(ref, workflow.id, change)
-        return await self._starts.advanced(ref, workflow.id) or (stored.workflow if stored is not None else workflow)
+        stored = await self.records.change(ref, workflow.id, change)
+        return await self.starts.advanced(ref, workflow.id) or (stored.workflow if stored is not None else workflow)

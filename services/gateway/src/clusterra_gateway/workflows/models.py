@@ -1,7 +1,8 @@
 """Workflows as the API takes and shows them: as runs with steps."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Protocol
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment
@@ -15,7 +16,6 @@ from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts
-from clusterra_gateway.workflows.graph import InvalidDependencies, dependencies
 from clusterra_gateway.workflows.workflow import (
     MAX_JOBS,
     StepId,
@@ -25,6 +25,39 @@ from clusterra_gateway.workflows.workflow import (
     WorkflowJobState,
     WorkflowState,
 )
+
+
+class InvalidDependencies(ValueError):
+    """The jobs of a workflow cannot be ordered. The message tells its author why."""
+
+
+def dependencies(steps: Sequence[tuple[str, tuple[str, ...] | None]]) -> dict[str, tuple[str, ...]]:
+    """The ids of all jobs in topological order, each with the ids of the jobs that it depends on.
+
+    A job whose list is None depends on the job before it. Raises InvalidDependencies for a repeated id, a dependency on
+    an unknown job, and a cycle.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    before: tuple[str, ...] = ()
+    for step_id, depends_on in steps:
+        if step_id in found:
+            raise InvalidDependencies(f"there are two steps {step_id}")
+        found[step_id] = before if depends_on is None else tuple(dict.fromkeys(depends_on))
+        before = (step_id,)
+    for step_id, parents in found.items():
+        for parent in parents:
+            if parent not in found:
+                raise InvalidDependencies(f"step {step_id} depends on {parent}, which is no step of this run")
+    return {step_id: found[step_id] for step_id in _order(found)}
+
+
+def _order(found: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    try:
+        return tuple(TopologicalSorter(found).static_order())
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))
+        raise InvalidDependencies(f"these steps wait for each other: {circle}") from None
+
 
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 50_000)
 MAX_JOB_BYTES = 256 * 1024
@@ -195,14 +228,12 @@ class RunView(ResponseBody):
     @classmethod
     def of(cls, workflow: Workflow) -> "RunView":
         """What its owner sees of a run."""
-        shown = StepView.model_fields
-        return cls(
+        return cls.showing(
+            workflow,
             run_id=workflow.id,
             run_name=workflow.name,
             user=workflow.user.name,
-            state=workflow.state,
-            created_at=workflow.created_at,
-            steps=tuple(StepView(**{name: getattr(step, name) for name in shown}) for step in workflow.steps),
+            steps=tuple(map(StepView.showing, workflow.steps)),
         )
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
-from clusterra_gateway.workflows.controller import WorkflowController
+from clusterra_gateway.workflows.controller import WorkflowController, WorkflowSweep
 from clusterra_gateway.workflows.handlers import Workflows
 from clusterra_gateway.workflows.models import TemplateSteps
 from clusterra_gateway.workflows.start import WorkflowStarts
-from clusterra_gateway.workflows.sweep import WorkflowSweep
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 

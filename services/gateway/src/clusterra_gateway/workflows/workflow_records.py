@@ -19,7 +19,8 @@ import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
+from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
@@ -85,16 +86,19 @@ class WorkflowRecords:
         After a conflicting write, `change` is applied again to what was written. Raises Unavailable, and what `change`
         raises.
         """
-        for _ in range(CHANGE_ATTEMPTS):
+
+        async def attempt() -> StoredWorkflow | None:
             stored = await self.read(ref, run_id)
             if stored is None:
                 return None
             changed = change(stored.workflow)
             if changed == stored.workflow:
                 return stored
-            if await self._replaced(ref, stored, changed):
-                return StoredWorkflow(changed, stored.version + 1)
-        raise Unavailable("others are changing this run", hint="try again in a moment")
+            await self._replace(ref, stored, changed)
+            return StoredWorkflow(changed, stored.version + 1)
+
+        contended = Unavailable("others are changing this run", hint="try again in a moment")
+        return await write_optimistically(attempt, contended=contended, attempts=CHANGE_ATTEMPTS)
 
     async def finish(self, ref: ClusterRef, run_id: str) -> None:
         """Removes the mark of a workflow that no longer exists."""
@@ -143,20 +147,16 @@ class WorkflowRecords:
             return None
         return stored.workflow if stored is not None else None
 
-    async def _replaced(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> bool:
+    async def _replace(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> None:
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
         was, is_now = has_work(stored.workflow), has_work(changed)
-        try:
-            if was == is_now:
-                await self._store.write(update)
-                return True
-            mark = _unfinished_key(ref, changed.id)
-            begun = Update(RUNS, mark, set={}, expires_at=expiry(changed.created_at + KEPT))
-            writes = [update, begun if is_now else Delete(RUNS, mark)]
-            await self._store.transact(writes, token=f"run-{changed.id}-{secrets.token_hex(8)}")
-        except (ConditionFailed, TransactionCancelled):
-            return False
-        return True
+        if was == is_now:
+            await self._store.write(update)
+            return
+        mark = _unfinished_key(ref, changed.id)
+        begun = Update(RUNS, mark, set={}, expires_at=expiry(changed.created_at + KEPT))
+        writes = [update, begun if is_now else Delete(RUNS, mark)]
+        await self._store.transact(writes, token=f"run-{changed.id}-{secrets.token_hex(8)}")
 
 
 def _attributes(workflow: Workflow) -> dict[str, str]:

@@ -1,14 +1,15 @@
-"""Around every handler: gives the request its id, turns what the handler raises into a problem, adds headers."""
+"""Around every handler: ids of requests, problems in place of errors, headers, CORS, ETags and compression."""
 
 import asyncio
 import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from hashlib import blake2b
 from http import HTTPStatus
 
 import structlog
-from aiohttp import web
+from aiohttp import ETag, web
 from clusterra_runtime import trace, tracing
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
 from clusterra_runtime.nats.bus import BusUnavailable
@@ -17,7 +18,6 @@ from clusterra_runtime.store.store import StoreUnavailable
 from clusterra_runtime.tracing import SpanKind
 from prometheus_client import Counter, Histogram
 
-from clusterra_gateway.http.answers.cross_origin import add_cross_origin_headers
 from clusterra_gateway.http.answers.problems import (
     REQUEST_ID,
     bare_problem,
@@ -25,6 +25,7 @@ from clusterra_gateway.http.answers.problems import (
     problem_of,
     request_error_of,
 )
+from clusterra_gateway.http.answers.sse import EVENT_POSITION
 from clusterra_gateway.http.requests.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
 
@@ -39,6 +40,8 @@ SECONDS = Histogram(
 )
 
 log = structlog.get_logger()
+
+type Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 LEAVING = web.AppKey("leaving", asyncio.Event)
 """Set while the process still serves but is about to stop."""
@@ -78,9 +81,7 @@ def request_id(request: web.Request) -> str:
 
 
 @web.middleware
-async def problems(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Gives the request its id, and turns what its handler raises into a problem."""
     with (
         tracing.entry(request.headers, _span_name(request), SpanKind.SERVER, _span_attributes(request)) as span,
@@ -98,9 +99,7 @@ async def problems(
         return response
 
 
-async def _answer(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except RequestError as error:
@@ -166,4 +165,73 @@ def _response_of_http_error(request: web.Request, error: web.HTTPException) -> w
     response = bare_problem(error.status, detail, request_id(request)).response()
     if "Allow" in error.headers:
         response.headers["Allow"] = error.headers["Allow"]
+    return response
+
+
+ORIGINS = web.AppKey("origins", frozenset[str])
+"""The other origins whose pages may read answers. Never all: the answers are somebody's own."""
+PREFLIGHT_SECONDS = 600
+METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
+REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, Range, X-Request-Id"
+READABLE_HEADERS = (
+    "Accept-Ranges, Content-Range, ETag, Event-Position, Idempotent-Replayed, Location, RateLimit-Limit,"
+    " RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id"
+)
+
+
+@web.middleware
+async def preflight(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers the question that a browser asks before a request of another origin's page."""
+    if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers or not _allowed(request):
+        return await handler(request)
+    headers = {
+        "Access-Control-Allow-Methods": METHODS,
+        "Access-Control-Allow-Headers": REQUEST_HEADERS,
+        "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
+    }
+    return web.Response(status=HTTPStatus.NO_CONTENT, headers=headers)
+
+
+def add_cross_origin_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Lets a page of a configured origin read the answer. Caches keep the answers of origins apart."""
+    if not request.app[ORIGINS]:
+        return
+    response.headers.add("Vary", "Origin")
+    if _allowed(request):
+        response.headers["Access-Control-Allow-Origin"] = request.headers["Origin"]
+        response.headers["Access-Control-Allow-Credentials"] = "true"
+        response.headers["Access-Control-Expose-Headers"] = READABLE_HEADERS
+
+
+def _allowed(request: web.Request) -> bool:
+    return request.headers.get("Origin") in request.app[ORIGINS]
+
+
+KEPT = ("ETag", "Cache-Control", EVENT_POSITION)
+"""The headers of an answer that is not changed."""
+COMPRESSED_FROM_BYTES = 1024
+"""A smaller answer would hardly become smaller."""
+
+
+@web.middleware
+async def representation(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Gives each JSON answer to a GET an ETag, answers 304 where the client has it already, and compresses.
+
+    An ETag that the handler gave stays. The ETag is weak, because the same answer may be sent with and without
+    compression. The handler reads an unchanged answer all the same. A client saves only the transfer.
+    """
+    response = await handler(request)
+    if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
+        return response
+    if response.content_type != "application/json" and not response.content_type.endswith("+json"):
+        return response
+    if request.method in ("GET", "HEAD") and response.status == HTTPStatus.OK:
+        if response.etag is None:
+            response.etag = ETag(blake2b(response.body, digest_size=16).hexdigest(), is_weak=True)
+        if any(known.value in (response.etag.value, "*") for known in request.if_none_match or ()):
+            headers = {name: response.headers[name] for name in KEPT if name in response.headers}
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if len(response.body) >= COMPRESSED_FROM_BYTES:
+        response.enable_compression()
+        response.headers["Vary"] = "Accept-Encoding"
     return response

@@ -2,68 +2,50 @@
 
 import re
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from pydantic import BaseModel, ConfigDict
 
-from clusterra_gateway.http.requests.errors import (
-    BadUpstream,
-    Conflict,
-    FieldError,
-    Forbidden,
-    InFlight,
-    InvalidRequest,
-    KeyReused,
-    NotFound,
-    OutcomeUnknown,
-    QuotaExceeded,
-    RangeNotSatisfiable,
-    Rejected,
-    RequestError,
-    TooLarge,
-    TooManyRequests,
-    Unauthenticated,
-    Unavailable,
-    UnsupportedMedia,
-)
+from clusterra_gateway.http.requests import errors
+from clusterra_gateway.http.requests.errors import FieldError, RequestError
 
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "X-Request-Id"
 """The header with the id of a request, in the request and in its response."""
 
 STATUS: dict[type[RequestError], HTTPStatus] = {
-    InvalidRequest: HTTPStatus.BAD_REQUEST,
-    Unauthenticated: HTTPStatus.UNAUTHORIZED,
-    Forbidden: HTTPStatus.FORBIDDEN,
-    NotFound: HTTPStatus.NOT_FOUND,
-    Conflict: HTTPStatus.CONFLICT,
-    TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    RangeNotSatisfiable: HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-    UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
-    InFlight: HTTPStatus.CONFLICT,
-    Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
-    QuotaExceeded: HTTPStatus.FORBIDDEN,
-    TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
-    BadUpstream: HTTPStatus.BAD_GATEWAY,
-    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    OutcomeUnknown: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
+    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.RangeNotSatisfiable: HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+    errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InFlight: HTTPStatus.CONFLICT,
+    errors.Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.QuotaExceeded: HTTPStatus.FORBIDDEN,
+    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.BadUpstream: HTTPStatus.BAD_GATEWAY,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.OutcomeUnknown: HTTPStatus.GATEWAY_TIMEOUT,
 }
 
 RPC: dict[ErrorKind, type[RequestError]] = {
-    "invalid": InvalidRequest,
-    "rejected": Rejected,
-    "unauthenticated": BadUpstream,  # Slurm does not accept the proxy's token: signing in again would not help
-    "forbidden": Forbidden,
-    "not_found": NotFound,
-    "conflict": Conflict,
-    "unavailable": Unavailable,
+    "invalid": errors.InvalidRequest,
+    "rejected": errors.Rejected,
+    "unauthenticated": errors.BadUpstream,  # Slurm does not accept the proxy's token: signing in again would not help
+    "forbidden": errors.Forbidden,
+    "not_found": errors.NotFound,
+    "conflict": errors.Conflict,
+    "unavailable": errors.Unavailable,
 }
 """Maps each kind of error that a service answers on the bus to the error of the HTTP request."""
 
 RETRY_AFTER_SECONDS = 1
-
 
 TYPES = "/v1/problems"
 """Below this path, the gateway describes each type of problem."""
@@ -123,17 +105,14 @@ class Problem(BaseModel):
 
 def problem_of(error: RequestError, request_id: str) -> Problem:
     """The problem document of a request's error."""
-    status = STATUS[type(error)]
-    return Problem(
+    return _problem(
+        STATUS[type(error)],
+        error.detail,
+        request_id,
         type=f"{TYPES}/{type_name(type(error))}",
-        title=status.phrase,
-        status=status,
-        detail=error.detail,
-        instance=_instance(request_id),
         hint=error.hint or None,
         code=error.code,
         errors=tuple(map(_field, error.errors)) or None,
-        request_id=request_id,
     )
 
 
@@ -148,37 +127,29 @@ def _field(error: FieldError) -> ProblemField:
     return ProblemField(detail=error.detail, parameter=error.place)
 
 
-def _instance(request_id: str) -> str:
-    return f"urn:clusterra:request:{request_id}"
-
-
 def bare_problem(status: int, detail: str, request_id: str) -> Problem:
     """The problem document of an error that its HTTP status describes completely."""
-    return Problem(
-        type="about:blank",
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=detail,
-        instance=_instance(request_id),
-        request_id=request_id,
-    )
+    return _problem(HTTPStatus(status), detail, request_id, type="about:blank")
 
 
 def internal_problem(request_id: str) -> Problem:
     """The problem document of an unexpected error. It reveals no internals."""
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return Problem(
+    return _problem(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "the gateway failed to handle this request",
+        request_id,
         type=f"{TYPES}/{INTERNAL}",
-        title=status.phrase,
-        status=status,
-        detail="the gateway failed to handle this request",
-        instance=_instance(request_id),
         hint="try again; if it keeps failing, give the operators the request id",
-        request_id=request_id,
     )
+
+
+def _problem(status: HTTPStatus, detail: str, request_id: str, **others: Any) -> Problem:
+    instance = f"urn:clusterra:request:{request_id}"
+    named = {"title": status.phrase, "status": status, "instance": instance, "request_id": request_id}
+    return Problem(detail=detail, **named, **others)
 
 
 def request_error_of(error: RpcError) -> RequestError:
     """Converts an error that a service answered on the bus to the error of the HTTP request."""
-    kind = BadUpstream if error.internal else RPC[error.kind]
+    kind = errors.BadUpstream if error.internal else RPC[error.kind]
     return kind(error.detail, hint=error.hint, code=error.code)

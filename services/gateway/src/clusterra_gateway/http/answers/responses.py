@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
+from typing import Any, Literal, Self
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +17,11 @@ class ResponseBody(BaseModel):
     """Base of the models of JSON responses."""
 
     model_config = ConfigDict(frozen=True)
+
+    @classmethod
+    def showing(cls, source: object, **others: Any) -> Self:
+        """The body with the values of `source` for the fields that are not among `others`, by their names."""
+        return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in others}, **others)
 
 
 def json_response(
@@ -53,3 +59,30 @@ def redirect(status: HTTPStatus, location: str) -> web.Response:
 def no_content() -> web.Response:
     """204: the request was carried out and there is nothing to return."""
     return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+CURRENCY: Literal["USD"] = "USD"
+"""Prices are in US dollars."""
+
+
+class Money(ResponseBody):
+    """An amount with six decimals, such as `1.250000`."""
+
+    amount: str
+    currency: Literal["USD"] = CURRENCY
+
+    @classmethod
+    def of(cls, micro_usd: int) -> Self:
+        """Millionths as money."""
+        return cls(amount=decimal(micro_usd))
+
+
+def decimal(micro_usd: int) -> str:
+    """Millionths as a decimal string."""
+    whole, part = divmod(abs(micro_usd), 1_000_000)
+    return f"{'-' if micro_usd < 0 else ''}{whole}.{part:06d}"
+
+
+def money(micro_usd: int | None) -> Money | None:
+    """Millionths as money; None stays unknown."""
+    return None if micro_usd is None else Money.of(micro_usd)

@@ -9,8 +9,8 @@ from typing import Protocol
 import structlog
 from aiohttp import web
 
-from clusterra_gateway.http.answers.bounded_write import write
 from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.answers.streams import write
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter
 

@@ -1,7 +1,7 @@
 """Errors of a request: one type for each answer that a client can act on.
 
-`http.problems` gives each type its HTTP status. The type's name, in kebab case, ends the URL of the problem's `type`,
-where its docstring is served.
+`http.answers.problems` gives each type its HTTP status. The type's name, in kebab case, ends the URL of the problem's
+`type`, where its docstring is served.
 """
 
 from dataclasses import dataclass

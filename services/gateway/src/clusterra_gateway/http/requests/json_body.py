@@ -30,7 +30,6 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 SMALL = BodyBounds(64 * 1024, 1000)
 """For a few fields."""
 
-
 JSON_TYPES = ("application/json",)
 
 

@@ -1,18 +1,28 @@
-"""Reads a request into models: its body, its query, the ids in its path. Each error names the field and has a hint."""
+"""Reads a request into models: its body, its query, the ids in its path, and one range of bytes (RFC 9110).
+
+Each error names the field and has a hint.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from aiohttp import web
 from clusterra_contracts.identity import JobId, Moment
 from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest, NotFound
-from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json
+from clusterra_gateway.http.requests.errors import (
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    RangeNotSatisfiable,
+    UnsupportedMedia,
+)
+from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json, read_within
 
 MAX_FIELD_ERRORS = 20
 """The most wrong fields that a problem names."""
@@ -140,22 +150,19 @@ def path_id(request: web.Request, parameter: Parameter) -> str:
 
 def job_id(request: web.Request) -> JobId:
     """Reads the job id in the path. Raises NotFound for a malformed one."""
-    try:
-        return _JOB_ID.validate_python(request.match_info["job_id"])
-    except ValidationError:
-        raise NotFound(
-            "there is no such job", hint="a job id looks like 42, the id of an array task like 42_7"
-        ) from None
+    return _job(request, _JOB_ID, "a job id looks like 42, the id of an array task like 42_7")
 
 
 def selected_jobs(request: web.Request) -> str:
     """Reads the job, the array or the tasks in the path. Raises NotFound for a malformed selection."""
+    return _job(request, _JOBS, "a job id looks like 42, a task like 42_7, several tasks like 42_[1-5,9]")
+
+
+def _job(request: web.Request, syntax: TypeAdapter[str], hint: str) -> str:
     try:
-        return _JOBS.validate_python(request.match_info["job_id"])
+        return syntax.validate_python(request.match_info["job_id"])
     except ValidationError:
-        raise NotFound(
-            "there is no such job", hint="a job id looks like 42, a task like 42_7, several tasks like 42_[1-5,9]"
-        ) from None
+        raise NotFound("there is no such job", hint=hint) from None
 
 
 def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hints) -> InvalidRequest:
@@ -182,3 +189,87 @@ def _known_parameters(model: type[Query], error: ValidationError) -> Hints:
 def _pointer(location: Location) -> str:
     """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
     return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in location)
+
+
+FORM = "application/x-www-form-urlencoded"
+MAX_FORM_BYTES = 16 * 1024
+MAX_FORM_FIELDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form. One without a value counts as not given (RFC 6749, section 3.2)."""
+
+    fields: Mapping[str, str]
+    repeated: frozenset[str]
+
+    def read[B: BaseModel](self, model: type[B]) -> B:
+        """Reads the fields into a model. Raises InvalidRequest."""
+        if self.repeated & model.model_fields.keys():
+            raise InvalidRequest("a field of the form is given twice", hint="send each field once")
+        return checked(model, self.fields)
+
+
+async def read_form(request: web.Request) -> Form:
+    """Reads a form. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    if request.content_type != FORM:
+        raise UnsupportedMedia("the body must be a form", hint=f"send it with `Content-Type: {FORM}`")
+    content = await read_within(request, MAX_FORM_BYTES)
+    try:
+        fields = parse_qsl(content.decode(), max_num_fields=MAX_FORM_FIELDS, errors="strict")
+    except ValueError:
+        hint = f"send at most {MAX_FORM_FIELDS} fields, in UTF-8"
+        raise InvalidRequest("the form cannot be read", hint=hint) from None
+    times = Counter(name for name, _ in fields)
+    return Form(dict(fields), frozenset(name for name, number in times.items() if number > 1))
+
+
+async def form[B: BaseModel](request: web.Request, model: type[B]) -> B:
+    """Reads a form into a model. Raises InvalidRequest, TooLarge, UnsupportedMedia."""
+    return (await read_form(request)).read(model)
+
+
+RANGE = Parameter(
+    "Range",
+    "header",
+    # Whatever it is, it is ignored beside `after` and `tail`, and in another unit.
+    "^.*$",
+    "One range of bytes: `bytes=0-99`, `bytes=100-`, or `bytes=-100` for the last 100.",
+)
+_RANGE_SYNTAX = re.compile("bytes=([0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18})", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """A range that was not yet compared with the size of the content. At least one of the two is given."""
+
+    first: int | None
+    last: int | None
+    """The last byte, included; without `first`, the number of bytes at the end."""
+
+    def within(self, size: int) -> tuple[int, int]:
+        """The half-open range of bytes, of a content of `size` bytes. Raises RangeNotSatisfiable."""
+        if self.first is None:
+            begin, end = size - min(size, self.last or 0), size
+        else:
+            begin, end = self.first, size if self.last is None else min(size, self.last + 1)
+        if begin >= end:
+            raise RangeNotSatisfiable(
+                f"the range has no byte of what there is: it has {size} bytes",
+                size=size,
+                hint="ask for a range before its end",
+            )
+        return begin, end
+
+
+def byte_range(request: web.Request) -> ByteRange | None:
+    """The wanted range; None for all, also where the unit is not bytes. Raises InvalidRequest."""
+    given = request.headers.get(RANGE.name)
+    if given is None or not given.lower().startswith("bytes="):
+        return None
+    first, _, last = given[len("bytes=") :].partition("-")
+    if _RANGE_SYNTAX.fullmatch(given):
+        return ByteRange(int(first) if first else None, int(last) if last else None)
+    raise InvalidRequest(
+        "Range is not one range of bytes", hint="ask for one range, such as `bytes=0-99` or `bytes=-100`"
+    )

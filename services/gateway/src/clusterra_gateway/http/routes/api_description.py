@@ -1,14 +1,19 @@
-"""The API's description of itself: the list of routes for programs, and the OpenAPI document."""
+"""The API's description of itself: the list of routes for programs, the OpenAPI document, and the types of problems."""
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 from functools import cached_property
+from http import HTTPStatus
 
 from aiohttp import web
 
+from clusterra_gateway.http.answers.problems import INTERNAL, STATUS, TYPES, type_name
 from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.http.routes.openapi import document
-from clusterra_gateway.http.routes.route import PublicRoute, Route
+from clusterra_gateway.http.routes.route import Named, PublicRoute, Route
 
 
 class ApiRoute(ResponseBody):
@@ -41,19 +46,7 @@ class ApiDescription:
     @cached_property
     def listed(self) -> ApiRoutes:
         """All routes."""
-        return ApiRoutes(
-            routes=tuple(
-                ApiRoute(
-                    name=route.name,
-                    method=route.method,
-                    path=route.path,
-                    stream=route.stream,
-                    role=route.role,
-                    scope=route.scope,
-                )
-                for route in self._routes
-            )
-        )
+        return ApiRoutes(routes=tuple(map(ApiRoute.showing, self._routes)))
 
     async def document(self) -> bytes:
         """The OpenAPI document, made on a thread."""
@@ -75,7 +68,61 @@ async def openapi(request: web.Request) -> web.StreamResponse:
     return json_bytes(await request.app[DESCRIPTION].document())
 
 
+TYPE = f"{TYPES}/{{name}}"
+NAME = Parameter("name", "path", "^[a-z-]{1,40}$")
+
+
+class ProblemType(ResponseBody):
+    """A type of problem, and the status of the responses with it."""
+
+    type: str
+    name: str
+    """The last part of `type`."""
+    title: str
+    status: int
+    description: str
+
+
+class ProblemTypes(ResponseBody):
+    """All types of problems."""
+
+    types: tuple[ProblemType, ...]
+
+
+def _type(name: str, status: HTTPStatus, description: str) -> ProblemType:
+    return ProblemType(type=f"{TYPES}/{name}", name=name, title=status.phrase, status=status, description=description)
+
+
+_INTERNAL_DESCRIPTION = (
+    "The gateway failed to handle the request. The operators find the reason by the id of the request."
+)
+_ALL = {
+    INTERNAL: _type(INTERNAL, HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL_DESCRIPTION),
+    **{
+        type_name(error): _type(type_name(error), status, inspect.cleandoc(error.__doc__ or ""))
+        for error, status in STATUS.items()
+    },
+}
+
+
+async def problem_types(request: web.Request) -> web.StreamResponse:
+    """Lists the types of problems that responses may have."""
+    return json_response(ProblemTypes(types=tuple(_ALL.values())))
+
+
+async def problem_type(request: web.Request) -> web.StreamResponse:
+    """Describes a type of problem."""
+    found = _ALL.get(path_id(request, NAME))
+    if found is None:
+        raise NotFound("there is no such type of problem", hint=f"GET {TYPES} lists all")
+    return json_response(found)
+
+
 ROUTES: tuple[Route, ...] = (
+    PublicRoute(
+        "problem_types", "GET", TYPES, problem_types, result=ProblemTypes, names=(Named(TYPE, "/types/0/name"),)
+    ),
+    PublicRoute("problem_type", "GET", TYPE, problem_type, parameters=(NAME,), result=ProblemType),
     PublicRoute("api_routes", "GET", "/v1/api-routes", api_routes, result=ApiRoutes),
     PublicRoute("openapi", "GET", "/v1/openapi.json", openapi, result="application/json"),
 )

@@ -1,23 +1,24 @@
 """The OpenAPI 3.1 document, made from a table of routes and the models in it."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
+from clusterra_runtime.bounded_cache import BoundedCache
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from clusterra_gateway.http.answers.problems import MEDIA_TYPE, REQUEST_ID, Problem
 from clusterra_gateway.http.requests.parameters import Parameter
-from clusterra_gateway.http.routes.links import links, path_parameters
-from clusterra_gateway.http.routes.route import Route
-from clusterra_gateway.http.routes.route_description import RouteDescription, described
+from clusterra_gateway.http.routes.route import Route, path_parameters
 
 TITLE = "Clusterra"
 VERSION = "1"
 
 _SCHEMAS = "#/components/schemas/{model}"
+
+_MADE = BoundedCache[tuple[tuple[object, ...], ...], bytes](4)
+"""The documents by what is in them: all gateways of a process have the same routes."""
 
 type _Schemas = Mapping[tuple[Any, JsonSchemaMode], dict[str, Any]]
 
@@ -27,11 +28,15 @@ def document(routes: Sequence[Route]) -> bytes:
 
     Raises KeyError for a path with a parameter that its route does not declare.
     """
-    return _document(tuple(map(described, routes)))
+    described = tuple(route.described for route in routes)
+    made = _MADE.get(described)
+    if made is None:
+        made = _document(routes)
+        _MADE.put(described, made)
+    return made
 
 
-@lru_cache(maxsize=4)
-def _document(routes: tuple[RouteDescription, ...]) -> bytes:
+def _document(routes: Sequence[Route]) -> bytes:
     schemas, definitions = _schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -50,7 +55,7 @@ def _document(routes: tuple[RouteDescription, ...]) -> bytes:
     )
 
 
-def _schemas(routes: Sequence[RouteDescription]) -> tuple[_Schemas, dict[str, Any]]:
+def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
     wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
     for route in routes:
         if route.body is not None:
@@ -76,7 +81,7 @@ def _any_of(schema: Any) -> Any:
     return schema
 
 
-def _operation(route: RouteDescription, schemas: _Schemas) -> dict[str, Any]:
+def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.room],
@@ -108,7 +113,7 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.partition(". ")[0].partition("\n\n")[0].split()).removesuffix(".")
 
 
-def _error(route: RouteDescription, schemas: _Schemas) -> dict[str, Any]:
+def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
     problem = {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}}
     if route.error is None:
         return {"description": "A problem (RFC 9457).", "content": problem}
@@ -135,16 +140,16 @@ def _response(
     return response
 
 
-def _declared(route: RouteDescription, place: Literal["path", "header"]) -> dict[str, Parameter]:
+def _declared(route: Route, place: Literal["path", "header"]) -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in route.parameters if parameter.place == place}
 
 
-def _path_parameters(route: RouteDescription) -> list[dict[str, Any]]:
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
     declared = _declared(route, "path")
     return [_described(declared[name], required=True) for name in path_parameters(route.path)]
 
 
-def _header_parameters(route: RouteDescription) -> list[dict[str, Any]]:
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
     return [_described(parameter, required=False) for parameter in _declared(route, "header").values()]
 
 
@@ -154,7 +159,7 @@ def _described(parameter: Parameter, *, required: bool) -> dict[str, Any]:
     return described | ({"description": parameter.description} if parameter.description else {})
 
 
-def _query_parameters(route: RouteDescription) -> list[dict[str, Any]]:
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     model = route.query.model_json_schema()
@@ -175,3 +180,31 @@ def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a parameter that is sent, which is never null: X for `anyOf [X, null]`."""
     choices = [choice for choice in schema.get("anyOf", []) if choice.get("type") != "null"]
     return choices[0] if len(choices) == 1 else {key: value for key, value in schema.items() if key != "title"}
+
+
+def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
+    """The links of a route's answer, by the names of the operations that they lead to.
+
+    The id of the resource comes from the answer, the ids above it from the path of the request. Raises ValueError for a
+    resource without a path parameter at the end of its path.
+    """
+    found: dict[str, Any] = {}
+    for named in route.names:
+        *above, own = path_parameters(named.path)
+        if not named.path.endswith(f"{{{own}}}"):
+            raise ValueError(f"{named.path} does not end with the parameter that {route.name} gives")
+        given = {f"path.{name}": f"$request.path.{name}" for name in above if name in path_parameters(route.path)}
+        given[f"path.{own}"] = f"$response.body#{named.pointer}"
+        for other in routes:
+            if other is not route and _is_on(other, named.path):
+                found[other.name] = {"operationId": other.name, "parameters": given}
+    return found
+
+
+def _is_on(route: Route, resource: str) -> bool:
+    """Whether this is an operation on the resource, and on no other one below it."""
+    if route.path != resource and not route.path.startswith(f"{resource}/"):
+        return False
+    below = path_parameters(route.path.removeprefix(resource))
+    chosen = {parameter.name for parameter in route.parameters if parameter.chosen}
+    return chosen.issuperset(below)

@@ -1,13 +1,14 @@
 """A route of the API, as the router, the OpenAPI document and the metrics need it.
 
-Two rooms add a kind of route that authenticates its callers: `identity.private_route` for people, and `agents.routes`
+Two rooms add a kind of route that authenticates its callers: `identity.access` for people, and `clusters.agents`
 for edge-agents.
 """
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import ClassVar, Literal, override
 
 from aiohttp import web
@@ -17,6 +18,13 @@ from clusterra_gateway.http.requests.parameters import Parameter, Query
 
 type PublicHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def path_parameters(path: str) -> list[str]:
+    """The names of the parameters in a path, in their order."""
+    return _PATH_PARAMETER.findall(path)
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,12 @@ class Route(ABC):
     def description(self) -> str:
         """The public description."""
         return inspect.getdoc(self.handler) or ""
+
+    @property
+    def described(self) -> tuple[object, ...]:
+        """All that the OpenAPI document says of it, and nothing that differs between the gateways of a process."""
+        own = (getattr(self, each.name) for each in fields(Route) if each.name != "handler")
+        return type(self), self.room, self.description, *own
 
     @property
     def room(self) -> str:

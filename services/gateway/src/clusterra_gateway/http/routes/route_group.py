@@ -11,8 +11,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from clusterra_gateway.http.requests.parameters import Parameter, Query
-from clusterra_gateway.http.routes.links import path_parameters
-from clusterra_gateway.http.routes.route import Method, Named, PublicRoute, Route
+from clusterra_gateway.http.routes.route import Method, Named, PublicRoute, Route, path_parameters
 
 type Handler[S, **P] = Callable[Concatenate[S, P], Awaitable[web.StreamResponse]]
 """A method of a class of handlers, with its `self`."""

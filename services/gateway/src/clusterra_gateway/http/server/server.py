@@ -9,14 +9,21 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from clusterra_gateway.http.answers.cross_origin import ORIGINS, preflight
-from clusterra_gateway.http.answers.middleware import ENCRYPTED, LEAVING, STREAMS, add_headers, problems
+from clusterra_gateway.http.answers.middleware import (
+    ENCRYPTED,
+    LEAVING,
+    ORIGINS,
+    STREAMS,
+    add_headers,
+    preflight,
+    problems,
+    representation,
+)
 from clusterra_gateway.http.answers.sse import STOPPING
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
 from clusterra_gateway.http.routes.api_description import DESCRIPTION, ApiDescription
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.http.server.connection import Connection
-from clusterra_gateway.http.server.representation import representation
 
 SHUTDOWN_SECONDS = 10.0
 """Time for open requests to finish when the process stops."""

@@ -11,8 +11,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, MemberKind
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.answers.money import Money, money
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, money
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers

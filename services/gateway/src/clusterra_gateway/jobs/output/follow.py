@@ -17,9 +17,8 @@ from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.slurm import Job
 from clusterra_runtime.nats.rpc import RpcFailed
 
-from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.bus.event_feed import EventFeed, SubscriberTooSlow, Subscription
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.bus.subscription import SubscriberTooSlow, Subscription
 from clusterra_gateway.http.answers.sse import ServerSentEvent
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.jobs.output.output import Output

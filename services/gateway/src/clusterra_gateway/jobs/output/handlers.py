@@ -12,12 +12,11 @@ from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
-from clusterra_gateway.http.answers.bounded_write import break_off, write
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.answers.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.http.requests.byte_range import RANGE, byte_range
+from clusterra_gateway.http.answers.streams import break_off, write
 from clusterra_gateway.http.requests.errors import NotFound, RangeNotSatisfiable
-from clusterra_gateway.http.requests.parameters import JOB_ID, Query, job_id, query
+from clusterra_gateway.http.requests.parameters import JOB_ID, RANGE, Query, byte_range, job_id, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes

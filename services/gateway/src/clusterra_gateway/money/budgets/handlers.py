@@ -7,22 +7,16 @@ from aiohttp import web
 from clusterra_contracts.events import BudgetMeasure
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.store import Delete, Put
 from pydantic import Field
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_key
-from clusterra_gateway.accounts.roles import manages
+from clusterra_gateway.accounts.keyspace import budget_key
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.answers.money import Money, decimal, money
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.requests.errors import Conflict, NotFound
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, money, no_content
 from clusterra_gateway.http.requests.parameters import Body, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
-from clusterra_gateway.money.budgets.measures import Measured, measured
 from clusterra_gateway.money.budgets.records import (
     MAX_BUDGETS,
     MAX_THRESHOLDS,
@@ -33,19 +27,20 @@ from clusterra_gateway.money.budgets.records import (
     alerts_of,
     budgets_of,
 )
-from clusterra_gateway.money.quotas.limit_changes import LimitChanges
+from clusterra_gateway.money.budgets.sweep import measured
+from clusterra_gateway.money.costs.spending import Totals
+from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
 from clusterra_gateway.money.quotas.records import ScopeKind
 from clusterra_gateway.money.quotas.reservations import month_of
-from clusterra_gateway.money.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_scopes, scope_in
 
 BUDGETS = "/v1/budgets"
 BUDGET = f"{BUDGETS}/{{scope}}/{{scope_name}}"
+KIND = LimitKind("budget", MAX_BUDGETS, budget_key, "budget.changed", "budget.deleted")
 DEFAULT_THRESHOLDS = (
     Threshold(measure="actual", percent=80),
     Threshold(measure="actual", percent=100),
     Threshold(measure="forecast", percent=100),
 )
-
 
 api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
@@ -98,23 +93,17 @@ class BudgetHandlers:
     """The handlers of budgets."""
 
     def __init__(self, directory: Directory, ledger: LedgerRequests, registry: Registry, unix_users: UnixUsers) -> None:
+        self._limits = Limits(KIND, directory, registry, unix_users)
         self._store = directory.store
-        self._changes = LimitChanges(directory, registry)
         self._ledger = ledger
         self._registry = registry
-        self._unix_users = unix_users
 
     @api.get("budgets_list", BUDGETS, result=BudgetList)
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the budgets with their costs and forecasts. Admins see all, others their own and the tenant's."""
-        member = caller.member
-        own = await own_scopes(member, self._unix_users, self._registry)
-        budgets = [
-            budget
-            for budget in await budgets_of(self._store, member.tenant)
-            if manages(member.role) or budget.scope in own
-        ]
-        return json_response(BudgetList(budgets=await self._views(member.tenant, budgets)))
+        tenant = caller.member.tenant
+        budgets = await self._limits.visible(caller.member, await budgets_of(self._store, tenant))
+        return json_response(BudgetList(budgets=await self._views(tenant, budgets)))
 
     @api.put("budgets_set", BUDGET, body=SetBudget, result=BudgetView)
     async def put(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -132,27 +121,15 @@ class BudgetHandlers:
             set_by=caller.member.user,
             set_at=now(),
         )
-        key = budget_key(tenant, str(scope))
-        present = await self._store.get(ACCOUNTS, key)
-        if present is None and len(await budgets_of(self._store, tenant)) >= MAX_BUDGETS:
-            raise Conflict(f"a tenant has {MAX_BUDGETS} budgets at most", hint="delete one that is no longer needed")
-        condition = Absent() if present is None else VersionIs(present.version)
-        thresholds = ", ".join(f"{each.measure} {each.percent} %" for each in budget.thresholds)
-        told = f"{decimal(budget.limit_micro_usd)} USD, {thresholds}"
-        put = Put(ACCOUNTS, key, budget.attributes(), condition)
-        await self._changes.write(caller.member, "budget.changed", scope, put, told)
+        present = len(await budgets_of(self._store, tenant))
+        told = ", ".join(f"{each.measure} {each.percent} %" for each in budget.thresholds)
+        await self._limits.set(caller.member, budget, present, told)
         return json_response((await self._views(tenant, [budget]))[0])
 
     @api.delete("budgets_delete", BUDGET)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a budget. Thresholds that it crossed this month are not told again if it is set again."""
-        scope = scope_in(request, caller)
-        key = budget_key(caller.member.tenant, str(scope))
-        present = await self._store.get(ACCOUNTS, key)
-        if present is None:
-            raise NotFound("there is no such budget", hint=f"GET {BUDGETS} lists all")
-        delete = Delete(ACCOUNTS, key, VersionIs(present.version))
-        await self._changes.write(caller.member, "budget.deleted", scope, delete)
+        await self._limits.delete(caller.member, scope_in(request, caller))
         return no_content()
 
     async def _views(self, tenant: str, budgets: Sequence[Budget]) -> tuple[BudgetView, ...]:
@@ -164,23 +141,22 @@ class BudgetHandlers:
         return tuple(_view(budget, measures.of(budget.scope), alerts, measures.as_of) for budget in budgets)
 
 
-def _view(budget: Budget, costs: Measured, alerts: dict[str, Alert], as_of: Moment) -> BudgetView:
+def _view(budget: Budget, costs: Totals, alerts: dict[str, Alert], as_of: Moment) -> BudgetView:
     month = month_of(as_of)
     crossed = {each: alerts.get(alert_name(month, budget.scope, each)) for each in budget.thresholds}
-    return BudgetView(
+    return BudgetView.showing(
+        budget,
         scope=budget.scope.kind,
         name=budget.scope.name,
-        limit=Money(amount=decimal(budget.limit_micro_usd)),
+        limit=Money.of(budget.limit_micro_usd),
         month=month,
-        actual=money(costs.actual),
+        actual=money(costs.month_to_date),
         forecast=money(costs.forecast),
         thresholds=tuple(
-            ThresholdView(measure=each.measure, percent=each.percent, crossed_at=alert.crossed_at if alert else None)
+            ThresholdView.showing(each, crossed_at=alert.crossed_at if alert else None)
             for each, alert in crossed.items()
         ),
         stale=costs.stale,
         unknown=costs.unknown,
         as_of=as_of,
-        set_by=budget.set_by,
-        set_at=budget.set_at,
     )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alerts_partition, budgets_partition
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.money.quotas.records import MAX_MICRO_USD, QuotaScope
+from clusterra_gateway.money.quotas.records import MAX_MICRO_USD, MonthlyLimit, QuotaScope
 
 MAX_BUDGETS = 1000
 """The most budgets of one tenant."""
@@ -29,14 +29,11 @@ class Threshold(BaseModel):
         return f"{self.measure}#{self.percent:04d}"
 
 
-class Budget(Record):
-    """What a month (UTC) should cost."""
+class Budget(MonthlyLimit):
+    """What a month should cost."""
 
-    scope: QuotaScope
     limit_micro_usd: Annotated[int, Field(ge=1, le=MAX_MICRO_USD)]
     thresholds: tuple[Threshold, ...]
-    set_by: str
-    set_at: Moment
 
     def crossed(self, threshold: Threshold, micro_usd: int | None) -> bool:
         """Whether what is known of an amount has reached a threshold."""

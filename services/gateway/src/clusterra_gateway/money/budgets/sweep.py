@@ -1,15 +1,20 @@
 """Looks whether budgets have crossed thresholds, and tells each crossing once.
 
 The mark of a crossing and its event are one conditional write. So however many workers look, and whenever one of them
-dies, a threshold is told once a month.
-"""
+dies, a threshold is told once a month."""
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
+from itertools import batched
 
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import BudgetFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.costs import Spending, SpendingRow
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
@@ -22,10 +27,57 @@ from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, SERVICE
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alert_key
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.money.budgets.measures import measured
 from clusterra_gateway.money.budgets.records import Alert, Budget, Threshold, alert_name, alerts_of, budgets_of
-from clusterra_gateway.money.quotas.records import subject_of
+from clusterra_gateway.money.costs.spending import Totals, answered, spending_of
+from clusterra_gateway.money.quotas.records import QuotaScope, subject_of
 from clusterra_gateway.money.quotas.reservations import USE_SECONDS, month_of
+from clusterra_gateway.money.quotas.sweep import ACTOR
+
+AT_ONCE = 8
+"""About how many clusters the ledger is asked at the same time."""
+
+
+@dataclass
+class Measures:
+    """The costs of all scopes of a tenant at a moment."""
+
+    tenant: str
+    as_of: datetime
+    cut: bool = False
+    """Whether there is more than the ledger tells of: users and accounts, or clusters."""
+    by_scope: dict[QuotaScope, Totals] = field(default_factory=dict)
+
+    def of(self, scope: QuotaScope) -> Totals:
+        """Those of one scope. Without jobs it costs nothing."""
+        return self.by_scope.get(scope, Totals(unknown=self.cut))
+
+    def add(self, row: SpendingRow) -> None:
+        """Add a row of a cluster. The tenant pays the overhead."""
+        scopes = [QuotaScope(kind="tenant", name=self.tenant)]
+        if row.user:
+            scopes.append(QuotaScope(kind="user", name=row.user))
+        if row.account:
+            scopes.append(QuotaScope(kind="account", name=row.account))
+        for scope in scopes:
+            self.by_scope.setdefault(scope, Totals(unknown=self.cut)).add(row)
+
+
+async def measured(ledger: LedgerRequests, tenant: str, clusters: Iterable[ClusterRef]) -> Measures:
+    """Ask the ledger about all clusters of a tenant. Raises RpcFailed where it answers for none.
+
+    Of a cluster for which it does not answer, nothing is known. The others count.
+    """
+    answers: list[Spending | RpcFailed] = []
+    for some in batched(clusters, AT_ONCE):
+        answers += await asyncio.gather(*(spending_of(ledger, ref, ACTOR, ("user", "account")) for ref in some))
+    found = answered(answers)
+    cut = len(found) < len(answers) or any(each.cut for each in found)
+    measures = Measures(tenant, min((each.as_of for each in found), default=now()), cut=cut)
+    for each in found:
+        for row in each.rows:
+            measures.add(row)
+    return measures
+
 
 log = structlog.get_logger()
 
@@ -61,7 +113,7 @@ class BudgetSweep:
         for budget in budgets:
             costs = measures.of(budget.scope)
             for threshold in budget.thresholds:
-                amount = costs.of(threshold.measure)
+                amount = costs.month_to_date if threshold.measure == "actual" else costs.forecast
                 if amount is None or not budget.crossed(threshold, amount):
                     continue
                 if alert_name(month, budget.scope, threshold) not in told:

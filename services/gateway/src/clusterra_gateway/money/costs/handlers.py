@@ -2,29 +2,33 @@
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.costs import MAX_COST_DAYS, CostPage, ReadCosts
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.answers.bounded_write import break_off, write
-from clusterra_gateway.http.answers.money import Money, decimal
-from clusterra_gateway.http.answers.responses import NO_STORE, json_response
+from clusterra_gateway.http.answers.responses import Money, json_response
+from clusterra_gateway.http.answers.streams import csv_lines, download, send
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.money.costs.models import CostReport, CostsQuery, Format, entry_of
-from clusterra_gateway.money.costs.tables import FOCUS_BY, csv_header, csv_rows, focus_header, focus_rows
-
-log = structlog.get_logger()
+from clusterra_gateway.money.costs.rows import (
+    COLUMNS,
+    FOCUS_BY,
+    FOCUS_COLUMNS,
+    CostReport,
+    CostsQuery,
+    Format,
+    entry_of,
+    focus_cells,
+    own_cells,
+)
 
 PAGE_ROWS = 1000
 """How many rows of a table are read from the ledger at once."""
-
 
 api = cluster_routes(reads=Needs("jobs:read"))
 
@@ -58,27 +62,16 @@ class Costs:
     async def _table(self, request: web.Request, ref: ClusterRef, read: ReadCosts, form: Format) -> web.StreamResponse:
         first = await self._ledger.costs(ref, read)
         name = f"costs-{ref.cluster}-{read.first}-{read.last}.{'focus.' if form == 'focus' else ''}csv"
-        response = web.StreamResponse(headers={**NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'})
-        response.content_type = "text/csv"
-        response.charset = "utf-8"
-        try:
-            await response.prepare(request)
-            await write(request, response, focus_header() if form == "focus" else csv_header())
-            async for page in self._pages(ref, read, first):
-                await write(request, response, focus_rows(ref, page) if form == "focus" else csv_rows(page))
-            await response.write_eof()
-        except ConnectionResetError:
-            log.info("costs_not_read_to_the_end", path=request.path)
-        except RpcFailed as failed:
-            log.warning("costs_broken_off", path=request.path, reason=failed.error.detail)
-            break_off(request)
-        return response
+        return await send(request, download(name, "text/csv"), self._lines(ref, read, first, form))
 
-    async def _pages(self, ref: ClusterRef, read: ReadCosts, page: CostPage) -> AsyncIterator[CostPage]:
-        yield page
-        while page.cursor is not None:
+    async def _lines(self, ref: ClusterRef, read: ReadCosts, page: CostPage, form: Format) -> AsyncIterator[bytes]:
+        columns, cells = (FOCUS_COLUMNS, partial(focus_cells, ref)) if form == "focus" else (COLUMNS, own_cells)
+        yield csv_lines([columns])
+        while True:
+            yield csv_lines(map(cells, page.rows))
+            if page.cursor is None:
+                return
             page = await self._ledger.costs(ref, read.model_copy(update={"cursor": page.cursor}))
-            yield page
 
 
 def _request(wanted: CostsQuery, caller: Caller) -> ReadCosts:
@@ -108,16 +101,13 @@ def _format(request: web.Request, wanted: CostsQuery) -> Format:
 
 
 def _report(ref: ClusterRef, read: ReadCosts, page: CostPage) -> CostReport:
-    return CostReport(
+    return CostReport.showing(
+        page,
         cluster_id=ref.cluster,
         first=read.first,
         last=read.last,
         rows=tuple(map(entry_of, page.rows)),
-        shares=Money(amount=decimal(page.shares_micro_usd)),
-        overhead=Money(amount=decimal(page.overhead_micro_usd)),
-        bill=Money(amount=decimal(page.shares_micro_usd + page.overhead_micro_usd)),
-        as_of=page.as_of,
-        stale=page.stale,
-        unknown=page.unknown,
-        cursor=page.cursor,
+        shares=Money.of(page.shares_micro_usd),
+        overhead=Money.of(page.overhead_micro_usd),
+        bill=Money.of(page.shares_micro_usd + page.overhead_micro_usd),
     )

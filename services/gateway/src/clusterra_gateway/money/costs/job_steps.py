@@ -10,8 +10,7 @@ from clusterra_contracts.rpc.slurm import Job
 from clusterra_contracts.rpc.slurm_steps import JobStep, JobSteps, RunSteps
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.answers.money import Money, money
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, money
 from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
@@ -133,16 +132,4 @@ def _seconds(moment: Moment) -> int:
 
 
 def _entry(run: RunSteps, step: JobStep, micro_usd: int | None) -> StepCost:
-    return StepCost(
-        job_id=run.job_id,
-        step_id=step.step_id,
-        name=step.name,
-        state=step.state,
-        started_at=step.started_at,
-        ended_at=step.ended_at,
-        nodes=step.allocation.nodes,
-        cpus=step.allocation.cpus,
-        memory_mib=step.allocation.memory_mib,
-        gpus=step.allocation.gpus,
-        cost=money(micro_usd),
-    )
+    return StepCost.showing(step, job_id=run.job_id, cost=money(micro_usd), **dict(step.allocation))

@@ -1,6 +1,6 @@
 """What runs, waits and has run costs, put together from the ledger, the queue and several clusters."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,8 +12,7 @@ from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.money.quotas.array_tasks import task_count
-from clusterra_gateway.money.quotas.job_list import ListedPrices, listed_jobs
+from clusterra_gateway.money.quotas.jobs import ListedPrices, listed_jobs, task_count
 
 log = structlog.get_logger()
 
@@ -81,11 +80,6 @@ class ClusterSpending(NamedTuple):
     """By user and account what their waiting jobs will cost at most; None when Slurm does not say."""
 
     @property
-    def silent(self) -> bool:
-        """Whether the ledger does not answer."""
-        return isinstance(self.spending, RpcFailed)
-
-    @property
     def cut(self) -> bool:
         """Whether there are more rows than these."""
         return isinstance(self.spending, RpcFailed) or self.spending.cut
@@ -94,6 +88,27 @@ class ClusterSpending(NamedTuple):
     def rows(self) -> tuple[SpendingRow, ...]:
         """What the ledger tells."""
         return () if isinstance(self.spending, RpcFailed) else self.spending.rows
+
+
+async def spending_of(
+    ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, by: tuple[SpendingDimension, ...]
+) -> Spending | RpcFailed:
+    """What the ledger tells of a cluster, or why it does not answer."""
+    try:
+        return await ledger.spending(ref, viewer, by)
+    except RpcFailed as failed:
+        log.warning("spending_not_known", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
+        return failed
+
+
+def answered(clusters: Iterable[Spending | RpcFailed]) -> list[Spending]:
+    """What the ledger tells of those clusters for which it answers. Raises RpcFailed where it answers for none."""
+    known, failed = list[Spending](), list[RpcFailed]()
+    for each in clusters:
+        failed.append(each) if isinstance(each, RpcFailed) else known.append(each)
+    if failed and not known:
+        raise failed[0]
+    return known
 
 
 class SpendingReads:
@@ -108,11 +123,7 @@ class SpendingReads:
     ) -> ClusterSpending:
         """What a viewer sees of one cluster."""
         dimensions: tuple[SpendingDimension, ...] = (by,) if by in ("user", "account") else ()
-        try:
-            found: Spending | RpcFailed = await self._ledger.spending(ref, viewer, dimensions)
-        except RpcFailed as failed:
-            log.warning("spending_not_known", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
-            found = failed
+        found = await spending_of(self._ledger, ref, viewer, dimensions)
         return ClusterSpending(ref, found, await self._queue(ref, binding, viewer))
 
     async def _queue(
@@ -153,7 +164,7 @@ def totals_by(clusters: Collection[ClusterSpending], by: SummaryDimension, *, wh
         for payer, cost in _queued(cluster, by, of_cluster):
             found.setdefault(payer, Totals()).queue(cost)
     silent = any(cluster.queue is None for cluster in clusters)
-    unknown = {cluster.ref.cluster for cluster in clusters if cluster.silent}
+    unknown = {cluster.ref.cluster for cluster in clusters if isinstance(cluster.spending, RpcFailed)}
     for payer, totals in found.items():
         totals.miss(unknown if by != "cluster" else unknown & {payer.name})
         if silent and by in ("user", "account", "tenant") and payer.purpose != "overhead":

@@ -5,23 +5,15 @@ from collections.abc import Sequence
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment, now
-from clusterra_contracts.rpc.costs import Spending
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.http.answers.money import Money, money
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, money
 from clusterra_gateway.http.requests.errors import Forbidden, NotFound
 from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.identity.access.private_route import (
-    CLUSTER,
-    Needs,
-    caller_routes,
-    cluster_routes,
-)
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, caller_routes, cluster_routes
 from clusterra_gateway.money.costs.spending import (
     ClusterSpending,
     Payer,
@@ -29,12 +21,12 @@ from clusterra_gateway.money.costs.spending import (
     SpendingReads,
     SummaryDimension,
     Totals,
+    answered,
     totals_by,
 )
 
 AT_ONCE = 8
 """How many clusters of a tenant are read at the same time."""
-
 
 of_cluster = cluster_routes(reads=Needs("jobs:read"))
 api = caller_routes(reads=Needs("jobs:read"))
@@ -98,7 +90,6 @@ class Summaries:
         """
         by = query(request, SummaryQuery).by
         found = await self._read(caller, ref, by)
-        _refuse_silent([found])
         return json_response(_summary([found], by, caller))
 
     @api.get("costs_of_tenant", "/v1/cost-summary", query=SummaryQuery, result=CostSummary)
@@ -120,7 +111,6 @@ class Summaries:
 
         refs = [ref for ref in self._registry.clusters if ref.tenant == caller.member.tenant]
         found = [each for each in await asyncio.gather(*map(one, refs)) if each is not None]
-        _refuse_silent([spending for _, spending in found])
         sees_all = all(there.sees_everybody for there, _ in found)
         return json_response(_summary([spending for _, spending in found], by, caller, sees_all=sees_all))
 
@@ -131,18 +121,12 @@ class Summaries:
         return await self._reads.read(ref, binding, caller.viewer, by)
 
 
-def _refuse_silent(clusters: Sequence[ClusterSpending]) -> None:
-    """Raises RpcFailed where the ledger answers for none of these clusters."""
-    failed = [each.spending for each in clusters if isinstance(each.spending, RpcFailed)]
-    if failed and len(failed) == len(clusters):
-        raise failed[0]
-
-
 def _summary(
     clusters: Sequence[ClusterSpending], by: SummaryDimension, caller: Caller, *, sees_all: bool | None = None
 ) -> CostSummary:
+    """The rows of these clusters. Raises RpcFailed where the ledger answers for none of them."""
     whole_bill = caller.sees_everybody if sees_all is None else sees_all
-    as_of = min((each.spending.as_of for each in clusters if isinstance(each.spending, Spending)), default=now())
+    as_of = min((each.as_of for each in answered(each.spending for each in clusters)), default=now())
     totals = totals_by(clusters, by, whole_bill=whole_bill)
     ordered = sorted(totals.items(), key=lambda entry: (-(entry[1].month_to_date or 0), entry[0]))
     return CostSummary(
@@ -153,16 +137,14 @@ def _summary(
 
 
 def _row(payer: Payer, totals: Totals, as_of: Moment) -> SummaryRow:
-    return SummaryRow(
+    return SummaryRow.showing(
+        totals,
         purpose=payer.purpose,
         name=payer.name or None,
-        running_jobs=totals.running_jobs,
         burn_rate_per_hour=money(totals.burn_rate),
         pending_bill=money(totals.pending_bill),
         queued=money(totals.queued),
         month_to_date=money(totals.month_to_date),
         forecast=money(totals.forecast),
-        stale=totals.stale,
-        unknown=totals.unknown,
         as_of=as_of,
     )

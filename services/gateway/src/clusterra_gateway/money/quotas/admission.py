@@ -1,4 +1,4 @@
-"""Whether a submit fits into the quotas, and what is left of them."""
+"""Whether a submit or an update of a job fits into the quotas, and what is left of them."""
 
 import asyncio
 import hashlib
@@ -7,15 +7,21 @@ import uuid
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.rpc.estimate import Prepare
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistically
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.answers.money import Money, decimal
-from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.answers.responses import Money
+from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
+from clusterra_gateway.money.quotas.jobs import ListedPrices, changed_by
 from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
+from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 
 
 class QuotaLeft(BaseModel):
@@ -88,8 +94,8 @@ class Admission:
             kind=quota.scope.kind,
             name=quota.scope.name,
             mode=quota.mode,
-            limit=Money(amount=decimal(quota.limit_micro_usd)),
-            left=Money(amount=decimal(quota.limit_micro_usd - used)),
+            limit=Money.of(quota.limit_micro_usd),
+            left=Money.of(quota.limit_micro_usd - used),
         )
 
 
@@ -99,4 +105,72 @@ def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:
         f"the quota of the {each.kind} {each.name} is passed by {each.left.amount.removeprefix('-')} USD"
         for each in left
         if each.left.amount.startswith("-")
+    )
+
+
+_COSTLY = frozenset({"memory_per_node", "memory_per_cpu", "tasks"})
+"""The fields of `FurtherChanges` on which the cost of a job depends."""
+
+
+class PricedUpdates:
+    """Updates jobs within the quotas. A job that came past the gateway is counted by the sweep, after the change."""
+
+    def __init__(self, reservations: Reservations, slurm: SlurmRequests, registry: Registry) -> None:
+        self._reservations = reservations
+        self._slurm = slurm
+        self._registry = registry
+
+    async def update(self, ref: ClusterRef, viewer: Viewer, jobs: str, update: Update) -> None:
+        """Change a job, and reserve before it what it may cost more, or release after it what it costs less.
+
+        Raises QuotaExceeded, RpcFailed, and Unavailable where others change the same job all the time or a quota cannot
+        be read.
+        """
+        change = await self._reserve(ref, viewer, jobs, update) if _is_costly(update) else None
+        try:
+            await self._slurm.change(ref, viewer, jobs, update)
+        except RpcFailed as failed:
+            if change is not None and change[1].micro_usd > change[0].micro_usd and not failed.error.may_have_effect:
+                before, grown = change
+                await self._reservations.grow(grown, before.micro_usd, force=True)
+            raise
+        if change is not None and change[1].micro_usd < change[0].micro_usd:
+            before, less = change
+            await self._reservations.grow(before, less.micro_usd, force=True)
+
+    async def _reserve(
+        self, ref: ClusterRef, viewer: Viewer, jobs: str, update: Update
+    ) -> tuple[Reservation, Reservation] | None:
+        """The reservation before and after; None where the cost stays, or no quota counts the job.
+
+        More is reserved here. Less is not released yet, and only where the change is that of a whole job.
+        """
+        binding = self._registry.get(ref)
+        quotas = await self._reservations.quotas(ref.tenant)
+        if binding is None or not (quotas.readable or quotas.unreadable):
+            return None
+
+        async def attempt() -> tuple[Reservation, Reservation] | None:
+            job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
+            prices = ListedPrices(binding.catalogue)
+            now, then = (prices.projected((each,)) or 0 for each in (job, changed_by(job, update)))
+            reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+            before = reserved.of_job(job.het_job_id or job.job_id)
+            if before is None or then == now or (then < now and ("_" in jobs or not then)):
+                return None
+            if then < now:
+                return before, before.model_copy(update={"micro_usd": max(before.micro_usd + then - now, then)})
+            quotas.counting(before.scopes)
+            grown = before.model_copy(update={"micro_usd": before.micro_usd + then - now})
+            if not await self._reservations.grow(before, grown.micro_usd):
+                raise Overtaken("the reservation of this job was changed")
+            return before, grown
+
+        contended = Unavailable("others change this job at the same time", hint="try again in a moment")
+        return await write_optimistically(attempt, contended=contended)
+
+
+def _is_costly(update: Update) -> bool:
+    return update.changes.time_limit is not None or any(
+        value is not None for name, value in update.further if name in _COSTLY
     )

@@ -5,29 +5,23 @@ from typing import Annotated
 from aiohttp import web
 from clusterra_contracts.identity import Moment, now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.store import Delete, Put
 from pydantic import Field
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key
-from clusterra_gateway.accounts.roles import manages
-from clusterra_gateway.http.answers.money import Money, decimal
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
-from clusterra_gateway.http.requests.errors import Conflict, NotFound
+from clusterra_gateway.accounts.keyspace import quota_key
+from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, no_content
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
-from clusterra_gateway.money.quotas.limit_changes import LimitChanges
+from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
 from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations, month_of
-from clusterra_gateway.money.quotas.scopes import SCOPE, SCOPE_NAME, Limit, own_scopes, scope_in
 
 QUOTAS = "/v1/quotas"
 QUOTA = f"{QUOTAS}/{{scope}}/{{scope_name}}"
-
+KIND = LimitKind("quota", MAX_QUOTAS, quota_key, "quota.changed", "quota.deleted")
 
 api = caller_routes(SCOPE, SCOPE_NAME, reads=Needs("profile"), changes=Needs("members:write", "admin"))
 
@@ -76,24 +70,16 @@ class QuotaHandlers:
         registry: Registry,
         unix_users: UnixUsers,
     ) -> None:
-        self._store = directory.store
-        self._changes = LimitChanges(directory, registry)
+        self._limits = Limits(KIND, directory, registry, unix_users)
         self._reservations = reservations
         self._known = known
-        self._registry = registry
-        self._unix_users = unix_users
 
     @api.get("quotas_list", QUOTAS, result=QuotaList)
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Lists the quotas with what is used of them. Admins see all, others their own and the tenant's."""
-        member = caller.member
-        own = await own_scopes(member, self._unix_users, self._registry)
-        found = [
-            quota
-            for quota in (await self._reservations.quotas(member.tenant)).readable
-            if manages(member.role) or quota.scope in own
-        ]
-        return json_response(QuotaList(quotas=tuple([await self._view(member.tenant, quota) for quota in found])))
+        tenant = caller.member.tenant
+        found = await self._limits.visible(caller.member, (await self._reservations.quotas(tenant)).readable)
+        return json_response(QuotaList(quotas=tuple([await self._view(tenant, quota) for quota in found])))
 
     @api.put("quotas_set", QUOTA, body=SetQuota, result=QuotaView)
     async def put(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -113,15 +99,10 @@ class QuotaHandlers:
             set_by=caller.member.user,
             set_at=now(),
         )
-        key = quota_key(tenant, str(scope))
-        present = await self._store.get(ACCOUNTS, key)
-        if present is None and len((await self._reservations.quotas(tenant)).readable) >= MAX_QUOTAS:
-            raise Conflict(f"a tenant has {MAX_QUOTAS} quotas at most", hint="delete one that is no longer needed")
-        condition = Absent() if present is None else VersionIs(present.version)
-        told = f"{decimal(quota.limit_micro_usd)} USD, {quota.mode}, buffer {quota.buffer_percent} %"
-        put = Put(ACCOUNTS, key, quota.attributes(), condition)
+        present = len((await self._reservations.quotas(tenant)).readable)
+        told = f"{quota.mode}, buffer {quota.buffer_percent} %"
         try:
-            await self._changes.write(caller.member, "quota.changed", scope, put, told)
+            await self._limits.set(caller.member, quota, present, told)
         finally:
             self._known.forget(tenant)
         return json_response(await self._view(tenant, quota))
@@ -129,14 +110,8 @@ class QuotaHandlers:
     @api.delete("quotas_delete", QUOTA)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a quota. What is used of it is still counted for its month."""
-        scope = scope_in(request, caller)
-        key = quota_key(caller.member.tenant, str(scope))
-        present = await self._store.get(ACCOUNTS, key)
-        if present is None:
-            raise NotFound("there is no such quota", hint=f"GET {QUOTAS} lists all")
-        delete = Delete(ACCOUNTS, key, VersionIs(present.version))
         try:
-            await self._changes.write(caller.member, "quota.deleted", scope, delete)
+            await self._limits.delete(caller.member, scope_in(request, caller))
         finally:
             self._known.forget(caller.member.tenant)
         return no_content()
@@ -144,15 +119,12 @@ class QuotaHandlers:
     async def _view(self, tenant: str, quota: Quota) -> QuotaView:
         month = month_of(now())
         used = await self._reservations.used(tenant, month, quota.scope)
-        return QuotaView(
+        return QuotaView.showing(
+            quota,
             scope=quota.scope.kind,
             name=quota.scope.name,
-            limit=Money(amount=decimal(quota.limit_micro_usd)),
-            mode=quota.mode,
-            buffer_percent=quota.buffer_percent,
+            limit=Money.of(quota.limit_micro_usd),
             month=month,
-            used=Money(amount=decimal(used)),
-            left=Money(amount=decimal(quota.limit_micro_usd - used)),
-            set_by=quota.set_by,
-            set_at=quota.set_at,
+            used=Money.of(used),
+            left=Money.of(quota.limit_micro_usd - used),
         )

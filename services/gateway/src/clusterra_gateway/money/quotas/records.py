@@ -38,15 +38,20 @@ def subject_of(scope: QuotaScope) -> str:
     return f"{scope.kind}:{scope.name}"[:MAX_SUBJECT]
 
 
-class Quota(Record):
-    """A limit on the cost of a month (UTC)."""
+class MonthlyLimit(Record):
+    """What the jobs of a scope may or should cost in a month (UTC)."""
 
     scope: QuotaScope
     limit_micro_usd: Annotated[int, Field(ge=0, le=MAX_MICRO_USD)]
-    mode: Mode
-    buffer_percent: Annotated[int, Field(ge=0, le=1000)]
     set_by: str
     set_at: Moment
+
+
+class Quota(MonthlyLimit):
+    """A limit on the cost of a month."""
+
+    mode: Mode
+    buffer_percent: Annotated[int, Field(ge=0, le=1000)]
 
     @property
     def ceiling_micro_usd(self) -> int:

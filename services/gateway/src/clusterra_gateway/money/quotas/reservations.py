@@ -33,7 +33,7 @@ from clusterra_gateway.accounts.keyspace import (
     reservation_key,
     reservations_partition,
 )
-from clusterra_gateway.http.answers.money import decimal
+from clusterra_gateway.http.answers.responses import decimal
 from clusterra_gateway.http.requests.errors import QuotaExceeded, Unavailable
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
 

@@ -21,10 +21,11 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
-from clusterra_gateway.money.quotas.job_list import ListedPrices, listed_jobs
-from clusterra_gateway.money.quotas.matching import (
+from clusterra_gateway.money.quotas.jobs import (
     UNANSWERED_SECONDS,
+    ListedPrices,
     counts,
+    listed_jobs,
     of_account,
     orphan_of,
     record_order,
@@ -64,7 +65,6 @@ ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), a
 """Who cancels: the name stands in the job's history."""
 WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
 
-
 type Active = dict[JobId, tuple[Job, ...]]
 """Jobs that wait or run: of a heterogeneous job all components, the first one first; of an array the tasks that have
 records of their own, after that of all others."""
@@ -94,7 +94,9 @@ class QuotaSweep:
     def sweeper(self) -> Sweeper[ClusterRef]:
         """Looks at the clusters that may have quotas, each once at a time."""
         failures = (StoreError, RpcFailed)
-        sweep = Sweep("quotas", self._listed, self._visit, _place, failures, self._woken)
+        sweep = Sweep(
+            "quotas", self._listed, self._visit, lambda ref: Place(ref.tenant, ref.cluster), failures, self._woken
+        )
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, SWEEP_SECONDS), BOUNDS)
 
     async def _listed(self) -> list[ClusterRef]:
@@ -292,7 +294,3 @@ class QuotaSweep:
                 raise
         # The list of jobs may show it for another moment.
         self._cancelled[ref, job_id] = time.monotonic()
-
-
-def _place(ref: ClusterRef) -> Place:
-    return Place(ref.tenant, ref.cluster)

@@ -1,10 +1,14 @@
-"""The jobs that Slurm has, and what each asks for."""
+"""The jobs that Slurm has: what each asks for, and which quotas and which reservation belong to it."""
 
-from collections.abc import Iterable
+import re
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from operator import attrgetter
 from typing import NamedTuple
 
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, JobId
 from clusterra_contracts.job_price import JobPrices
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
@@ -12,7 +16,29 @@ from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.money.quotas.array_tasks import task_count
+from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.money.quotas.reservations import month_of
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+def task_count(tasks: str, apart: Iterable[int] = ()) -> int:
+    """The number of tasks in Slurm's notation, such as `0-9:3,12%4`, less those `apart`; 1 where none can be read."""
+    ranges = sorted(_ranges(tasks), key=lambda each: each.start)
+    if not ranges:
+        return 1
+    starts = [each.start for each in ranges]
+    before = ((task, bisect_right(starts, task)) for task in apart)
+    return sum(map(len, ranges)) - sum(place > 0 and task in ranges[place - 1] for task, place in before)
+
+
+def _ranges(tasks: str) -> Iterator[range]:
+    for part in tasks.partition("%")[0].split(","):
+        found = _RANGE.fullmatch(part)
+        if found is not None:
+            first = int(found[1])
+            yield range(first, max(int(found[2] or first), first) + 1, max(int(found[3] or 1), 1))
+
 
 MAX_JOBS = 5000
 PAGE_JOBS = 1000
@@ -104,3 +130,59 @@ def changed_by(job: Job, update: Update) -> Job:
     if further.tasks is not None:
         updates["cpus"] = -(-job.cpus * further.tasks // max(job.tasks, 1))
     return job.model_copy(update=updates)
+
+
+UNANSWERED_SECONDS = 900.0
+"""How long the reservation of a submit without an answer waits for its job. Then it is released."""
+_CLOCKS = timedelta(seconds=5)
+"""Slurm tells whole seconds, by a clock of its own."""
+
+
+def record_order(job: Job) -> tuple[int, bool]:
+    """The sort key of a job's records: components by their offset; tasks of an array after the record of the array."""
+    return job.het_offset, not job.array_tasks
+
+
+def orphan_of(job: Job, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
+    """The reservation of an unanswered submit that this job probably belongs to: by the same user, shortly before.
+
+    Of several, the one nearest to the projected cost.
+    """
+    kept = timedelta(seconds=UNANSWERED_SECONDS)
+    fitting = [
+        each for each in orphans if each.user == job.user and -_CLOCKS <= job.submitted_at - each.made_at <= kept
+    ]
+    return min(fitting, key=lambda each: abs(each.micro_usd - projected), default=None)
+
+
+def of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
+    """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
+    account = QuotaScope(kind="account", name=job.account or "?")
+    return tuple(quota for quota in quotas if quota.scope == account and account not in reservation.scopes)
+
+
+def counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
+    """Whether a quota counts a job."""
+    return quota.scope in (
+        QuotaScope(kind="user", name=job.user or "?"),
+        QuotaScope(kind="account", name=job.account or "?"),
+        QuotaScope(kind="tenant", name=ref.tenant),
+    )
+
+
+def reservation_for(
+    ref: ClusterRef, job_id: JobId, job: Job, counting: tuple[Quota, ...], micro_usd: int
+) -> Reservation:
+    """The reservation of a job that did not come through a submit."""
+    return Reservation(
+        # The same for every gateway, so that one of them reserves.
+        id=uuid.uuid5(uuid.NAMESPACE_OID, f"{ref.key}#{job_id}#{int(job.submitted_at.timestamp())}").hex,
+        tenant=ref.tenant,
+        cluster=ref.cluster,
+        month=month_of(job.submitted_at),
+        scopes=tuple(quota.scope for quota in counting),
+        micro_usd=micro_usd,
+        user=job.user,
+        made_at=job.submitted_at,
+        job_id=job_id,
+    )

@@ -1,13 +1,17 @@
-"""Handles an agent's heartbeat over HTTP: publishes it on the bus, and replies with what the bus would have sent."""
+"""Heartbeats of edge-agents that speak HTTP: published on the bus, and answered with what the bus would have sent."""
 
 import asyncio
 import time
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from secrets import token_hex
+from typing import ClassVar, override
 
 import structlog
-from clusterra_contracts.agent_http import EVERY_SECONDS, AgentHeartbeat, AgentHeartbeatReply
+from aiohttp import web
+from clusterra_contracts.agent_http import EVERY_SECONDS, KEY_HEADER, PATH, AgentHeartbeat, AgentHeartbeatReply
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.topology import SCALE
@@ -21,11 +25,15 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
-from clusterra_gateway.clusters.agents.central_state import CentralState, version_of
-from clusterra_gateway.clusters.agents.keys import AgentKeyOwner
+from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
 from clusterra_gateway.clusters.agents.queues import Queues
-from clusterra_gateway.clusters.agents.translation import bus_heartbeat, http_reply
-from clusterra_gateway.http.requests.errors import TooLarge, TooManyRequests, Unavailable
+from clusterra_gateway.clusters.agents.translation import CentralState, bus_heartbeat, http_reply, version_of
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.errors import Forbidden, TooLarge, TooManyRequests, Unavailable
+from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds
+from clusterra_gateway.http.requests.parameters import body
+from clusterra_gateway.http.routes.route import Route, SecurityScheme
+from clusterra_gateway.http.routes.route_group import RouteGroup
 
 log = structlog.get_logger()
 
@@ -34,9 +42,35 @@ ANSWER_SECONDS = 8.0
 SLURM_KEY_SECONDS = 1.5
 """Timeout for the source of the Slurm key, in addition. A later heartbeat gets the key that it answers then."""
 
+type AgentHandler = Callable[[web.Request, AgentKeyOwner], Awaitable[web.StreamResponse]]
 
-class AgentExchange:
-    """Takes at most one heartbeat a second from each cluster."""
+
+@dataclass(frozen=True)
+class AgentRoute(Route):
+    """A route for a cluster's edge-agent. Its handler gets the agent's key, which names the cluster."""
+
+    security: ClassVar[tuple[SecurityScheme, ...]] = (
+        SecurityScheme("agent", {"type": "apiKey", "in": "header", "name": KEY_HEADER}),
+    )
+
+    handler: AgentHandler
+    _: KW_ONLY
+    access: AgentKeys
+
+    @override
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        owner = await self.access.owner(request)
+        with structlog.contextvars.bound_contextvars(tenant=owner.tenant, cluster=owner.cluster):
+            return await self.handler(request, owner)
+
+
+agents: RouteGroup[[web.Request, AgentKeyOwner]] = RouteGroup(AgentRoute)
+BOUNDS = BodyBounds(MAX_BODY_BYTES, 200_000)
+"""A worker has some ten values."""
+
+
+class AgentHeartbeats:
+    """The handler of heartbeats. It takes at most one a second from each cluster."""
 
     def __init__(self, client: bus.Client, registry: Registry, secrets: Secrets) -> None:
         self._client = client
@@ -46,7 +80,19 @@ class AgentExchange:
         self._admitted_at: dict[ClusterRef, float] = {}
         self._generations: dict[ClusterRef, int] = {}
 
-    def admit(self, ref: ClusterRef) -> None:
+    @agents.post("agent_heartbeat", PATH, body=AgentHeartbeat, result=AgentHeartbeatReply)
+    async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
+        """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
+        self._admit(owner.ref)
+        heartbeat = await body(request, AgentHeartbeat, bounds=BOUNDS)
+        if heartbeat.cluster_id != owner.cluster:
+            raise Forbidden(
+                "this agent key belongs to another cluster",
+                hint="give each agent the id and the key of its own cluster",
+            )
+        return json_response(await self._answer(owner, heartbeat))
+
+    def _admit(self, ref: ClusterRef) -> None:
         """Counts a heartbeat of this cluster. Raises TooManyRequests for one within a second of the last."""
         at, before = time.monotonic(), self._admitted_at.get(ref)
         if before is not None and at - before < EVERY_SECONDS:
@@ -55,7 +101,7 @@ class AgentExchange:
             )
         self._admitted_at[ref] = at
 
-    async def answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
+    async def _answer(self, owner: AgentKeyOwner, request: AgentHeartbeat) -> AgentHeartbeatReply:
         """Publishes the heartbeat and answers it.
 
         Raises TooLarge; Unavailable, after which the heartbeat may have been stored or not.
