@@ -72,7 +72,7 @@ def time_gateway(path: str) -> None:
     from clusterra_gateway.bus.requests import SlurmRequests
     from clusterra_gateway.http.server.connection import Connection
     from clusterra_gateway.identity.access.access import Access
-    from clusterra_gateway.identity.access.rate_limits import RateLimits
+    from clusterra_gateway.identity.access.limits import RateLimits
     from clusterra_gateway.jobs import handlers
     from clusterra_gateway.money.quotas.admission import Admission
     from clusterra_gateway.money.quotas.reservations import Reservations
