@@ -148,7 +148,8 @@ async def test_a_queue_that_cannot_be_told_makes_the_cluster_degraded_until_it_c
     condition, table = Condition(REF), JobTable()
     table.replace((job(number, cpus=number) for number in range(1, 6001)), now())
     observed = {"jobs": table, "nodes": {}, "jobs_observed_at": now(), "nodes_observed_at": now()}
-    observed |= {"unreadable_jobs": 0, "unreadable_nodes": 0}
+    observed |= dict.fromkeys(("unreadable_jobs", "unreadable_nodes", "unidentified_jobs", "unidentified_nodes"), 0)
+    observed |= {"nodes_version": 0, "mint": SimpleNamespace(names=())}
     cluster = cast(Cluster, SimpleNamespace(ref=REF, condition=condition, owner_name=lambda record: "ada", **observed))
     monkeypatch.setattr(large_queue, "MAX_BODY_BYTES", 1000)
     publisher = SnapshotPublisher(cluster, client, Intervals(Pace(0.5), 5.0, 10.0))
