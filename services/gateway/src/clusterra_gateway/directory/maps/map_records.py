@@ -94,10 +94,6 @@ class MapRecords:
         found = {mapped_user_name(item.key): (MapEntry.readable(item), item.version) for item in page.items}
         return {name: (entry, version) for name, (entry, version) in found.items() if entry is not None}
 
-    async def active_users(self, ref: MapRef) -> tuple[MapEntry, ...]:
-        """The users who may have jobs, by name."""
-        return tuple(entry for entry, _ in (await self.users(ref)).values() if entry.active)
-
     async def replace_all(
         self, ref: MapRef, read: ReadMap, *, note_time: bool = True, revision: int = 0
     ) -> SourceState:
