@@ -1,6 +1,6 @@
 """Cancels the jobs of sessions that nobody uses, after a warning to their owner.
 
-A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every worker looks; the
+A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every replica looks; the
 mark of a warning and its event are one conditional write, and cancelling twice is harmless.
 """
 

@@ -1,6 +1,6 @@
 """Goes on with the stagings of all clusters: soon after a submit and after the end of a job, and again after failures.
 
-Every worker does so. The one that goes on with a staging holds a lease on it (`turn`).
+Every replica does so. The one that goes on with a staging holds a lease on it (`turn`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ WAITING_SECONDS = 300.0
 ARRAY_SECONDS = 5.0
 """How soon an array is looked at after the end of a task: not at each of many, as a look reads all its tasks."""
 LOOK_SHARE = 0.02
-"""The most of its time that a worker looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
+"""The most of its time that a replica looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
 PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000

@@ -1,7 +1,7 @@
 """Submits the schedules that are due, each tick exactly once.
 
-One worker does it at a time: the holder of a lease. That saves work and is no guarantee. The guarantee is the key of
-the submit, which names the schedule and the tick: two workers, or one after another that died, make one job.
+One replica does it at a time: the holder of a lease. That saves work and is no guarantee. The guarantee is the key of
+the submit, which names the schedule and the tick: two replicas, or one after another that died, make one job.
 """
 
 from collections.abc import Callable

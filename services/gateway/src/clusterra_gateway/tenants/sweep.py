@@ -1,4 +1,4 @@
-"""Goes on with deletions until nothing is left. Every worker does so: no deletion needs a certain one."""
+"""Goes on with deletions until nothing is left. Every replica does so: no deletion needs a certain one."""
 
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected

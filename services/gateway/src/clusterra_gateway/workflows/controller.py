@@ -218,7 +218,7 @@ type _Workflow = tuple[ClusterRef, str]
 
 
 class WorkflowSweep:
-    """Advances all unfinished workflows. Any worker may advance any of them."""
+    """Advances all unfinished workflows. Any replica may advance any of them."""
 
     def __init__(self, records: WorkflowRecords, controller: WorkflowController) -> None:
         self._records = records

@@ -1,4 +1,4 @@
-"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all workers, one reads each."""
+"""Reads the directories of tenants again and again: LDAP, and what was provisioned. Of all replicas, one reads each."""
 
 import asyncio
 from datetime import timedelta
@@ -22,7 +22,7 @@ from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
-"""How often a worker looks whether a directory is due."""
+"""How often a replica looks whether a directory is due."""
 RETRY = timedelta(seconds=30)
 """How long after a failure a directory is read again."""
 READ_SECONDS = 600.0
@@ -32,13 +32,13 @@ PROVISIONED_SECONDS = 10.0
 """The minimum time between two reads of the provisioned users: a directory's first synchronisation changes them
 constantly."""
 ABANDONED = timedelta(minutes=1)
-"""After this time a worker that reads what was provisioned counts as gone."""
+"""After this time a replica that reads what was provisioned counts as gone."""
 
 
 class DirectoryRefresh:
     """Keeps the maps of the LDAP and SCIM sources that a cluster uses.
 
-    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a worker
+    What was provisioned is read when it has changed. An LDAP directory is read every `refresh_seconds`: a replica
     claims a source by writing `tried_at` to its state, so that the others leave it for `refresh_seconds`.
     While a directory cannot be read, its map stays what was read last, and the state says why and since when.
     """

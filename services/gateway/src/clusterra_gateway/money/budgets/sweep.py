@@ -1,7 +1,8 @@
 """Looks whether budgets have crossed thresholds, and tells each crossing once.
 
-The mark of a crossing and its event are one conditional write. So however many workers look, and whenever one of them
-dies, a threshold is told once a month."""
+The mark of a crossing and its event are one conditional write. So however many replicas look, and whenever one of them
+dies, a threshold is told once a month.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -86,7 +87,7 @@ BOUNDS = Bounds(at_once=4)
 
 
 class BudgetSweep:
-    """Looks at the budgets of all tenants every few seconds. Every worker does so."""
+    """Looks at the budgets of all tenants every few seconds. Every replica does so."""
 
     def __init__(self, directory: Directory, ledger: LedgerRequests, registry: Registry) -> None:
         self._directory = directory
@@ -144,5 +145,5 @@ class BudgetSweep:
         try:
             await self._directory.outbox.write(put, messages)
         except ConditionFailed:
-            return  # another worker told it
+            return  # another replica told it
         log.info("budget_threshold_crossed", budget=str(budget.scope), threshold=str(threshold), month=month)

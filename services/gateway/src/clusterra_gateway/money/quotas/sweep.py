@@ -1,6 +1,6 @@
 """Settles reservations of jobs that have ended, reserves for jobs of plain sbatch, cancels what is over a quota.
 
-Every worker does so, in any order: each step is one transaction that happens once.
+Every replica does so, in any order: each step is one transaction that happens once.
 """
 
 import asyncio
