@@ -86,8 +86,8 @@ async def read_page(
 ) -> tuple[list[Stored], bool]:
     """Returns the next messages of a stream that match a filter, and whether there are more.
 
-    At most PAGE messages, and with `max_bytes` about as many bytes. Of a page that does not end in time, what has
-    arrived is returned: asked for again, it might never arrive whole on a busy machine. Raises BusUnavailable.
+    At most PAGE messages, and with `max_bytes` about as many bytes. A page that does not end in time is returned as far
+    as it has arrived: on a busy machine, the whole page might never arrive in time. Raises BusUnavailable.
     """
     request = f"$JS.API.DIRECT.GET.{stream}"
     await _connected(client, request)

@@ -72,7 +72,7 @@ class Pull(JetStreamContext.PullSubscription):
             interval = min(heartbeat or HEARTBEAT_SECONDS, seconds / 3)
             waiting = {"batch": 1, "expires": _nanoseconds(seconds), "idle_heartbeat": _nanoseconds(interval)}
             messages = await self._request_messages(waiting, 1, 2 * interval)
-        # A message tells how many are left. Without any, a request that does not wait would come back empty.
+        # A message tells how many are left after it. While none is, a request that does not wait would come back empty.
         self._more = bool(messages) and messages[-1].metadata.num_pending > 0
         return messages
 

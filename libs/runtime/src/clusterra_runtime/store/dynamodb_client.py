@@ -63,8 +63,8 @@ class Client:
 
     So do operations on items from another event loop than the one that opened the client, which are rare.
 
-    The region is that of `AWS_REGION`, which AWS's other SDKs and platforms use, else that of boto3's own configuration
-    (`AWS_DEFAULT_REGION`), from which credentials and the endpoint come too.
+    The region is that of `AWS_REGION`, which AWS's other SDKs and platforms use, else that of botocore's own
+    configuration (`AWS_DEFAULT_REGION`), from which credentials and the endpoint come too.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Client:
         self._wire: Wire | None = None
 
     async def open(self) -> None:
-        """Load boto3's model of DynamoDB. No request is made. Raises StoreError without a region."""
+        """Load botocore's model of DynamoDB. No request is made. Raises StoreError without a region."""
         session = Session()
         session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
         try:
@@ -138,7 +138,7 @@ class Client:
 
 @cache
 def _loader(data_path: str | None) -> Loader:
-    """Reads AWS's models. They are large, so a process that opens several stores reads them once."""
+    """The loader of AWS's models. They are large, so a process that opens several stores reads them once."""
     return create_loader(data_path)
 
 
@@ -151,7 +151,7 @@ def _connect(session: Session) -> "DynamoDBClient":
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
             read_timeout=READ_TIMEOUT_SECONDS,
             tcp_keepalive=True,
-            # boto3 composes its default user agent for every request, which takes a tenth of the request's time.
+            # botocore composes its default user agent for every request, which takes a tenth of the request's time.
             user_agent="clusterra",
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
             # Only this package makes requests, and its tests run against servers that validate them.
@@ -162,7 +162,7 @@ def _connect(session: Session) -> "DynamoDBClient":
 
 
 def _trusted(session: Session) -> ssl.SSLContext:
-    """The certificate authorities that boto3 trusts."""
+    """The certificate authorities that botocore trusts."""
     configured = session.get_config_variable("ca_bundle")
     return ssl.create_default_context(cafile=configured or get_cert_path(verify=True))
 

@@ -1,7 +1,7 @@
 """DynamoDB's protocol on the event loop: the operations on items, as signed JSON over HTTP.
 
 boto3 takes 0.8 ms of CPU for a small request, and the hand-over to a thread and back a third more. Here a request takes
-a quarter of that. boto3 still finds the endpoint, the region and the credentials.
+a quarter of that. botocore still finds the endpoint, the region and the credentials.
 """
 
 import asyncio

@@ -6,13 +6,13 @@ from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.store.store import ConditionFailed, StoreError, TransactionCancelled
 
 ATTEMPTS = 5
-"""Enough where several people change the same item at a time. Each attempt of all writers lets one of them through."""
+"""Enough for several people who change the same item at a time: in each round of attempts, one writer succeeds."""
 FIRST_PAUSE_SECONDS = 0.01
 LONGEST_PAUSE_SECONDS = 0.2
 
 
 class Overtaken(StoreError):
-    """Another writer was faster. An attempt raises it where it learns this in another way than by a refused write."""
+    """Another writer was faster. For attempts that learn this in another way than by a refused write."""
 
 
 LOST: tuple[type[StoreError], ...] = (ConditionFailed, TransactionCancelled, Overtaken)
@@ -27,9 +27,9 @@ async def write_optimistically[T](
 ) -> T:
     """Returns what `attempt` returns: it reads, decides, and writes on the condition that nothing was changed since.
 
-    Where another writer was faster, which the errors `on` tell, it is called again after a short pause with jitter, so
-    it must read anew each time. After so many attempts, `contended` is raised, or else the last of these errors. Every
-    other error of an attempt is raised at once.
+    The errors `on` mean that another writer was faster. `attempt` is then called again after a short pause with jitter,
+    so it must read anew each time. After the last of `attempts`, `contended` is raised, or without it the last error.
+    Every other error is raised at once.
     """
     pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     try:

@@ -56,7 +56,7 @@ class Page:
 
 
 async def all_items(read: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Item]:
-    """The items of all pages. `read` reads the page after a cursor, once the items before it are taken."""
+    """The items of all pages. `read` reads the page after a cursor, as soon as all items before it are taken."""
     cursor = None
     while True:
         page = await read(cursor)
