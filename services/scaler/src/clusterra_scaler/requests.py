@@ -59,7 +59,7 @@ class SlurmRequests:
         self, client: Client, ref: ClusterRef, *, may_send: Callable[[], bool], on_answer: Callable[[], None]
     ) -> None:
         """`may_send` tells whether requests are allowed at this moment. `on_answer` is called on each answer that may
-        change a decision: that a record is deleted, a snapshot will show.
+        change a decision. The deletion of a node record alone does not: the next snapshot shows it.
         """
         self._client = client
         self._ref = ref
