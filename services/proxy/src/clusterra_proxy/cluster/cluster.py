@@ -53,8 +53,6 @@ FIRST_KEY_SECONDS = 5.0
 """How long a cluster waits for the first read of its JWT key before it is served without one."""
 FIRST_PRIVILEGED_SECONDS = 2.0
 """How long a request waits for the first read of the privileged names."""
-
-
 MAX_VIEWS = 2000
 """The number of records that are kept as replies show them: two of the longest pages."""
 

@@ -17,8 +17,8 @@ _LISTS = 2
 class RecentList[T]:
     """Keeps a list for as long as Slurm took for it, so that lists for requests take half of Slurm's time at most.
 
-    While the next list is read, requests get the one before for as long again: many clients who ask all the time would
-    otherwise all wait for each list. `read` returns the list and when its read began.
+    While the next list is read, requests get the one before it, for as long again at most. Otherwise many clients who
+    ask all the time would all wait for each list. `read` returns the list and when its read began.
 
     However many requests need it, one list is read at a time. It is read to its end even when all of them have given
     up, so that requests that are repeated get an answer in the end.

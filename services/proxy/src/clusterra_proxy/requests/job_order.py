@@ -15,7 +15,7 @@ from clusterra_proxy.slurmrestd.errors import Invalid
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 type _Key = tuple[str | int, int, int, int]
-"""The value of the field, then the record's place, so that no two jobs have the same."""
+"""The value of the field, then `JobRecord.place`, so that no two jobs have the same."""
 
 
 def _seconds(moment: datetime | None) -> int:
@@ -56,8 +56,8 @@ class JobOrder:
             after = self._read(cursor)
             follows = operator.lt if self._descending else operator.gt
             rest = [record for record in records if follows(key(record), after)]
-        # slurmctld's records come roughly in the order of their submit times. Read with the first of the page at the
-        # beginning, almost all later ones are passed over after one comparison.
+        # slurmctld's records come roughly in the order of their submit times. If those of the page are read first,
+        # almost all others are passed over after one comparison.
         if self._descending:
             page = heapq.nlargest(limit, reversed(rest), key=key)
         else:

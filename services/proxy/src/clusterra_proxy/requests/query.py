@@ -192,7 +192,7 @@ def select_records(job_id: JobId, records: tuple[JobRecord, ...]) -> tuple[JobRe
 
 
 def _filter(cluster: Cluster, request: ListJobs) -> Callable[[JobRecord], bool] | None:
-    """Return whether a record matches the filters of a request; None for a request without any."""
+    """Return the predicate of the filters of a request; None for a request without any."""
     exact = [
         (name, value)
         for name in ("name", "partition", "account", "qos")

@@ -54,7 +54,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         return known.job
     job = _view(cluster, record, user)
     if not record.is_waiting_array:
-        # Which of an array's tasks wait is known from polls, also without a new record.
+        # Not of a waiting array: polls tell which of its tasks wait, also without a new record.
         cluster.views.put(record.job_id, JobView(record, job))
     return job
 

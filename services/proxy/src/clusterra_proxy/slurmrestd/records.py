@@ -141,9 +141,9 @@ class JobRecord(Readable):
 
     @cached_property
     def place(self) -> tuple[int, int, int]:
-        """Its place among all records: submit time in epoch seconds, id of the job or array, and task.
+        """The sort key of the record: submit time in epoch seconds, id of the job or array, and task.
 
-        No two records have the same. A list of jobs needs that of every record.
+        No two records have the same. It is cached, because a list of jobs needs it of every record.
         """
         submitted = -1 if self.submit_time is None else int(self.submit_time.timestamp())
         task = self.array_task_id if self.array else None

@@ -48,8 +48,8 @@ class SnapshotPublisher:
         self._wake = asyncio.Event()
         self._last: QueueSnapshot | None = None
         self._last_at = 0.0
-        self._read: tuple[object, ...] = ()
-        """What had been read when the last snapshot was taken."""
+        self._inputs: tuple[object, ...] = ()
+        """The inputs of the last snapshot that was published, or was found to be unchanged."""
         self.urgent = True
         """Whether the scaler's decisions depend on the next snapshot; True before the first one."""
 
@@ -58,9 +58,9 @@ class SnapshotPublisher:
         self._wake.set()
 
     def on_poll(self) -> None:
-        """Check that after a poll: not if the queue is quiet, the poll has read nothing, and no snapshot is due."""
+        """Wake after a poll, unless the queue is quiet, the poll has changed nothing, and no snapshot is due."""
         due = time.monotonic() - self._last_at >= self._intervals.quiet_seconds
-        if self.urgent or due or self._read != _read(self._cluster):
+        if self.urgent or due or self._inputs != _inputs_of(self._cluster):
             self.wake()
 
     async def run(self) -> None:
@@ -71,16 +71,16 @@ class SnapshotPublisher:
             await self._wake.wait()
             await self._pace()
             self._wake.clear()
-            read = _read(self._cluster)
+            inputs = _inputs_of(self._cluster)
             snapshot = await self._take_snapshot(generation(latest))
             changed = not same_queue(self._last, snapshot)
             pause = URGENT_SECONDS if urgent(snapshot) else self._intervals.quiet_seconds
             if not changed and time.monotonic() - self._last_at < pause:
-                self._read = read
+                self._inputs = inputs
                 continue
             if await self._publish(snapshot):
                 latest, self._last, self._last_at = snapshot.generation, snapshot, time.monotonic()
-                self._read, self.urgent = read, urgent(snapshot)
+                self._inputs, self.urgent = inputs, urgent(snapshot)
                 PUBLISHED.labels("change" if changed else "time").inc()
                 backoff.succeeded()
             else:
@@ -152,10 +152,10 @@ class SnapshotPublisher:
                 return 0 if stored is None else stored.generation
 
 
-def _read(cluster: Cluster) -> tuple[object, ...]:
-    """Return what changes with everything that a quiet snapshot is made from, but for what is read for a request.
+def _inputs_of(cluster: Cluster) -> tuple[object, ...]:
+    """Return the versions of all that a quiet snapshot is made from, except of nodes that were read for a request.
 
-    `SnapshotPublisher.wake` follows each such read.
+    After each such read, the watcher calls `SnapshotPublisher.wake`.
     """
     return (
         *(cluster.jobs.version, cluster.nodes_version, len(cluster.mint.names)),
