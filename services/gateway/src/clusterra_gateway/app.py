@@ -1,6 +1,6 @@
 """The gateway's process: opens its connections, builds the shared parts, and runs and serves what the rooms offer.
 
-`clusterra-gateway serve` serves the API, `clusterra-gateway work` runs the background work, and without a word one
+`clusterra-gateway serve` serves the API, `clusterra-gateway work` runs the background work, and without an argument one
 process does both.
 """
 

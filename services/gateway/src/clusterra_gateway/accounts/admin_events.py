@@ -1,4 +1,4 @@
-"""Facts about accounts reach the histories of clusters: together with the write that makes them true, or later.
+"""Writes facts about accounts into the histories of clusters: with the write that makes them true, or later.
 
 The archive has a history for each cluster. A fact about the people of a tenant that has no cluster yet, or very many,
 waits in the record, at most `KEPT_DAYS`, and keeps its own time.

@@ -11,7 +11,7 @@
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
 | | `identity-source#<source>` | where the users of clusters come from whose uids Clusterra does not allocate |
 | | `invitation#<id>` | an invitation that an admin has made, until it is accepted, revoked or expired |
-| | `event#<time>#<fact>` | a fact about a person, until the tenant has a cluster |
+| | `event#<time>#<fact>` | a fact that waits until it is told to the histories of the tenant's clusters |
 | `domain#<domain>` | `domain` | the tenant of an e-mail domain |
 | `email#<address>` | `invitation` | the invitation of an e-mail address by an operator (`provision`) |
 | `member#<member>` | `member` | the member: a person or a service account |
@@ -189,7 +189,7 @@ def deleted_cluster(key: Key) -> ClusterRef:
 
 
 def kept_event_key(tenant: str, at: datetime, fact: str) -> Key:
-    """Key of a fact that a tenant without clusters keeps."""
+    """Key of a fact that a tenant keeps: one without clusters, or with many."""
     return Key(f"tenant#{tenant}", f"{KEPT_EVENTS.text}{at.isoformat(timespec='microseconds')}#{fact}")
 
 

@@ -242,10 +242,10 @@ REPEATED = Counter("clusterra_gateway_repeated_reads_total", "Reads that were se
 
 
 async def repeated[T](read: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]], after: Sequence[float]) -> T:
-    """Return the first answer to a read, which is sent again after each of these times without an answer, in seconds.
+    """Return the first answer to a read, which is sent `again` each time that so many seconds passed without one.
 
-    Only the first attempt may say that nobody answers: then it raises RpcFailed, and so the whole takes no longer than
-    it. Any other error of an attempt is an answer.
+    A repetition that nobody answers is ignored. Where nobody answers the first attempt, RpcFailed is raised: so the
+    whole takes no longer than the first attempt. Any other error of an attempt is an answer.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -155,8 +155,8 @@ api = cluster_routes(reads=Needs("clusters:read"))
 
 
 class FleetQuery(Query):
-    """`after`: the beginning of the time that is told, by default an hour ago. An earlier one than 31 days ago
-    counts as that, one to come as now.
+    """`after`: the beginning of the period, by default an hour ago. A time more than 31 days ago counts as 31 days ago,
+    one in the future as now.
     """
 
     after: Time | None = None

@@ -31,8 +31,8 @@ from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, clus
 
 MAX_EVENTS = 20_000
 """Of one resumption, those that the client may not see included. A client that is further behind reads the history."""
-EVENTS_PER_REST = 250
-REST_SECONDS = 0.05
+EVENTS_PER_PAUSE = 250
+PAUSE_SECONDS = 0.05
 """Three times what it takes to read as many events."""
 
 
@@ -54,8 +54,8 @@ class Resumptions:
                     return
                 yield event
                 count += 1
-                if count % EVENTS_PER_REST == 0:
-                    await asyncio.sleep(REST_SECONDS)
+                if count % EVENTS_PER_PAUSE == 0:
+                    await asyncio.sleep(PAUSE_SECONDS)
 
 
 EVENTS = f"{CLUSTER}/events"

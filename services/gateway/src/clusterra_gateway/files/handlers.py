@@ -1,4 +1,4 @@
-"""The handlers of files: presigned URLs, lists, deletes, copies and other names."""
+"""The handlers of files: presigned URLs, lists, deletes, copies and renames."""
 
 import asyncio
 from collections.abc import Sequence

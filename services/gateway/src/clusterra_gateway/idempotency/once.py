@@ -1,7 +1,7 @@
 """Carries out a request at most once for an Idempotency-Key. Submits have rules of their own: `submits.keys`.
 
-Of what a request makes, the answer is given again. A secret is kept nowhere. So of an answer with a secret only the id
-is kept: whoever lost that answer gets the id, and makes a new one.
+The answer to a request is kept, and given again when the request is repeated. A secret is kept nowhere. So of an answer
+with a secret only the id is kept: whoever lost that answer gets the id, and makes a new secret.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Renders what somebody launches: a job, a preset, or the steps of a workflow. In threads of its own.
+"""Renders what somebody launches, in threads of its own: a job, a preset, or the steps of a workflow.
 
 What a template computes is its author's, and takes up to two seconds for each job of a workflow. In the threads that
 everything else shares, a few such requests would keep all of it waiting, even the look-up of a name in DNS.
@@ -27,7 +27,7 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="templates")
 
 
 async def in_thread[**P, R](work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """What the work returns. Raises what it raises."""
+    """Does the work in one of these threads. Returns what it returns, and raises what it raises."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
 
 

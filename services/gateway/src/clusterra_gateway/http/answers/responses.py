@@ -1,4 +1,4 @@
-"""Builds successful responses. No response of the API may be stored by a cache."""
+"""Builds successful responses, and the amounts of money in them. No cache may store a response of the API."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Streams of bytes: parts written within a deadline, and bodies read page by page as the client takes them."""
+"""Streams of bytes: parts written within a deadline, bodies made part by part as the client takes them, and CSV."""
 
 import asyncio
 import csv
@@ -33,7 +33,7 @@ async def write(request: web.Request, response: web.StreamResponse, data: bytes)
 
 
 def break_off(request: web.Request) -> None:
-    """End the connection in the middle of a response: only so does the client not take a part for the whole.
+    """Abort the connection in the middle of a response, so that the client does not take a part for the whole.
 
     A close would wait for bytes that perhaps nobody reads.
     """
@@ -80,5 +80,5 @@ def csv_lines(rows: Iterable[Iterable[str]]) -> bytes:
 
 
 def _cell(value: str) -> str:
-    """A spreadsheet takes a text with such a beginning for a formula. Job names are free text."""
+    """The cell, quoted where a spreadsheet would take it for a formula: job names are free text."""
     return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,7 +1,7 @@
 """A route of the API, as the router, the OpenAPI document and the metrics need it.
 
-Two rooms add a kind of route that authenticates its callers: `identity.access` for people, and `clusters.agents`
-for edge-agents.
+Rooms add kinds of routes that authenticate their callers, such as `identity.access` for people and operators, and
+`clusters.agents` for edge-agents.
 """
 
 import inspect

@@ -1,4 +1,8 @@
-"""Who a member is on a cluster, which `directory` decides by the maps of the sites, and for whom jobs are submitted."""
+"""Who a member is on a cluster, and for whom jobs are submitted.
+
+The room `directory` decides who a member is there, by the maps of the sites, and whom a tenant's directory has
+deactivated.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

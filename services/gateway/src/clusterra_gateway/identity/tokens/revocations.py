@@ -1,9 +1,9 @@
 """Revokes a credential on this replica as soon as the bus reports its revocation on any replica.
 
-The gateway trusts a verified credential for 15 s (`credentials`). That is the bound if no message arrives. The live
-events of a tenant's clusters tell all replicas. `RevocationMessages` tell every sign-out, and all else of a tenant that
-has no cluster, or very many. So a revoked token, an ended session, a lost role and a disabled member count within a
-second, for open streams too.
+The gateway trusts a verified credential for 15 s (`access.credentials`). That is the bound if no message arrives. The
+live events of a tenant's clusters tell all replicas. `RevocationMessages` tell every sign-out, and all else of a tenant
+that has no cluster, or very many. So a revoked token, an ended session, a lost role and a disabled member count within
+a second, for open streams too.
 """
 
 from clusterra_contracts.events import AdminFact, Event

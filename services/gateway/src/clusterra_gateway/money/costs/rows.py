@@ -1,4 +1,4 @@
-"""Rows of costs as answers: JSON, a table of our own, and one in the columns of FOCUS.
+"""The query for costs, and their rows as answers: JSON, a table of our own, and one in the columns of FOCUS.
 
 FOCUS is the FinOps Open Cost and Usage Specification, here 1.1.
 """

@@ -1,4 +1,4 @@
-"""Whose quota or budget a request is about, its limit, and the write of a changed one with the event for the audit.
+"""Quotas and budgets in requests: whose they are, their amounts, and their changes with the event for the audit.
 
 The event stands in an item of its own, because a deleted item cannot hold it. Both are one transaction.
 """
