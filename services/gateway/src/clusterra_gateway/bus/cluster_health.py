@@ -17,10 +17,15 @@ from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last_stored, replay
 from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
 
+log = structlog.get_logger()
+
 ConnectionState = Literal["connected", "disconnected"]
 
 MISSED_HEARTBEATS = 3
 """An edge that missed more heartbeats than this is disconnected."""
+READ_SECONDS = 2.0
+"""How long a read of conditions may take."""
+_PREFIX = f"$KV.{CONDITIONS.name}."
 
 
 class EdgeConnections:
@@ -56,13 +61,6 @@ class EdgeConnections:
         if found is not None and found.stored_at is not None:
             age = max(0.0, (now() - found.stored_at).total_seconds())
             self._heard_at.setdefault(ref, time.monotonic() - age)
-
-
-log = structlog.get_logger()
-
-READ_SECONDS = 2.0
-
-_PREFIX = f"$KV.{CONDITIONS.name}."
 
 
 class Conditions:

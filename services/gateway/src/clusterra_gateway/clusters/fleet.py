@@ -29,8 +29,19 @@ from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
+log = structlog.get_logger()
+
 KINDS = ("scale.decided", "worker.*")
 """The kinds of events that change a fleet."""
+PAGE_EVENTS = 500
+MAX_EVENTS = 5_000
+"""How many events are read for one answer."""
+MAX_PAGES = 20
+"""How many pages are read for one answer: a page may be short."""
+DEFAULT_WINDOW = timedelta(hours=1)
+LONGEST_WINDOW = timedelta(days=31)
+
+api = cluster_routes(reads=Needs("clusters:read"))
 
 
 class ShapeCount(ResponseBody):
@@ -139,19 +150,6 @@ def _shapes(event: Event) -> tuple[ShapeName, ...]:
         case WorkerFact(shape=shape):
             return (shape,)
     return ()
-
-
-log = structlog.get_logger()
-
-PAGE_EVENTS = 500
-MAX_EVENTS = 5_000
-"""How many events are read for one answer."""
-MAX_PAGES = 20
-"""How many pages are read for one answer: a page may be short."""
-DEFAULT_WINDOW = timedelta(hours=1)
-LONGEST_WINDOW = timedelta(days=31)
-
-api = cluster_routes(reads=Needs("clusters:read"))
 
 
 class FleetQuery(Query):

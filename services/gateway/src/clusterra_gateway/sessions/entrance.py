@@ -14,19 +14,17 @@ from clusterra_gateway.sessions.models import EntryTicket
 from clusterra_gateway.sessions.page_credentials import Ticket, Tickets, valid_until
 from clusterra_gateway.sessions.session_jobs import SessionView
 
+log = structlog.get_logger()
+
 ROOT = "/sessions"
 ENTRY = f"{ROOT}/enter"
 """Where a ticket is redeemed."""
+TOKEN = "session"  # noqa: S105 - the purpose of a derived token
 
 
 def page_path(cluster: str, job_id: str = "") -> str:
     """The path below which a session is served; without a job, that of a cluster's sessions."""
     return f"{ROOT}/{cluster}/{job_id}" if job_id else f"{ROOT}/{cluster}"
-
-
-log = structlog.get_logger()
-
-TOKEN = "session"  # noqa: S105 - the purpose of a derived token
 
 
 class ServerToken(NamedTuple):

@@ -33,8 +33,21 @@ from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.entrance import Entrance, page_path
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 20.0
+LOOK_SECONDS = 30.0
+WARNING_SECONDS = 300.0
+"""How long before its end the owner of an idle session is warned, for half of the idle time at most."""
+BOUNDS = Bounds(at_once=16, per_cluster=4)
+ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
+"""Who cancels: the name stands in the job's history."""
 MAX_KERNELS_BYTES = 1024 * 1024
 _KERNELS_TIMEOUT = aiohttp.ClientTimeout(total=10.0)
+
+type _Session = tuple[ClusterRef, JobId]
+type Action = Literal["keep", "warn", "withdraw", "cancel"]
+"""`withdraw`: the session is in use again, so its warning is void."""
 
 
 class SessionSilent(Exception):
@@ -93,13 +106,6 @@ async def last_activity(
     return max((now if each.execution_state == "busy" else each.last_activity for each in kernels), default=None)
 
 
-WARNING_SECONDS = 300.0
-"""How long before its end the owner of an idle session is warned; of a short time half."""
-
-type Action = Literal["keep", "warn", "withdraw", "cancel"]
-"""`withdraw`: the session is in use again, so its warning is void."""
-
-
 def warning_seconds(cull_seconds: float) -> float:
     """How long before the end of the idle time its owner is warned."""
     return min(WARNING_SECONDS, cull_seconds / 2)
@@ -116,17 +122,6 @@ def decide(idle_seconds: float, cull_seconds: float, warned_seconds_ago: float |
     if warned_seconds_ago is None:
         return "warn"
     return "cancel" if idle_seconds >= cull_seconds and warned_seconds_ago >= lead else "keep"
-
-
-log = structlog.get_logger()
-
-INTERVAL_SECONDS = 20.0
-LOOK_SECONDS = 30.0
-BOUNDS = Bounds(at_once=16, per_cluster=4)
-ACTOR = Viewer(user=SlurmUser(name="idle-cull", uid=64_996, gid=64_996), admin=True)
-"""Who cancels: the name stands in the job's history."""
-
-type _Session = tuple[ClusterRef, JobId]
 
 
 class IdleCull:

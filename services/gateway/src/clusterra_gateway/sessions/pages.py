@@ -27,10 +27,24 @@ from clusterra_gateway.sessions.lookup import READY_SECONDS, FoundSession, Sessi
 from clusterra_gateway.sessions.page_credentials import PageClaims, PageCookies, Tickets
 from clusterra_gateway.sessions.web_sockets import carry_web_socket, opens_web_socket
 
+log = structlog.get_logger()
+
 MAX_OF_PERSON = 100
 """A browser has some six to an origin; over HTTP/2 it may ask for a hundred at once."""
 MAX_OF_TENANT = MAX_CONNECTIONS * 3 // 4
 """So that an installation for one tenant has most of them, and others always have some."""
+_PATH = f"{ROOT}/{{cluster_id:[a-z0-9][a-z0-9-]{{0,38}}}}/{{job_id:[1-9][0-9]{{0,9}}}}"
+_ERRORS = frozenset(each for each in HTTPStatus if each.is_client_error or each.is_server_error)
+RETRY_SECONDS = 3
+SHUTDOWN_SECONDS = 5.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=15.0, sock_read=None)
+"""A notebook's answer may take as long as its kernel."""
+_PAGE_HEADERS = {
+    **NO_STORE,
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 class RequestLimits:
@@ -59,22 +73,6 @@ class RequestLimits:
                 count[name] -= 1
                 if not count[name]:
                     del count[name]
-
-
-log = structlog.get_logger()
-
-_PATH = f"{ROOT}/{{cluster_id:[a-z0-9][a-z0-9-]{{0,38}}}}/{{job_id:[1-9][0-9]{{0,9}}}}"
-_ERRORS = frozenset(each for each in HTTPStatus if each.is_client_error or each.is_server_error)
-RETRY_SECONDS = 3
-SHUTDOWN_SECONDS = 5.0
-_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=15.0, sock_read=None)
-"""A notebook's answer may take as long as its kernel."""
-_PAGE_HEADERS = {
-    **NO_STORE,
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 class Pages:

@@ -34,6 +34,10 @@ from clusterra_gateway.money.quotas.records import QuotaScope, subject_of
 from clusterra_gateway.money.quotas.reservations import USE_SECONDS, month_of
 from clusterra_gateway.money.quotas.sweep import ACTOR
 
+log = structlog.get_logger()
+
+INTERVAL_SECONDS = 15.0
+BOUNDS = Bounds(at_once=4)
 AT_ONCE = 8
 """About how many clusters the ledger is asked at the same time."""
 
@@ -78,12 +82,6 @@ async def measured(ledger: LedgerRequests, tenant: str, clusters: Iterable[Clust
         for row in each.rows:
             measures.add(row)
     return measures
-
-
-log = structlog.get_logger()
-
-INTERVAL_SECONDS = 15.0
-BOUNDS = Bounds(at_once=4)
 
 
 class BudgetSweep:
