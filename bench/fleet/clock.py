@@ -1,4 +1,4 @@
-"""Latencies of news: when it happened, when a poll first told it, and when it was answered by a desired state."""
+"""Latencies of news: when it happened, when a poll first told it, and when it was answered or needed no answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Latencies:
             entry.answer = answer
 
     def served(self, cluster: str, at: float) -> None:
-        """The job started on a worker that was there, although no desired state has one: it needs no answer now."""
+        """Its job started on a worker that was there already: the news needs no answer any more."""
         if (entry := self._open.pop(cluster, None)) is not None:
             entry.served_at = at
 
@@ -67,7 +67,7 @@ class Latencies:
         return Latencies([], dict(self._open))
 
     def settled(self, now: float) -> bool:
-        """Whether each news is answered, or has waited for as long as it is waited for."""
+        """Whether no news is open, except for what has waited longer than GIVEN_UP_SECONDS."""
         return all(not entry.open or now - entry.happened_at > GIVEN_UP_SECONDS for entry in self.news)
 
     def figures(self, now: float) -> dict[str, float | int | None]:
@@ -104,7 +104,7 @@ def _told(entry: News) -> float:
 
 
 def _elapsed(since: float, entry: News, now: float) -> float:
-    """News without an answer has waited until now at least."""
+    """Seconds until the news was answered or served. News that is open counts until now, and as given up at least."""
     over_at = entry.served_at if entry.answer is None else entry.answer.at
     return (max(now, since + GIVEN_UP_SECONDS) if over_at is None else max(over_at, since)) - since
 

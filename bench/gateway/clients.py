@@ -21,8 +21,8 @@ class Load(BaseModel):
     clients: int
     seconds: float
     paths: tuple[tuple[str, str], ...]
-    """Each request is for one of them, chosen at random: a path that is there twice is asked for twice as often. Before
-    each path stands what kind of request it is."""
+    """Pairs of the kind of a request and its path. Each request is for one of them, chosen at random: a path that is
+    there twice is asked for twice as often."""
 
 
 class Told(BaseModel):
