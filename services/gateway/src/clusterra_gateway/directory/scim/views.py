@@ -1,6 +1,6 @@
 """The answers with users and groups: what a client of SCIM sees of a record, and which ones a filter is about.
 
-Nothing is searched: a filter must name the resource by what it is found by.
+Nothing is searched: a filter must name the resource by an attribute with an index.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ def _shown[R: (User, Group), S: (StoredUser, StoredGroup)](view: View[R, S], rec
 
 @dataclass(frozen=True, slots=True)
 class Pinned[R: Resource[Any]]:
-    """A filter that at most one resource fits: the one that is found `by` this value, if it fits the whole."""
+    """A filter that at most one resource fits, because it names an indexed value. `whole` has its other terms, too."""
 
     by: FoundBy
     value: str
