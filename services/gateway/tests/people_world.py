@@ -17,8 +17,8 @@ from gateway_world import World, _Service
 
 SUBMISSION = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
 TAKEN_SECONDS = 8.0
-"""What is taken is gone within a second on every replica. A busy machine gets more here, but less than the 15 s that a
-replica trusts a credential when it is not told."""
+"""A credential that was taken away is refused within a second on every replica. A busy machine gets more time here, but
+less than the 15 s for which a replica trusts a credential when it is not told."""
 
 
 async def me(browser: aiohttp.ClientSession) -> dict[str, Any]:
