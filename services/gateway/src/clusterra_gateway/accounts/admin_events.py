@@ -1,7 +1,7 @@
 """Writes facts about accounts into the histories of clusters: with the write that makes them true, or later.
 
-The archive has a history for each cluster. A fact about the people of a tenant that has no cluster yet, or very many,
-waits in the record, at most `KEPT_DAYS`, and keeps its own time.
+The archive has a history for each cluster. Where a tenant has no cluster yet, or very many, a fact about it or its
+people waits in the record, at most `KEPT_DAYS`, and keeps its own time.
 """
 
 import secrets
@@ -53,7 +53,7 @@ def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMe
 
 @dataclass(frozen=True)
 class TenantEvents:
-    """What a write about a person adds to its transaction, so that the history of their tenant has the fact."""
+    """What a write adds to its transaction, so that the histories of a tenant's clusters get the fact about it."""
 
     messages: list[OutboxMessage]
     """One event for the history of each cluster of the tenant."""
@@ -62,7 +62,7 @@ class TenantEvents:
 
 
 def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: str) -> TenantEvents:
-    """The events of a fact about a person: one in the history of each cluster of their tenant."""
+    """The events of a fact about a tenant or its people: one in the history of each of its clusters."""
     clusters = [ref for ref in registry.clusters if ref.tenant == tenant]
     if not are_told_at_once(len(clusters)):
         return TenantEvents([], [kept_fact(tenant, fact, version=version, at=now())])
@@ -70,7 +70,7 @@ def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: 
 
 
 def are_told_at_once(clusters: int) -> bool:
-    """Whether the write about a person of a tenant with so many clusters holds the events for all of them."""
+    """Whether a write for a tenant with so many clusters holds the events for all of them."""
     return 0 < clusters <= MAX_TOLD_AT_ONCE
 
 

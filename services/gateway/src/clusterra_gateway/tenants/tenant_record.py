@@ -40,9 +40,9 @@ async def change_tenant(
 ) -> tuple[Tenant, Tenant]:
     """Writes what `change` makes of a tenant. Returns the tenant before and after; the same one where nothing changes.
 
-    The fact is written with it, for the histories of its clusters, unless only caps of clusters have changed, which
-    have events of their own. After a conflicting write, `change` is applied to what was written, so neither writer
-    undoes the other. Raises NotFound, Conflict, and what `change` raises.
+    The fact is written with it, for the histories of its clusters, except where only caps of clusters have changed:
+    these have events of their own. After a conflicting write, `change` is applied to what was written, so neither
+    writer undoes the other. Raises NotFound, Conflict, and what `change` raises.
     """
     key = tenant_key(tenant_id)
 
