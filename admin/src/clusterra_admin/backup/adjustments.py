@@ -12,9 +12,6 @@ from clusterra_scaler.records import packed_state, unpacked_state
 from clusterra_admin.backup.dynamodb_json import Record
 from clusterra_admin.backup.situation import Situation
 
-UID_GAP = 1000
-"""Uids that each tenant skips: people who joined after the backup had some of them, and own files under them."""
-
 
 class Adjustments:
     """The changes, all computed from the backup and the target's situation, so that a repetition changes the same.
