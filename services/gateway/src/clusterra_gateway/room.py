@@ -21,13 +21,13 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """The offers of one room. Its tables are declared beside its keys: `tables.py` lists them."""
+    """The offers of one room. Its table is declared in its `table.py` or beside its keys, and listed in `tables.py`."""
 
     routes: tuple[Route, ...] = ()
     background: Mapping[str, BackgroundTask] = field(default_factory=dict)
     """The background work, by name. It may run in another process than the API, and in several."""
     background_observers: tuple[Observed, ...] = ()
-    """They wake the background work, and are told only where it runs."""
+    """They wake the background work, or keep right what it remembers, and are told only where it runs."""
     observers: tuple[Observed, ...] = ()
     """They keep right what the API remembers, and are told only where it is served."""
     revocation_observers: tuple[RevocationObserver, ...] = ()
