@@ -14,7 +14,6 @@ from clusterra_gateway.directory.maps.mapped_users import MappedUsers
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.money.quotas.admission import Admission
-from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.submission.planning import Planning
@@ -73,7 +72,7 @@ class Replica:
         directory = Directory(world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), WorkflowRecords(world.store)
         reservations = Reservations(world.store)
-        admission = Admission(reservations, KnownQuotas(reservations), slurm, world.registry)
+        admission = Admission(reservations, slurm, world.registry)
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))
         edge, bounds = EdgeRequests(world.client, 5.0), Bounds(900, 3600, 2**40)
         planning = Planning(Buckets(world.registry, Secrets()), bounds, edge, world.registry)

@@ -15,7 +15,6 @@ from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.room import IdentityParts
 from clusterra_gateway.jobs.room import JobParts
 from clusterra_gateway.money.quotas.admission import Admission, PricedUpdates
-from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.membership import Membership
@@ -59,7 +58,6 @@ class Parts:
     invitations: Invitations
     once: AnswerOnce
     reservations: Reservations
-    quotas: KnownQuotas
     files: FileParts
     stagings: StagingRecords
     jobs: JobParts
@@ -76,8 +74,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     identity = IdentityParts.of(connections, sign_in.signing_keys, people.unix_users)
     files = FileParts.of(connections.settings, buckets)
     reservations, stagings = Reservations(store), StagingRecords(store)
-    quotas = KnownQuotas(reservations)
-    admission = Admission(reservations, quotas, bus.slurm, registry)
+    admission = Admission(reservations, bus.slurm, registry)
     planning = Planning(files.buckets, files.bounds, bus.edge, registry)
     desk = SubmitDesk(bus.slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
     workflow_records = WorkflowRecords(store)
@@ -103,7 +100,6 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         invitations=Invitations(directory, registry),
         once=AnswerOnce(store),
         reservations=reservations,
-        quotas=quotas,
         files=files,
         stagings=stagings,
         jobs=JobParts(desk, PricedUpdates(reservations, bus.slurm, registry), JobStagings(stagings)),

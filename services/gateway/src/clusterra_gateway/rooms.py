@@ -44,6 +44,6 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         staging.room(connections, parts.files, parts.stagings),
         files.room(connections, access, parts.files, once),
         events.room(connections, access),
-        money.room(connections, callers, parts.reservations, parts.quotas),
+        money.room(connections, callers, parts.reservations),
         Room(routes=(*api_description.ROUTES, *api_page.ROUTES)),
     )

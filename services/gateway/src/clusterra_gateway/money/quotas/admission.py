@@ -18,7 +18,6 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import Money
 from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import ListedPrices, changed_by
-from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
@@ -40,11 +39,8 @@ class QuotaLeft(BaseModel):
 class Admission:
     """Makes the pending reservations of submits."""
 
-    def __init__(
-        self, reservations: Reservations, known: KnownQuotas, slurm: SlurmRequests, registry: Registry
-    ) -> None:
+    def __init__(self, reservations: Reservations, slurm: SlurmRequests, registry: Registry) -> None:
         self.reservations = reservations
-        self._known = known
         self._slurm = slurm
         self._registry = registry
 
@@ -59,7 +55,7 @@ class Admission:
         scopes = {QuotaScope(kind="user", name=request.user.name), QuotaScope(kind="tenant", name=ref.tenant)}
         if request.job.account:
             scopes.add(QuotaScope(kind="account", name=request.job.account))
-        quotas = (await self._known.of(ref.tenant)).counting(scopes)
+        quotas = (await self.reservations.quotas(ref.tenant)).counting(scopes)
         binding = self._registry.get(ref)
         if not quotas or binding is None:
             return None

@@ -14,7 +14,6 @@ from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
-from clusterra_gateway.money.quotas.known_quotas import KnownQuotas
 from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
 from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
 from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations, month_of
@@ -66,13 +65,11 @@ class QuotaHandlers:
         self,
         directory: Directory,
         reservations: Reservations,
-        known: KnownQuotas,
         registry: Registry,
         unix_users: UnixUsers,
     ) -> None:
         self._limits = Limits(KIND, directory, registry, unix_users)
         self._reservations = reservations
-        self._known = known
 
     @api.get("quotas_list", QUOTAS, result=QuotaList)
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -101,19 +98,13 @@ class QuotaHandlers:
         )
         present = len((await self._reservations.quotas(tenant)).readable)
         told = f"{quota.mode}, buffer {quota.buffer_percent} %"
-        try:
-            await self._limits.set(caller.member, quota, present, told)
-        finally:
-            self._known.forget(tenant)
+        await self._limits.set(caller.member, quota, present, told)
         return json_response(await self._view(tenant, quota))
 
     @api.delete("quotas_delete", QUOTA)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Removes a quota. What is used of it is still counted for its month."""
-        try:
-            await self._limits.delete(caller.member, scope_in(request, caller))
-        finally:
-            self._known.forget(caller.member.tenant)
+        await self._limits.delete(caller.member, scope_in(request, caller))
         return no_content()
 
     async def _view(self, tenant: str, quota: Quota) -> QuotaView:
