@@ -5,7 +5,6 @@ from typing import Any
 
 from clusterra_proxy.requests.view import array_view
 from clusterra_proxy.slurmrestd.records import JobRecord
-from clusterra_runtime.bounded_cache import BoundedCache
 
 TASKS = 10_000
 
@@ -32,9 +31,7 @@ def test_of_an_array_of_many_tasks_only_one_is_converted_as_a_whole() -> None:
         converted.append(record)
         return "ada"
 
-    cluster: Any = SimpleNamespace(
-        jobs=SimpleNamespace(waiting_tasks=lambda _record: ()), owner_name=owner_name, views=BoundedCache(10)
-    )
+    cluster: Any = SimpleNamespace(jobs=SimpleNamespace(waiting_tasks=lambda _record: ()), owner_name=owner_name)
 
     job = array_view(cluster, "1000", [task(number) for number in range(TASKS)])
 

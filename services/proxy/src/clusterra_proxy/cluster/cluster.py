@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import FindKey, FoundKey, Job
+from clusterra_contracts.rpc.slurm import FindKey, FoundKey
 from clusterra_runtime.backoff import Backoff
-from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -53,16 +52,6 @@ FIRST_KEY_SECONDS = 5.0
 """How long a cluster waits for the first read of its JWT key before it is served without one."""
 FIRST_PRIVILEGED_SECONDS = 2.0
 """How long a request waits for the first read of the privileged names."""
-MAX_VIEWS = 2000
-"""The number of records that are kept as replies show them: two of the longest pages."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A record as replies show it."""
-
-    record: JobRecord
-    job: Job
 
 
 class Listener(Protocol):
@@ -101,8 +90,6 @@ class Cluster:
     """The node records of the last list that were left out, because their names cannot be read."""
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
-    views: BoundedCache[int, JobView] = field(default_factory=lambda: BoundedCache(MAX_VIEWS))
-    """Records as replies show them, by record number: clients ask for the same pages again and again."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
     recent_list: RecentList[tuple[JobRecord, ...]] = field(init=False)
     alone_until: datetime | None = None
@@ -129,6 +116,12 @@ class Cluster:
         """Whether `jobs` is as recent as the polls of this cluster allow: those of a large one take seconds."""
         oldest = timedelta(seconds=FRESH_SECONDS) + min(2 * self._poll_took, MAX_POLL)
         return self.listener is not None and _recent(self.jobs_observed_at, oldest)
+
+    @property
+    def changed_since_poll(self) -> bool:
+        """Whether a job was changed through this replica after the last poll was sent."""
+        polled_at = self.jobs_observed_at
+        return self.changed_at is not None and (polled_at is None or polled_at < self.changed_at)
 
     @property
     def nodes_fresh(self) -> bool:

@@ -93,10 +93,10 @@ async def find_records(cluster: Cluster, job_id: JobId, *, while_polls_are_late:
 
     `while_polls_are_late`: also from an observation that is only as recent as the polls allow, as for lists. Polls are
     late when slurmrestd is busy, such as with a long list. If each read of a job went there then, hundreds would wait
-    behind its four threads, and the polls behind them.
+    behind its four threads, and the polls behind them. After a change through this replica it goes there all the same.
     """
     await cluster.wait_for_own_changes()
-    known = cluster.jobs_listable if while_polls_are_late else cluster.jobs_fresh
+    known = cluster.jobs_fresh or (while_polls_are_late and cluster.jobs_listable and not cluster.changed_since_poll)
     if known and (records := cluster.jobs.job(job_id)):
         return records
     requested_at = now()

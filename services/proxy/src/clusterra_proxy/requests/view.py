@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.rpc.slurm import Job
 
-from clusterra_proxy.cluster.cluster import Cluster, JobView
+from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.output_path import known_values, written_path
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.gres import requested_gres
@@ -49,17 +49,6 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     if not is_shown(record):
         return None
     user = cluster.owner_name(record)
-    known = cluster.views.get(record.job_id)
-    if known is not None and known.record is record and known.job.user == user:
-        return known.job
-    job = _view(cluster, record, user)
-    if not record.is_waiting_array:
-        # Not of a waiting array: polls tell which of its tasks wait, also without a new record.
-        cluster.views.put(record.job_id, JobView(record, job))
-    return job
-
-
-def _view(cluster: Cluster, record: JobRecord, user: str) -> Job:
     signal = record.exit_code.signal.id
     values = known_values(record)
     stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
