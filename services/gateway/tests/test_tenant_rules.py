@@ -11,6 +11,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, KEPT_EVENTS, tenant_ke
 from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.tenants.models import CreateTenant
+from clusterra_gateway.tenants.shares import give_share_back
 from clusterra_gateway.tenants.specification import BindingFields, ClusterFields, ProvisionFile, TenantSpecification
 from clusterra_gateway.tenants.tenant_clusters import TenantClusters
 from clusterra_gateway.tenants.tenants import Tenants
@@ -116,6 +117,17 @@ async def test_new_issuers_are_those_of_every_domain_of_the_tenant(directory: Di
     assert [domain and domain.issuers for domain in domains] == [tuple(issuers), tuple(issuers)]
 
 
+async def test_issuers_that_a_file_does_not_name_stay(directory: Directory) -> None:
+    issuers = ["https://id.acme.example"]
+    await by_file(directory, provisioned("acme") | {"issuers": issuers})
+
+    await by_file(directory, provisioned("acme") | {"name": "Acme & Co"})
+
+    domain = await directory.domain("acme.example")
+    assert domain is not None
+    assert domain.issuers == tuple(issuers)
+
+
 @ways
 async def test_clusters_never_have_more_than_the_cap_of_their_tenant(
     directory: Directory, way: Way, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +155,7 @@ async def test_the_others_get_the_share_of_a_removed_cluster(directory: Director
     await by_file(directory, provisioned("acme", "main", "more") | {"usd_per_hour": 12})
 
     await TenantClusters(directory, Registry(), None).remove(MORE)
+    await give_share_back(directory, Registry(), MORE)
 
     clusters = await directory.clusters()
     assert {ref: binding.policy.usd_per_hour for ref, binding in clusters.items()} == {MAIN: 12}

@@ -21,6 +21,7 @@ from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, Not
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
+from clusterra_gateway.tenants.shares import give_share_back
 from clusterra_gateway.tenants.specification import ProvisionFile
 from clusterra_gateway.tenants.tenant_clusters import TenantClusters
 from clusterra_runtime import catalogue
@@ -142,6 +143,11 @@ class Record:
             )
         await TenantClusters(self.directory, self.registry, None).remove(ref)
         await delete_binding(self.client, ref)
+        try:
+            await give_share_back(self.directory, self.registry, ref)
+        except Conflict as refused:
+            # The cluster is gone all the same, and the others keep the caps that they have.
+            log.warning("share_not_given_back", tenant=ref.tenant, cluster=ref.cluster, reason=str(refused))
         await self.project()
         return row
 

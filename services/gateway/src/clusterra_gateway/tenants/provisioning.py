@@ -68,11 +68,13 @@ class Provisioning:
         refuse_deleted(given.id, known)
 
         def changed(known: Tenant) -> Tenant:
-            stays = {
+            stays: dict[str, object] = {
                 "domains": tuple(dict.fromkeys((*known.domains, *wanted.domains))),
                 "own_caps": {**known.own_caps, **wanted.own_caps},
                 "deletion": known.deletion,
             }
+            if "issuers" not in given.model_fields_set:
+                stays["issuers"] = known.issuers
             return wanted.model_copy(update=stays)
 
         await self._tenants.change(given.id, changed, by=ACTOR, expected=wanted.own_caps)

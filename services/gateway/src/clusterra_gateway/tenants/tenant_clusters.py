@@ -21,7 +21,7 @@ from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.sources import ALLOCATED
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
-from clusterra_gateway.tenants.shares import give_share_back, share_out, shares
+from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.specification import BindingFields, ClusterFields
 from clusterra_gateway.tenants.tenant_record import change_tenant, existing, refuse_deleted
 
@@ -115,10 +115,9 @@ class TenantClusters:
         return version
 
     async def remove(self, ref: ClusterRef) -> None:
-        """Removes a cluster from the record, with its agent key; the others of its tenant get its share of the cap."""
+        """Removes a cluster from the record, with its agent key. `give_share_back` then raises the others' caps."""
         await put_agent_key(self._directory, AgentKeyOwner(tenant=ref.tenant, cluster=ref.cluster), None)
         await self._directory.store.delete(Delete(ACCOUNTS, cluster_key(ref)))
-        await give_share_back(self._directory, self._registry, ref)
 
     async def _set_own_cap(self, ref: ClusterRef, given: ClusterFields) -> None:
         """Writes a cluster's own cap, and gives the others what is left. Raises Conflict, InvalidRequest."""
