@@ -72,8 +72,10 @@ class Pull(JetStreamContext.PullSubscription):
             interval = min(heartbeat or HEARTBEAT_SECONDS, seconds / 3)
             waiting = {"batch": 1, "expires": _nanoseconds(seconds), "idle_heartbeat": _nanoseconds(interval)}
             messages = await self._request_messages(waiting, 1, 2 * interval)
-        # A message tells how many are left after it. While none is, a request that does not wait would come back empty.
-        self._more = bool(messages) and messages[-1].metadata.num_pending > 0
+        # A message tells how many are left after it, but not how many come again. While none does, a request that does
+        # not wait would come back empty.
+        last = messages[-1].metadata if messages else None
+        self._more = last is not None and (last.num_pending > 0 or last.num_delivered > 1)
         return messages
 
     async def unsubscribe(self) -> None:
