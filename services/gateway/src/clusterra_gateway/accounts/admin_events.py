@@ -7,7 +7,6 @@ people waits in the record, at most `KEPT_DAYS`, and keeps its own time.
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
@@ -51,24 +50,6 @@ def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMe
     return OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
 
 
-@dataclass(frozen=True)
-class TenantEvents:
-    """What a write adds to its transaction, so that the histories of a tenant's clusters get the fact about it."""
-
-    messages: list[OutboxMessage]
-    """One event for the history of each cluster of the tenant."""
-    kept: list[Put]
-    """The fact itself, for a tenant without clusters, or with more than an item has room for (`KeptEvents`)."""
-
-
-def tenant_events(registry: Registry, tenant: str, fact: AdminFact, *, version: str) -> TenantEvents:
-    """The events of a fact about a tenant or its people: one in the history of each of its clusters."""
-    clusters = [ref for ref in registry.clusters if ref.tenant == tenant]
-    if not are_told_at_once(len(clusters)):
-        return TenantEvents([], [kept_fact(tenant, fact, version=version, at=now())])
-    return TenantEvents([cluster_event(ref, fact, version=version) for ref in clusters], [])
-
-
 def are_told_at_once(clusters: int) -> bool:
     """Whether a write for a tenant with so many clusters holds the events for all of them."""
     return 0 < clusters <= MAX_TOLD_AT_ONCE
@@ -96,9 +77,12 @@ class AuditedWrites:
         Raises TransactionCancelled, whose reasons are that of `carrier`, then those of `others`; StoreError.
         """
         version = secrets.token_hex(8)
-        events = [tenant_events(self._registry, tenant, fact, version=version) for fact in facts]
-        messages = [message for each in events for message in each.messages]
-        kept = [put for each in events for put in each.kept]
+        clusters = [ref for ref in self._registry.clusters if ref.tenant == tenant]
+        messages, kept = list[OutboxMessage](), list[Put]()
+        if are_told_at_once(len(clusters)):
+            messages = [cluster_event(ref, fact, version=version) for fact in facts for ref in clusters]
+        else:
+            kept = [kept_fact(tenant, fact, version=version, at=now()) for fact in facts]
         await self._outbox.transact(carrier, messages, [*others, *kept], token=f"audited-{secrets.token_hex(16)}")
 
 

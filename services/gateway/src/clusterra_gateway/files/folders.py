@@ -3,10 +3,10 @@
 The edge opens everything as the caller's user. Here is only checked what no path can be.
 """
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.edge_folders import (
@@ -23,13 +23,11 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.http.answers.streams import break_off, write
+from clusterra_gateway.http.answers.streams import CutOff, send
 from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import RANGE, Query, byte_range, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-
-log = structlog.get_logger()
 
 FOLDERS = f"{CLUSTER}/folders"
 MAX_DEPTH = 64
@@ -140,35 +138,20 @@ class Folders:
         if wanted is not None:
             response.set_status(HTTPStatus.PARTIAL_CONTENT)
             response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{first.size}"
-        await response.prepare(request)
-        await self._write(request, response, (ref, user, path, first), range(begin, end))
-        return response
+        return await send(request, response, self._bytes(ref, user, path, first, range(begin, end)))
 
-    async def _write(
-        self,
-        request: web.Request,
-        response: web.StreamResponse,
-        file: tuple[ClusterRef, LocalUser, str, FileChunk],
-        wanted: range,
-    ) -> None:
-        """Writes these bytes. A response that gets fewer, or of a file that changes, is broken off."""
-        ref, user, path, first = file
+    async def _bytes(
+        self, ref: ClusterRef, user: LocalUser, path: str, first: FileChunk, wanted: range
+    ) -> AsyncIterator[bytes]:
+        """These bytes of a file. Raises RpcFailed, and CutOff for a file that changes."""
         offset = wanted.start
-        try:
-            while offset < wanted.stop:
-                limit = min(FILE_CHUNK_BYTES, wanted.stop - offset)
-                chunk = await self._edge.file(ref, ReadFile(user=user, path=path, offset=offset, limit=limit))
-                if not chunk.data or chunk.modified_ns != first.modified_ns:
-                    log.info("shared_file_cut_off", reason="the file was changed")
-                    break_off(request)
-                    return
-                await write(request, response, chunk.data)
-                offset += len(chunk.data)
-        except ConnectionResetError:
-            pass  # the client has left, or was left
-        except RpcFailed as failed:
-            log.warning("shared_file_cut_off", reason=failed.error.detail)
-            break_off(request)
+        while offset < wanted.stop:
+            limit = min(FILE_CHUNK_BYTES, wanted.stop - offset)
+            chunk = await self._edge.file(ref, ReadFile(user=user, path=path, offset=offset, limit=limit))
+            if not chunk.data or chunk.modified_ns != first.modified_ns:
+                raise CutOff("the file was changed")
+            yield chunk.data
+            offset += len(chunk.data)
 
 
 def checked_path(text: str) -> str:

@@ -4,20 +4,16 @@ import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.slurm_rest import REST_BLOCK_BYTES, ReadRest, RestPart
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
-from clusterra_gateway.http.answers.streams import break_off, write
+from clusterra_gateway.http.answers.streams import send
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.identity.access.authentication import Caller
-
-log = structlog.get_logger()
 
 MAX_PARAMETERS, MAX_VALUE_CHARACTERS = 40, 1000
 """Bounds of a query, as messages carry it."""
@@ -50,7 +46,10 @@ class Read:
             return web.Response(status=304, headers=NO_STORE)
         if first.after is None:
             return json_bytes(b"".join([text async for text in self._text(ref, read, first)]))
-        return await self._stream(request, self._text(ref, read, first))
+        response = web.StreamResponse(headers=NO_STORE)
+        response.content_type = "application/json"
+        response.enable_compression()
+        return await send(request, response, self._text(ref, read, first))
 
     async def _part(self, ref: ClusterRef, read: ReadRest) -> RestPart:
         return await (self.slurm.rest_list if self.many else self.slurm.rest)(ref, read)
@@ -70,19 +69,3 @@ class Read:
                 break
             part = await self._part(ref, read.model_copy(update={"after": part.after}))
         yield f"],{rest}".encode()
-
-    async def _stream(self, request: web.Request, text: AsyncIterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers=NO_STORE)
-        response.content_type = "application/json"
-        response.enable_compression()
-        try:
-            await response.prepare(request)
-            async for piece in text:
-                await write(request, response, piece)
-            await response.write_eof()
-        except ConnectionResetError:
-            pass
-        except RpcFailed as failed:
-            log.warning("list_broken_off", path=request.path, reason=str(failed))
-            break_off(request)
-        return response

@@ -9,7 +9,6 @@
 A deleted template keeps its item, so that its numbers go on: a version is never another one later.
 """
 
-import secrets
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
@@ -22,7 +21,7 @@ from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import Delete, Put, Store, Update, Write
 from pydantic import Field
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.templates.table import TEMPLATES
@@ -86,9 +85,8 @@ class TemplateRecords:
     """The templates of all tenants. Every method may raise StoreUnavailable."""
 
     def __init__(self, directory: Directory, registry: Registry) -> None:
-        self._directory = directory
         self._store = directory.store
-        self._registry = registry
+        self._audited = AuditedWrites(directory, registry)
 
     async def all(self, tenant: str) -> list[TemplateRecord]:
         """All templates of a tenant that are not deleted and can be read, in the order of their ids."""
@@ -121,19 +119,17 @@ class TemplateRecords:
         conflicting write.
         """
         fact = AdminFact(kind=kind, actor=actor.user, subject=record.template_id)
-        events = tenant_events(self._registry, actor.tenant, fact, version=secrets.token_hex(8))
         kept, gone = _bounded(record)
         key = _template_key(actor.tenant, record.template_id)
         change: Put | Update = Put(TEMPLATES, key, kept.attributes(), Absent())
         if at is not None:
             change = Update(TEMPLATES, key, set=kept.attributes(), condition=VersionIs(at))
-        others: list[Write] = [*events.kept]
+        others = list[Write]()
         if new is not None:
             place = _version_key(actor.tenant, record.template_id, record.newest)
             others.append(Put(TEMPLATES, place, new.attributes(), Absent()))
         others += [Delete(TEMPLATES, _version_key(actor.tenant, record.template_id, number)) for number in gone]
-        token = f"template-{secrets.token_hex(16)}"
-        await self._directory.outbox.transact(change, events.messages, others, token=token)
+        await self._audited.write(actor.tenant, [fact], change, others)
         return kept
 
 

@@ -1,6 +1,5 @@
 """The record of a tenant: read, refused while it is being deleted, and changed together with the fact about it."""
 
-import secrets
 from collections.abc import Awaitable, Callable
 
 from clusterra_contracts.events import AdminFact
@@ -10,7 +9,7 @@ from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Update
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, tenant_key
 from clusterra_gateway.accounts.records import Tenant
@@ -56,9 +55,7 @@ async def change_tenant(
         if told is None or after == before.model_copy(update={"own_caps": after.own_caps}):
             await directory.store.write(update)
         else:
-            events = tenant_events(registry, tenant_id, told, version=secrets.token_hex(8))
-            token = f"tenant-{secrets.token_hex(16)}"
-            await directory.outbox.transact(update, events.messages, events.kept, token=token)
+            await AuditedWrites(directory, registry).write(tenant_id, [told], update)
         return before, after
 
     contended = Conflict(f"others are changing the tenant {tenant_id}", hint="try again")

@@ -1,9 +1,9 @@
 """The routes of a job's output: the present output or a part of it, or a stream that follows it."""
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
@@ -14,7 +14,7 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.answers.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.http.answers.streams import break_off, write
+from clusterra_gateway.http.answers.streams import CutOff, send
 from clusterra_gateway.http.requests.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.requests.parameters import JOB_ID, RANGE, Query, byte_range, job_id, query
 from clusterra_gateway.identity.access.access import Access
@@ -22,8 +22,6 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.output.follow import OutputFollower, SharedReads
 from clusterra_gateway.jobs.output.output import MAX_TAIL_LINES, Output, start_of_tail
-
-log = structlog.get_logger()
 
 OUTPUT = f"{CLUSTER}/jobs/{{job_id}}/output"
 
@@ -85,28 +83,18 @@ class Outputs:
         if part is not None:
             response.set_status(HTTPStatus.PARTIAL_CONTENT)
             response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
-        await response.prepare(request)
-        await self._write(request, response, output, range(begin, end))
-        return response
+        return await send(request, response, self._bytes(output, range(begin, end)))
 
-    async def _write(self, request: web.Request, response: web.StreamResponse, output: Output, wanted: range) -> None:
-        """Writes these bytes. A response that gets fewer is broken off, so that it does not look complete."""
+    async def _bytes(self, output: Output, wanted: range) -> AsyncIterator[bytes]:
+        """These bytes of an output. Raises RpcFailed, and CutOff for an output that became shorter."""
         offset = wanted.start
-        try:
-            while offset < wanted.stop:
-                limit = min(LOG_CHUNK_BYTES, wanted.stop - offset)
-                chunk = await self._edge.output(output.ref, output.part(output.job, offset, limit=limit))
-                if not chunk.data:
-                    log.warning("output_cut_off", job=output.job.job_id, reason="the output became shorter")
-                    break_off(request)
-                    return
-                await write(request, response, chunk.data)
-                offset += len(chunk.data)
-        except ConnectionResetError:
-            pass  # the client has left, or was left
-        except RpcFailed as failed:
-            log.warning("output_cut_off", job=output.job.job_id, reason=failed.error.detail)
-            break_off(request)
+        while offset < wanted.stop:
+            limit = min(LOG_CHUNK_BYTES, wanted.stop - offset)
+            chunk = await self._edge.output(output.ref, output.part(output.job, offset, limit=limit))
+            if not chunk.data:
+                raise CutOff("the output became shorter")
+            yield chunk.data
+            offset += len(chunk.data)
 
     @api.get(
         "jobs_output_stream",

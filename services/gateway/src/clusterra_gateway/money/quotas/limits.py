@@ -18,7 +18,7 @@ from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.store import Delete, Put, TransactionCancelled
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from clusterra_gateway.accounts.admin_events import tenant_events
+from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, limit_event_key
 from clusterra_gateway.accounts.records import Member, expiry
@@ -90,6 +90,7 @@ class Limits:
         self._kind = kind
         self._directory = directory
         self._registry = registry
+        self._audited = AuditedWrites(directory, registry)
         self._unix_users = unix_users
 
     async def visible[L: MonthlyLimit](self, member: Member, limits: Iterable[L]) -> list[L]:
@@ -126,10 +127,8 @@ class Limits:
     ) -> None:
         version = secrets.token_hex(8)
         fact = AdminFact(kind=kind, actor=actor.user, subject=subject_of(scope), detail=detail)
-        events = tenant_events(self._registry, actor.tenant, fact, version=version)
-        key = limit_event_key(actor.tenant, version)
-        carrier = Put(ACCOUNTS, key, {}, Absent(), expiry(now() + _KEPT))
+        carrier = Put(ACCOUNTS, limit_event_key(actor.tenant, version), {}, Absent(), expiry(now() + _KEPT))
         try:
-            await self._directory.outbox.transact(carrier, events.messages, [write, *events.kept], token=version)
+            await self._audited.write(actor.tenant, [fact], carrier, [write])
         except TransactionCancelled:
             raise Conflict("somebody else has just changed it", hint="read it and decide again") from None
