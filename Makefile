@@ -140,9 +140,7 @@ prepare prepare-kubernetes demo up down status test-kubernetes record-durations 
 
 endif
 
-# These tests wait even more than the others.
-test-fast: TEST_PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
-test-fast: $(VENV)/.installed ## Run the tests that start no server, without random histories and slow files (a minute and a half on 2 cores)
+test-fast: $(VENV)/.installed ## Run the tests that start no server, without random histories and slow files (a minute on 2 cores)
 	@$(PYTEST) --fast
 
 test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle, and resume it (GIB=1: the emulator keeps a file in memory, twice)

@@ -6,6 +6,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 
 JOB_SECONDS = 180.0
+OUTPUT_SECONDS = 60.0
 
 
 async def asked(user: User, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
@@ -28,9 +29,17 @@ async def ended(user: User, job_id: str) -> str:
 
 
 async def output(user: User, job_id: str) -> str:
-    async with user.session.get(f"/v1/clusters/{user.cluster}/jobs/{job_id}/output") as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.text()
+    """The output of a job. An edge on a busy machine may be late: then the API says to try again, as users do."""
+    said: list[str] = []
+
+    async def read() -> bool:
+        async with user.session.get(f"/v1/clusters/{user.cluster}/jobs/{job_id}/output") as answer:
+            said[:] = [await answer.text()]
+            assert answer.status in {200, 503}, said[0]
+            return answer.status == 200
+
+    await until(read, seconds=OUTPUT_SECONDS, what=f"the output of job {job_id}", every=0.5)
+    return said[0]
 
 
 async def completed(user: User, template_id: str, values: Any) -> str:

@@ -30,7 +30,7 @@ from clusterra_lab.machine.progress import Progress, silent
 __all__ = ["PAUSE_IMAGE", "NodeNotPossible", "RealNode", "real_node", "remove_node_leftovers"]
 
 _PROGRAMS = ("bash", "ip", "mount", "unshare")
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 _END_SECONDS = 20.0
 
 _CHECK = """\

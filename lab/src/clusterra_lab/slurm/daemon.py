@@ -13,7 +13,7 @@ from clusterra_lab.slurm.namespace import PATH
 
 DaemonName = Literal["mariadbd", "slurmdbd", "slurmctld", "slurmrestd"]
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 _STOP_SECONDS = 20.0
 
 

@@ -17,7 +17,7 @@ ADMIN_DN = f"cn=admin,{SUFFIX}"
 ADMIN_PASSWORD = "only-for-tests"
 INSIDE = "/media"
 """The folder of the directory in its mount namespace."""
-_READY_SECONDS = 30.0
+_READY_SECONDS = 90.0
 
 _CONF = f"""\
 include /etc/ldap/schema/core.schema

@@ -15,7 +15,7 @@ from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, run, start, until
 from clusterra_lab.machine.progress import Progress, silent
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 STOP_SECONDS = 25.0
 """A little longer than a service's own grace time (`ServiceSettings.stop_grace_seconds`)."""
 
