@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
@@ -66,14 +66,14 @@ def needed(item: pytest.Item) -> set[str]:
     return markers | {"servers"} if "clusterra_lab" in names else markers
 
 
-def is_fast(item: pytest.Item, seconds: Mapping[str, float]) -> bool:
-    """Whether `make test-fast` runs this test, from the recorded seconds of files.
+def is_fast(item: pytest.Item) -> bool:
+    """Whether `make test-fast` runs this test.
 
     It has no marker of MARKERS, its file is not a `*_histories.py`, and the file takes less than SLOW_SECONDS.
     """
-    from file_order import path_of  # pytest imports a plugin itself, before anybody else does
+    from file_order import path_of, recorded  # pytest imports a plugin itself, before anybody else does
 
-    is_slow = item.path.stem.endswith("_histories") or seconds.get(path_of(item.nodeid), 0) >= SLOW_SECONDS
+    is_slow = item.path.stem.endswith("_histories") or recorded().get(path_of(item.nodeid), 0) >= SLOW_SECONDS
     return not is_slow and not any(map(item.get_closest_marker, MARKERS))
 
 
@@ -84,10 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for marker in needed(item):
             item.add_marker(marker)
     if config.getoption("fast"):
-        from file_order import recorded
-
-        seconds = recorded()
-        fast = {item: is_fast(item, seconds) for item in items}
+        fast = {item: is_fast(item) for item in items}
         config.hook.pytest_deselected(items=[item for item in items if not fast[item]])
         items[:] = filter(fast.get, items)
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,7 @@ def places(
     return {file: (-total[group], group) for file, group in group_of.items()}
 
 
+@cache
 def recorded() -> dict[str, float]:
     """The recorded durations."""
     seconds: dict[str, float] = json.loads(DURATIONS.read_text())

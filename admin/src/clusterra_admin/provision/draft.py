@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import override
 
-from clusterra_gateway.accounts.keyspace import IDENTITY_MAPS, KEPT_EVENTS, MAPPED_INDEXES, TENANTS
+from clusterra_gateway.accounts.keyspace import IDENTITY_MAPS, KEPT_EVENTS, MAPPED_INDEXES, TENANTS, tenant_key
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.memory_store import MemoryStore
@@ -13,7 +13,7 @@ from clusterra_runtime.store.store import Put, Store, Table, Update, Write
 
 _BOOKKEEPING = ("transaction#", TENANTS)
 """Items that remember transactions, and the marks by which tenants are listed."""
-_TENANT = "tenant#"
+_TENANT = tenant_key("").pk
 
 
 class Draft(MemoryStore):

@@ -38,6 +38,12 @@ def usd_per_hour(need: Need, shape: Shape, *, with_memory: bool) -> Fraction:
     return Fraction(Decimal(repr(shape.usd_per_hour))) * max(parts)
 
 
+def total(costs: Iterable[int | None]) -> int | None:
+    """The sum of costs; None where one of them is unknown."""
+    known = tuple(costs)
+    return None if None in known else sum(cost for cost in known if cost is not None)
+
+
 class JobPrices:
     """What jobs will cost at the prices of a catalogue, each on the cheapest shape that could run it."""
 
@@ -70,9 +76,7 @@ class JobPrices:
 
     def micro_usd_together(self, jobs: Iterable[tuple[PendingJobs, int]]) -> int | None:
         """Return the cost of jobs with their numbers of tasks, such as a job's components. None where one has none."""
-        costs = [self.micro_usd(job, tasks) for job, tasks in jobs]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        return total(self.micro_usd(job, tasks) for job, tasks in jobs)
 
     def _cheapest_usd_per_hour(self, need: Need, with_memory: bool) -> Fraction | None:
         key = need, with_memory

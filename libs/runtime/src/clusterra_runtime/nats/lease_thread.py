@@ -7,14 +7,10 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-import structlog
-
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease import Leases
 from clusterra_runtime.nats.lease_terms import PACE, Fences, Lease, Pace, Work
 from clusterra_runtime.settings import ServiceSettings
-
-log = structlog.get_logger(__name__)
 
 STUCK_SECONDS = 15.0
 """An event loop that is blocked for longer than this loses its leases: another replica may get further."""

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
-import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item, Value
@@ -19,8 +18,6 @@ from clusterra_events.ledger.facts import WorkerFacts
 from clusterra_events.ledger.journal import Journal, OpenWorker
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_events.ledger.lives import lives_of
-
-log = structlog.get_logger(__name__)
 
 SETTLE_AFTER_SECONDS = 600.0
 """How long after its end the lines of a worker are written. A fact that arrives later makes them written again."""

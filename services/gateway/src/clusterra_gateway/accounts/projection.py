@@ -35,6 +35,13 @@ class Projection:
         """
         return [ref for ref, binding in await self._outdated(tenant) if await self._put(ref, binding)]
 
+    async def project_now(self, tenant: str) -> None:
+        """Projects the clusters of a changed tenant. Where NATS is away, the sweep does it. Raises StoreError."""
+        try:
+            await self.project(tenant)
+        except BusUnavailable as error:
+            log.warning("clusters_not_projected", tenant=tenant, reason=str(error))
+
     def sweeper(self) -> Sweeper[_Recorded]:
         """Projects every 30 s what the registry has lost, or what a gateway that died has not projected."""
         sweep = Sweep("projection", self._outdated, lambda each: self._put(*each), _place, (StoreError, BusUnavailable))

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Shape
-from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
@@ -28,7 +26,6 @@ from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, call
 
 HEALTHY = ClusterCondition()
 
-log = structlog.get_logger()
 
 api = caller_routes(reads=Needs("clusters:read"))
 of_cluster = cluster_routes(reads=Needs("clusters:read"))
@@ -165,8 +162,5 @@ class ClusterManagement:
         """
         wanted = await body(request, ChangeCluster)
         changed = await set_cluster_state(self._directory, ref, wanted.state, actor=caller.member.user)
-        try:
-            await self._projection.project(ref.tenant)
-        except BusUnavailable as error:
-            log.warning("cluster_not_projected", cluster=ref.cluster, reason=str(error))  # it is soon repeated
+        await self._projection.project_now(ref.tenant)
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))

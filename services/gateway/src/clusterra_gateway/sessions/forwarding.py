@@ -7,6 +7,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from clusterra_gateway.http.answers.streams import break_off
 from clusterra_gateway.sessions.entrance import ServerToken
 from clusterra_gateway.sessions.lookup import FoundSession
 from clusterra_gateway.sessions.page_credentials import is_ours
@@ -89,9 +90,7 @@ async def forward(
             async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
                 await response.write(chunk)
         except aiohttp.ClientError:
-            # The answer must not look complete.
-            if request.transport is not None:
-                request.transport.abort()
+            break_off(request)
             return response
         await response.write_eof()
         return response

@@ -7,7 +7,6 @@ import asyncio
 import math
 import time
 
-import structlog
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_runtime.bounded_cache import BoundedCache
@@ -18,8 +17,6 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from clusterra_gateway.staging.reconcile import StagingReconciler
 from clusterra_gateway.staging.staging import Staging
 from clusterra_gateway.staging.staging_records import StagingRecords
-
-log = structlog.get_logger()
 
 WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
 INTERVAL_SECONDS = 5.0

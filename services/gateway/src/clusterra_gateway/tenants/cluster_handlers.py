@@ -21,7 +21,7 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.operators import Operator
 from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes, operator_routes
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID, project
+from clusterra_gateway.tenants.handlers import TENANT, TENANT_ID, owner_key
 from clusterra_gateway.tenants.models import (
     BindCluster,
     BoundCluster,
@@ -71,9 +71,9 @@ class TenantClusterHandlers:
         """
         tenant_id, wanted = path_id(request, TENANT_ID), await body(request, BindCluster, bounds=BINDING_BOUNDS)
         answer = await self._once.answer(
-            request, f"{tenant_id}#{operator.actor}", wanted, partial(self._bind, operator, tenant_id, wanted)
+            request, owner_key(tenant_id, operator), wanted, partial(self._bind, operator, tenant_id, wanted)
         )
-        await project(self._projection, tenant_id)
+        await self._projection.project_now(tenant_id)
         return answer
 
     async def _bind(self, operator: Operator, tenant_id: str, wanted: BindCluster) -> BoundCluster:
@@ -103,7 +103,7 @@ class TenantClusterHandlers:
         """
         ref, wanted = _ref(request), await body(request, RebindCluster, bounds=BINDING_BOUNDS)
         binding = await self._clusters.rebind(ref, wanted, by=operator.actor)
-        await project(self._projection, ref.tenant)
+        await self._projection.project_now(ref.tenant)
         return json_response(TenantCluster.of(ref, binding))
 
     @api.patch("tenants_change_cluster", OF_TENANT, body=ChangeCluster, result=ChangedCluster)
@@ -111,7 +111,7 @@ class TenantClusterHandlers:
         """Pauses or resumes a cluster of a tenant. A paused cluster buys no workers."""
         ref, wanted = _ref(request), await body(request, ChangeCluster)
         changed = await set_cluster_state(self._directory, ref, wanted.state, actor=operator.actor)
-        await project(self._projection, ref.tenant)
+        await self._projection.project_now(ref.tenant)
         return json_response(ChangedCluster(id=ref.cluster, state=wanted.state, changed=changed))
 
     @api.post(
@@ -127,7 +127,7 @@ class TenantClusterHandlers:
         ref, wanted = _ref(request), await body(request, NewAgentKey)
         await self._clusters.get(ref)
         act = partial(rotated, self._directory, ref, wanted, actor=operator.actor)
-        return await self._once.answer(request, f"{ref.tenant}#{operator.actor}", wanted, act)
+        return await self._once.answer(request, owner_key(ref.tenant, operator), wanted, act)
 
     @api.delete("tenants_delete_cluster", OF_TENANT, status=202, query=DeletionQuery, result=DeletedCluster)
     async def delete(self, request: web.Request, operator: Operator) -> web.StreamResponse:
@@ -151,7 +151,7 @@ class TenantClusterHandlers:
 
     async def _delete(self, ref: ClusterRef, *, by: str, force: bool) -> web.StreamResponse:
         deletion = await self._deletions.begin_cluster(ref, by=by, force=force)
-        await project(self._projection, ref.tenant)
+        await self._projection.project_now(ref.tenant)
         shown = DeletedCluster(id=ref.cluster, deleting_since=deletion.since, force=deletion.force)
         return json_response(shown, status=202)
 

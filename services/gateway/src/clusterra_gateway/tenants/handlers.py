@@ -2,9 +2,7 @@
 
 from functools import partial
 
-import structlog
 from aiohttp import web
-from clusterra_runtime.nats.bus import BusUnavailable
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.records import Tenant
@@ -29,8 +27,6 @@ from clusterra_gateway.tenants.models import (
 )
 from clusterra_gateway.tenants.tenant_record import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
-
-log = structlog.get_logger()
 
 TENANTS = "/v1/tenants"
 TENANT = f"{TENANTS}/{{tenant_id}}"
@@ -68,7 +64,7 @@ class TenantHandlers:
         """
         wanted = await body(request, CreateTenant)
         return await self._once.answer(
-            request, _owner_key(wanted.id, operator), wanted, partial(self._create, operator, wanted)
+            request, owner_key(wanted.id, operator), wanted, partial(self._create, operator, wanted)
         )
 
     async def _create(self, operator: Operator, wanted: CreateTenant) -> MadeTenant:
@@ -108,7 +104,7 @@ class TenantHandlers:
             return tenant.model_copy(update=changes)
 
         changed = await self._tenants.change(tenant_id, change, by=operator.actor)
-        await project(self._projection, tenant_id)
+        await self._projection.project_now(tenant_id)
         return json_response(TenantView.of(tenant_id, changed))
 
     @api.delete("tenants_delete", TENANT, status=202, query=DeletionQuery, result=TenantView)
@@ -136,7 +132,7 @@ class TenantHandlers:
         tenant_id, wanted = path_id(request, TENANT_ID), await body(request, InviteToTenant)
         refuse_deleted(tenant_id, await self._tenants.get(tenant_id))
         return await self._once.answer(
-            request, _owner_key(tenant_id, operator), wanted, partial(self._invite, operator, tenant_id, wanted)
+            request, owner_key(tenant_id, operator), wanted, partial(self._invite, operator, tenant_id, wanted)
         )
 
     async def _invite(self, operator: Operator, tenant_id: str, wanted: InviteToTenant) -> OwnerInvitation:
@@ -148,14 +144,6 @@ class TenantHandlers:
         )
 
 
-async def project(projection: Projection, tenant_id: str) -> None:
-    """Put what has changed of a tenant's clusters into the registry, where the services read it."""
-    try:
-        await projection.project(tenant_id)
-    except BusUnavailable as error:
-        log.warning("cluster_not_projected", reason=str(error))  # it is soon repeated
-
-
-def _owner_key(tenant_id: str, operator: Operator) -> str:
+def owner_key(tenant_id: str, operator: Operator) -> str:
     """The owner of idempotency keys. It begins with the tenant, whose deletion removes them."""
     return f"{tenant_id}#{operator.actor}"

@@ -15,7 +15,7 @@ from clusterra_proxy.slurmrestd.errors import Invalid
 from clusterra_proxy.slurmrestd.records import JobRecord
 
 type _Key = tuple[str | int, int, int, int]
-"""The value of the field, then `JobRecord.place`, so that no two jobs have the same."""
+"""The value of the field, then `JobRecord.sort_key`, so that no two jobs have the same."""
 
 
 def _seconds(moment: datetime | None) -> int:
@@ -23,7 +23,7 @@ def _seconds(moment: datetime | None) -> int:
 
 
 _TIMES: Mapping[str, Callable[[JobRecord], int]] = {
-    "submitted": lambda record: record.place[0],
+    "submitted": lambda record: record.sort_key[0],
     "started": lambda record: _seconds(record.started_at),
     "ended": lambda record: _seconds(record.end_time if record.ended else None),
 }
@@ -77,9 +77,9 @@ class JobOrder:
         owner_name = self.owner_name
         if self._field in _TEXTS:
             text = _TEXTS[self._field]
-            return lambda record: (text(record, owner_name(record)), *record.place)
+            return lambda record: (text(record, owner_name(record)), *record.sort_key)
         time = _TIMES[self._field]
-        return lambda record: (time(record), *record.place)
+        return lambda record: (time(record), *record.sort_key)
 
     def _write(self, record: JobRecord) -> str:
         return base64.urlsafe_b64encode(json.dumps([self.sort, *self._key(record)]).encode()).decode().rstrip("=")

@@ -130,11 +130,11 @@ def _select_page(
     cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs
 ) -> tuple[list[JobRecord], int, str | None]:
     """Return the records of the page, the number of all that match, and the cursor of the next page."""
-    only, matches = request.viewer.only_uid, _filter(cluster, request)
+    matches = _filter(cluster, request)
     matching = [
         record
         for record in records
-        if only in (None, record.user_id) and is_shown(record) and (matches is None or matches(record))
+        if request.viewer.sees(record.user_id) and is_shown(record) and (matches is None or matches(record))
     ]
     page, cursor = JobOrder(request.sort, cluster.owner_name).page(matching, request.cursor, request.limit)
     return page, len(matching), cursor

@@ -48,8 +48,8 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     """
     if not is_shown(record):
         return None
-    user = cluster.owner_name(record)
     signal = record.exit_code.signal.id
+    user = cluster.owner_name(record)
     values = known_values(record)
     stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
     stderr = written_path(record.standard_error, record.stderr_expanded, values, user)

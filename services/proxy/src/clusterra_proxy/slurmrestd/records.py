@@ -140,8 +140,8 @@ class JobRecord(Readable):
         return str(self.job_id)
 
     @cached_property
-    def place(self) -> tuple[int, int, int]:
-        """The sort key of the record: submit time in epoch seconds, id of the job or array, and task.
+    def sort_key(self) -> tuple[int, int, int]:
+        """Submit time in epoch seconds, id of the job or array, and task.
 
         No two records have the same. It is cached, because a list of jobs needs it of every record.
         """

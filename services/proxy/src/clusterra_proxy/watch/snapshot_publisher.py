@@ -158,7 +158,11 @@ def _inputs_of(cluster: Cluster) -> tuple[object, ...]:
     After each such read, the watcher calls `SnapshotPublisher.wake`.
     """
     return (
-        *(cluster.jobs.version, cluster.nodes_version, len(cluster.mint.names)),
-        *(cluster.unidentified_jobs, cluster.unidentified_nodes),
-        *(cluster.jobs_observed_at is None, cluster.nodes_observed_at is None),
+        cluster.jobs.version,
+        cluster.nodes_version,
+        len(cluster.mint.names),
+        cluster.unidentified_jobs,
+        cluster.unidentified_nodes,
+        cluster.jobs_observed_at is None,
+        cluster.nodes_observed_at is None,
     )

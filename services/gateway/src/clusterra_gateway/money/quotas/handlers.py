@@ -62,11 +62,7 @@ class QuotaHandlers:
     """The handlers of quotas."""
 
     def __init__(
-        self,
-        directory: Directory,
-        reservations: Reservations,
-        registry: Registry,
-        unix_users: UnixUsers,
+        self, directory: Directory, reservations: Reservations, registry: Registry, unix_users: UnixUsers
     ) -> None:
         self._limits = Limits(KIND, directory, registry, unix_users)
         self._reservations = reservations

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from clusterra_contracts.identity import ClusterRef, JobId
-from clusterra_contracts.job_price import JobPrices
+from clusterra_contracts.job_price import JobPrices, total
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
 from clusterra_contracts.rpc.slurm_jobs import Update
@@ -114,9 +114,7 @@ class ListedPrices:
         """
         known = tuple(jobs)
         apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
-        costs = [self.micro_usd(job, task_count(job.array_tasks, apart)) for job in known]
-        priced = [cost for cost in costs if cost is not None]
-        return sum(priced) if len(priced) == len(costs) else None
+        return total(self.micro_usd(job, task_count(job.array_tasks, apart)) for job in known)
 
 
 def changed_by(job: Job, update: Update) -> Job:
