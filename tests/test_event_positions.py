@@ -87,6 +87,7 @@ async def test_no_event_is_lost_or_told_twice_between_a_list_and_the_stream(lab:
 
     publishing = asyncio.create_task(publish())
     try:
+        await until(lambda: published, seconds=120, what="the first event")
         lists = []
         for number in range(LISTS):
             read = partial(listed, ada, newest_first=bool(number % 2), begin=begin)

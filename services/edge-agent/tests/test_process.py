@@ -288,7 +288,8 @@ async def test_each_process_has_one_record_whenever_the_agent_is_killed(host: Ho
         phases = [worker.phase for worker in await substrate.workers()]
 
         assert before > 10
-        assert phases.count("booting") == len(host.processes())
+        # Others on this machine may listen on some of these many ports, so that a worker seems to serve already.
+        assert phases.count("booting") + phases.count("running") == len(host.processes())
         assert phases.count("failed") < 20, "killed between the record and the release"
 
         ports = [record.port for record in records(host)]
