@@ -61,7 +61,7 @@ async def test_sackd_survives_a_reconfiguration(composed: Composition) -> None:
 async def test_the_demo_passes(composed: Composition) -> None:
     printed = await composed.demo()
 
-    assert "✓ 25 runs" in printed
+    assert "✓ 25 jobs and array tasks" in printed
 
 
 @pytest.mark.parametrize("service", SECRETS)

@@ -263,7 +263,7 @@ def _print_summary(summary: Summary) -> None:
 
 
 def _print_status(status: LabStatus) -> None:
-    state = f"up (pid {status.pid})" if status.up else "starting" if status.pid else "not up"
+    state = f"up (pid {status.pid})" if status.up else "starting" if status.pid else "not up; `make up` starts it"
     out.print(f"{status.directory}: {state}")
     for what, where in status.addresses.items():
         out.print(f"  {what}: {where}", highlight=False)

@@ -128,8 +128,8 @@ def summary(report: Report) -> RenderableType:
     """The result in one line, with the problems below it."""
     workers = report.workers
     line = (
-        f"{len(report.jobs)} runs, workers {workers['before']} → {workers['peak']} → {workers['after']}, "
-        f"{report.seconds_total:.1f} s"
+        f"{len(report.jobs)} jobs and array tasks,"
+        f" workers {workers['before']} → {workers['peak']} → {workers['after']}, {report.seconds_total:.1f} s"
     )
     if report.ok:
         return Text(f"✓ {line}", "bold green")

@@ -30,7 +30,8 @@ async def take_down(directory: Path) -> list[str]:
         except TimeoutError:
             found.append(f"it had not ended after {STOP_SECONDS:.0f} s and was killed")
             os.kill(owner.pid, signal.SIGKILL)
-            await until(lambda: not owner.running, seconds=5, what=f"the end of pid {owner.pid}")
+        # On a busy machine a killed process keeps its lock for a while.
+        await until(lambda: not home.is_locked(), seconds=STOP_SECONDS, what=f"the end of pid {owner.pid}", every=0.05)
     with home.locked():
         found += await end_leftovers(home)
         if left := [*map(str, processes(home.directory)), *map(str, mounts(home.directory))]:

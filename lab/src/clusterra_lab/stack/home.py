@@ -60,7 +60,7 @@ class Home:
                 owner = self.owner()
                 raise LabIsUp(
                     f"a lab is already running in {self.directory}{f' (pid {owner.pid})' if owner else ''}. "
-                    "Stop it with `lab down`, or choose another folder with --dir."
+                    "Stop it with `make down`, or start another one with `.venv/bin/lab up --dir FOLDER`."
                 ) from None
             self._owner.write_text(Entry.of(os.getpid(), "lab", self.directory / "lab.log").model_dump_json())
             self._summary.unlink(missing_ok=True)
@@ -70,6 +70,17 @@ class Home:
                 self._owner.unlink()
         finally:
             os.close(descriptor)
+
+    def is_locked(self) -> bool:
+        """Whether some process owns this folder, also one that was killed and has not ended yet."""
+        descriptor = os.open(self._lock, _OPEN, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     @contextmanager
     def using_state(self) -> Iterator[Callable[[], None]]:

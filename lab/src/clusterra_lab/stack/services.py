@@ -26,8 +26,11 @@ PEOPLE = (
 )
 CATALOGUE = Path(__file__).parents[4] / "catalog" / "shapes.yaml"
 TEMPLATES = CATALOGUE.parent / "templates"
-POLICY = ScalingPolicy(idle_seconds=5.0)
-"""A short keep-alive: workers of the lab cost nothing, but users of the lab wait for the fleet to empty."""
+POLICY = ScalingPolicy(idle_seconds=5.0, max_workers=24)
+"""A short keep-alive: workers of the lab cost nothing, but users of the lab wait for the fleet to empty.
+
+Few workers: each is a slurmd of this machine, and an array of 2,000 tasks would start 100 of them.
+"""
 
 OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
 """A second tenant, which must not see anything of the first one."""
