@@ -26,6 +26,6 @@ async def test_a_mark_that_names_nothing_stops_no_other(
         for mark in ("acme main#1", "acme.main#2", "3"):
             await memory.write(Put(table, Key("unfinished", mark), {}, Absent()))
 
-        found, _ = await records(store).unfinished(10, None)
+        found = await records(store).unfinished()
 
     assert found == ((REF, "2"),)

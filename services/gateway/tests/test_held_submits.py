@@ -102,7 +102,7 @@ async def test_a_staging_that_was_given_up_without_a_job_begins_anew() -> None:
     after = await stored(records)
     assert after is not None
     assert (after.phase, after.job_id, after.created_at) == ("staging_in", "42", before.staging.created_at)
-    assert (await records.unfinished(10, None))[0] == ((REF, PLACE),)
+    assert await records.unfinished() == ((REF, PLACE),)
 
 
 async def test_a_staging_that_cannot_be_stored_is_refused_before_there_is_a_job() -> None:

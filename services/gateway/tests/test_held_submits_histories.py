@@ -94,7 +94,7 @@ def test_a_job_that_was_made_is_staged_whatever_became_of_its_requests(seed: int
 
         await history.play(records)
 
-        staging, (marks, _) = await stored(records), await records.unfinished(10, None)
+        staging, marks = await stored(records), await records.unfinished()
         if history.job is not None:
             assert staging is not None
             assert not staging.over

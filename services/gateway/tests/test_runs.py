@@ -271,8 +271,8 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
     well = ClusterRef(tenant="well", cluster="c")
 
     class Records:
-        async def unfinished(self, _limit: int, _cursor: str | None) -> tuple[list[tuple[ClusterRef, str]], None]:
-            return found, None
+        async def unfinished(self) -> list[tuple[ClusterRef, str]]:
+            return found
 
     class Work:
         async def advance(self, ref: ClusterRef, _run_id: str) -> None:

@@ -48,7 +48,7 @@ async def test_a_mark_that_names_no_session_hides_no_other(world: World) -> None
     await world.store.write(Put(ACCOUNTS, Key(RUNNING_SESSIONS, "acme main#42"), {}, Absent()))
     await records.create(REF, session())
 
-    found, _ = await records.running(None)
+    found = await records.running()
 
     assert found == ((REF, "42"),)
 
@@ -75,4 +75,4 @@ async def test_the_idle_cull_goes_on_with_others(world: World) -> None:
         users = MappedUsers(MapRecords(store))
         await IdleCull(client, Directory(store, outbox), registry, users, jobs, entrance).sweeper().once()
 
-    assert (await records.running(None))[0] == ((REF, "41"),)
+    assert await records.running() == ((REF, "41"),)

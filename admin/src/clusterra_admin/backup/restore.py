@@ -12,6 +12,7 @@ from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.store.attribute_value import key_record
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.record_level import LEVEL
 
 from clusterra_admin.backup import manifest, marker
@@ -75,22 +76,17 @@ class Restore:
     async def _registry(self, situation: Situation) -> int:
         """Copy the record's clusters to the registry, as the gateway does every 30 s."""
         written = 0
-        cursor = None
         async with DynamoDBStore(table_prefix=self._prefix) as store:
-            while True:
-                page = await store.query(ACCOUNTS, CLUSTERS, limit=PAGE, cursor=cursor)
-                for item in page.items:
-                    binding = ClusterBinding.model_validate_json(str(item.attributes["binding"]))
-                    if situation.bindings.get(item.key.sk) != binding:
-                        try:
-                            ref = ClusterRef.from_key(item.key.sk)
-                            await put_binding(self._client, ref, binding, over_newer=True)
-                        except InvalidBinding as error:
-                            self._progress.tell(f"registry: {item.key.sk} is left out: {error}")
-                            continue
-                        written += 1
-                if (cursor := page.cursor) is None:
-                    break
+            async for item in all_items(lambda after: store.query(ACCOUNTS, CLUSTERS, limit=PAGE, cursor=after)):
+                binding = ClusterBinding.model_validate_json(str(item.attributes["binding"]))
+                if situation.bindings.get(item.key.sk) != binding:
+                    try:
+                        ref = ClusterRef.from_key(item.key.sk)
+                        await put_binding(self._client, ref, binding, over_newer=True)
+                    except InvalidBinding as error:
+                        self._progress.tell(f"registry: {item.key.sk} is left out: {error}")
+                        continue
+                    written += 1
         self._progress.tell(f"registry: {written} clusters")
         return written
 

@@ -16,6 +16,7 @@ from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 from clusterra_runtime.nats.rpc import RpcFailed, call
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Store, StoreError
 
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warning
@@ -62,19 +63,14 @@ async def compare_with_record(store: Store, bindings: Bindings) -> list[Finding]
     advice = "the gateway copies clusters every 30 s: check that it runs"
     recorded: dict[ClusterRef, int] = {}
     findings: list[Finding] = []
-    cursor = None
     try:
-        while True:
-            page = await store.query(ACCOUNTS, CLUSTERS, cursor=cursor, limit=200)
-            for item in page.items:
-                try:
-                    binding = ClusterBinding.model_validate_json(str(item.attributes.get("binding")))
-                    recorded[ClusterRef.from_key(item.key.sk)] = binding.version
-                except ValueError:
-                    seen = "its record cannot be read"
-                    findings.append(failure(check, seen, "run `clusterra-admin migrate plan`", about=item.key.sk))
-            if (cursor := page.cursor) is None:
-                break
+        async for item in all_items(lambda after: store.query(ACCOUNTS, CLUSTERS, cursor=after, limit=200)):
+            try:
+                binding = ClusterBinding.model_validate_json(str(item.attributes.get("binding")))
+                recorded[ClusterRef.from_key(item.key.sk)] = binding.version
+            except ValueError:
+                seen = "its record cannot be read"
+                findings.append(failure(check, seen, "run `clusterra-admin migrate plan`", about=item.key.sk))
     except StoreError as error:
         return [skipped(check, f"the record cannot be read: {error}")]
     for ref, version in recorded.items():

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Store
 from clusterra_scaler.fleet_table import FLEETS, fleet_key
 from clusterra_scaler.records import packed_state, unpacked_state
@@ -16,13 +17,8 @@ PAGE = 100
 
 
 async def _keys(store: Store) -> AsyncIterator[Key]:
-    cursor = None
-    while True:
-        page = await store.query(ACCOUNTS, CLUSTERS, limit=PAGE, cursor=cursor)
-        for item in page.items:
-            yield fleet_key(item.key.sk)
-        if (cursor := page.cursor) is None:
-            return
+    async for item in all_items(lambda after: store.query(ACCOUNTS, CLUSTERS, limit=PAGE, cursor=after)):
+        yield fleet_key(item.key.sk)
 
 
 def _change(item: Item) -> Attributes | None:

@@ -20,7 +20,7 @@ from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.page import Between
+from clusterra_runtime.store.page import Between, all_items
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
 from prometheus_client import Counter
 from pydantic import ValidationError
@@ -173,16 +173,12 @@ class Archive:
                 if (head := await anext(first[1], None)) is not None:
                     heads.append((head, first[1]))
 
-    async def _view(self, pk: str, sort: Between, descending: bool, page_size: int) -> AsyncGenerator[Item]:
-        cursor = None
-        while True:
-            page = await self._store.query(
-                self._table, pk, sort=sort, descending=descending, limit=page_size, cursor=cursor
+    def _view(self, pk: str, sort: Between, descending: bool, page_size: int) -> AsyncGenerator[Item]:
+        return all_items(
+            lambda after: self._store.query(
+                self._table, pk, sort=sort, descending=descending, limit=page_size, cursor=after
             )
-            for item in page.items:
-                yield item
-            if (cursor := page.cursor) is None:
-                return
+        )
 
 
 def _event_of(ref: ClusterRef, item: Item) -> Event | None:

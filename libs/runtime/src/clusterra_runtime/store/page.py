@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from clusterra_runtime.store.item import InvalidItem, Item, Key
@@ -55,7 +55,7 @@ class Page:
     cursor: str | None
 
 
-async def all_items(read: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Item]:
+async def all_items(read: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[Item]:
     """The items of all pages. `read` reads the page after a cursor, as soon as all items before it are taken."""
     cursor = None
     while True:

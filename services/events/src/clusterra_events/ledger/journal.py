@@ -15,7 +15,7 @@ from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Value
-from clusterra_runtime.store.page import Prefix
+from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 from pydantic import ValidationError
 
@@ -141,18 +141,15 @@ class Journal:
                     await self._add(ref, node, identity, fact)
 
     async def _all(self, partition: str, prefix: str, most: int) -> list[Item]:
-        found: list[Item] = []
-        cursor = None
-        while True:
-            page = await self._store.query(
-                LEDGER, partition, sort=Prefix(prefix) if prefix else None, limit=_PAGE, cursor=cursor
-            )
-            found.extend(page.items)
-            if (cursor := page.cursor) is None:
-                return found
-            if len(found) >= most:
-                log.error("ledger_reads_not_all", partition=partition, read=len(found))
-                return found
+        found, sort = list[Item](), Prefix(prefix) if prefix else None
+        async for item in all_items(
+            lambda after: self._store.query(LEDGER, partition, sort=sort, limit=_PAGE, cursor=after)
+        ):
+            if len(found) == most:
+                log.error("ledger_reads_not_all", partition=partition, read=most)
+                break
+            found.append(item)
+        return found
 
     def _expiry(self) -> int:
         return int(self._clock() + self._retention_seconds)

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item, Value
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import ConditionFailed, Delete, Store, Update
 from pydantic import TypeAdapter
 
@@ -118,18 +119,14 @@ class Statements:
 
     async def _of_day(self, ref: ClusterRef, day: date) -> AsyncIterator[Line]:
         chunks: dict[str, int] = {}
-        cursor = None
-        while True:
-            page = await self._store.query(LEDGER, keyspace.day_partition(ref, day), limit=_PAGE, cursor=cursor)
-            for item in page.items:
-                worker, _, number = item.key.sk.rpartition("#")
-                if int(number) == 0:
-                    chunks[worker] = _chunks(item)
-                if int(number) < chunks.get(worker, 0):
-                    for line in LINES.validate_json(str(item.attributes["lines"])):
-                        yield line
-            if (cursor := page.cursor) is None:
-                return
+        partition = keyspace.day_partition(ref, day)
+        async for item in all_items(lambda after: self._store.query(LEDGER, partition, limit=_PAGE, cursor=after)):
+            worker, _, number = item.key.sk.rpartition("#")
+            if int(number) == 0:
+                chunks[worker] = _chunks(item)
+            if int(number) < chunks.get(worker, 0):
+                for line in LINES.validate_json(str(item.attributes["lines"])):
+                    yield line
 
 
 def _lines(

@@ -20,6 +20,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Delete, Put, Store, StoreError, Update, Write
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
@@ -117,13 +118,11 @@ class KeptEvents:
 
     async def tell(self, tenant: str) -> None:
         """Tell the kept facts of a tenant. Raises StoreError, BusUnavailable, MessageRejected."""
-        clusters, cursor = [ref for ref in self._registry.clusters if ref.tenant == tenant], None
-        while True:
-            page = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=KEPT_EVENTS, cursor=cursor, limit=100)
-            for item in page.items:
-                await self._tell(item, clusters)
-            if (cursor := page.cursor) is None:
-                break
+        clusters, partition = [ref for ref in self._registry.clusters if ref.tenant == tenant], tenant_key(tenant).pk
+        async for item in all_items(
+            lambda after: self._store.query(ACCOUNTS, partition, sort=KEPT_EVENTS, cursor=after, limit=100)
+        ):
+            await self._tell(item, clusters)
         if are_told_at_once(len(clusters)):
             self._done |= {tenant}
 

@@ -1,6 +1,5 @@
 """The items of the accounts table as models: tenants, domains, invitations, members, user names and API tokens."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
@@ -8,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 import structlog
 from clusterra_contracts.identity import ClusterRef, Id, Moment, SlurmUser, UserName
 from clusterra_runtime.store.item import Attributes, Item
+from clusterra_runtime.store.page import all_items
+from clusterra_runtime.store.store import Store, Table
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from clusterra_gateway.accounts.roles import ROLES, Role, Scope, manages
@@ -52,13 +53,16 @@ class Mark(Record):
     """An item whose key contains all of its information."""
 
 
-def marked_places(marks: Iterable[Item]) -> tuple[tuple[ClusterRef, str], ...]:
-    """The clusters and ids that marks of unfinished work name: their sort key is `<tenant>.<cluster>#<id>`.
+MARKS_PAGE = 1000
 
-    A malformed mark is logged and skipped.
+
+async def marked_places(store: Store, table: Table, partition: str) -> tuple[tuple[ClusterRef, str], ...]:
+    """The clusters and ids that the marks of unfinished work in a partition name, by sort keys.
+
+    A sort key is `<tenant>.<cluster>#<id>`. A malformed mark is logged and skipped. Raises StoreError.
     """
     places: list[tuple[ClusterRef, str]] = []
-    for mark in marks:
+    async for mark in all_items(lambda after: store.query(table, partition, limit=MARKS_PAGE, cursor=after)):
         ref, _, name = mark.key.sk.rpartition("#")
         try:
             places.append((ClusterRef.from_key(ref), name))

@@ -8,6 +8,7 @@ from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, TransactionCancelled, Update
 
 from clusterra_gateway.accounts.keyspace import (
@@ -77,24 +78,18 @@ class SessionRecords:
 
     async def of_member(self, ref: ClusterRef, member: str, limit: int) -> tuple[SessionRecord, ...]:
         """The sessions of a member that have not ended, at most `limit`. Those that cannot be read are logged."""
-        found: list[SessionRecord] = []
-        cursor: str | None = None
-        while len(found) < limit:
-            page = await self._store.query(ACCOUNTS, interactive_sessions_partition(ref), limit=PAGE, cursor=cursor)
-            read = (each for each in map(SessionRecord.readable, page.items) if each is not None)
-            found += [each for each in read if each.member == member and not each.ended]
-            cursor = page.cursor
-            if cursor is None:
+        found, partition = list[SessionRecord](), interactive_sessions_partition(ref)
+        async for item in all_items(lambda after: self._store.query(ACCOUNTS, partition, limit=PAGE, cursor=after)):
+            session = SessionRecord.readable(item)
+            if session is not None and session.member == member and not session.ended:
+                found.append(session)
+            if len(found) == limit:
                 break
-        return tuple(found[:limit])
+        return tuple(found)
 
-    async def running(self, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, JobId], ...], str | None]:
-        """The sessions whose jobs have not ended, as far as is known: a page and a cursor.
-
-        Marks that name none are logged.
-        """
-        page = await self._store.query(ACCOUNTS, RUNNING_SESSIONS, limit=PAGE, cursor=cursor)
-        return marked_places(page.items), page.cursor
+    async def running(self) -> tuple[tuple[ClusterRef, JobId], ...]:
+        """The sessions whose jobs have not ended, as far as is known. Marks that name none are logged."""
+        return await marked_places(self._store, ACCOUNTS, RUNNING_SESSIONS)
 
     async def end(self, ref: ClusterRef, job_id: JobId) -> None:
         """Note that a session has ended."""

@@ -149,18 +149,8 @@ class IdleCull:
     def sweeper(self) -> Sweeper[_Session]:
         """Looks at each session every few seconds. One that cannot be looked at is left as it is."""
         failures = (StoreError, RequestError, RpcFailed)
-        sweep = Sweep(
-            "idle sessions", self._running, self._visit, lambda it: Place(it[0].tenant, it[0].cluster, it[1]), failures
-        )
+        sweep = Sweep("idle sessions", self._records.running, self._visit, _place, failures)
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, LOOK_SECONDS), BOUNDS)
-
-    async def _running(self) -> list[_Session]:
-        running, cursor = list[_Session](), None
-        while True:
-            found, cursor = await self._records.running(cursor)
-            running += found
-            if cursor is None:
-                return running
 
     async def _visit(self, session: _Session) -> None:
         ref, job_id = session
@@ -230,3 +220,8 @@ class IdleCull:
         message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
         if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
+
+
+def _place(named: _Session) -> Place:
+    ref, name = named
+    return Place(ref.tenant, ref.cluster, name)

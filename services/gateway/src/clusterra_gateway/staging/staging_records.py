@@ -97,10 +97,9 @@ class StagingRecords:
         """Remove the mark of a staging that is not there any more."""
         await self._store.delete(Delete(STAGING, _mark(ref, staging_id)))
 
-    async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
+    async def unfinished(self) -> tuple[tuple[ClusterRef, str], ...]:
         """The clusters and ids of stagings that a gateway has to go on with. Marks that name none are logged."""
-        page = await self._store.query(STAGING, UNFINISHED, limit=limit, cursor=cursor)
-        return marked_places(page.items), page.cursor
+        return await marked_places(self._store, STAGING, UNFINISHED)
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` items of a cluster that is deleted, with their marks. Returns how many."""

@@ -6,6 +6,7 @@ Every replica does so. The one that goes on with a staging holds a lease on it (
 import asyncio
 import math
 import time
+from collections.abc import Iterable
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, now
@@ -28,7 +29,6 @@ ARRAY_SECONDS = 5.0
 """How soon an array is looked at after the end of a task: not at each of many, as a look reads all its tasks."""
 LOOK_SHARE = 0.02
 """The most of its time that a replica looks at one array whose tasks end: a look at 10,000 tasks may take seconds."""
-PAGE = 1000
 SOON_SECONDS = 0.5
 MAX_ENDED = 10_000
 RECONCILE_SECONDS = 300.0
@@ -91,7 +91,7 @@ class StagingSweep:
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, RECONCILE_SECONDS, wake_seconds=PACE_SECONDS), BOUNDS)
 
     async def _listed(self) -> list[_Key]:
-        places = await self._unfinished()
+        places = await self._records.unfinished()
         self._forget(places)
         at = time.monotonic()
         return [place for place in places if self._due.get(place, 0.0) <= at]
@@ -103,21 +103,12 @@ class StagingSweep:
         """Whether a look at it is only for the case that an event was missed."""
         return place in self._look_seconds and place not in self._told
 
-    def _forget(self, places: list[_Key]) -> None:
+    def _forget(self, places: Iterable[_Key]) -> None:
         there = set(places)
         self._due = {place: at for place, at in self._due.items() if place in there}
         self._waiting = {job: place for job, place in self._waiting.items() if place in there}
         self._look_seconds = {place: took for place, took in self._look_seconds.items() if place in there}
         self._told &= there
-
-    async def _unfinished(self) -> list[_Key]:
-        places: list[_Key] = []
-        cursor = None
-        while True:
-            page, cursor = await self._records.unfinished(PAGE, cursor)
-            places += page
-            if cursor is None:
-                return places
 
     async def _advance(self, place: _Key) -> None:
         seconds = WAITING_SECONDS

@@ -4,6 +4,7 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Store, StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
@@ -36,12 +37,8 @@ class DeletionSweep:
 
     async def marks(self) -> list[Item]:
         """The marks of all deletions under way. Raises StoreError."""
-        marks, cursor = list[Item](), None
-        while True:
-            page = await self._store.query(ACCOUNTS, DELETIONS, limit=PAGE, cursor=cursor)
-            marks += page.items
-            if (cursor := page.cursor) is None:
-                return marks
+        pages = all_items(lambda after: self._store.query(ACCOUNTS, DELETIONS, limit=PAGE, cursor=after))
+        return [mark async for mark in pages]
 
     async def step(self, mark: Item) -> None:
         """Take the deletion of this mark one step further. Raises FAILURES, ValidationError."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 
 from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Delete, Store, Table
 
 PAGE = 500
@@ -20,23 +21,14 @@ async def remove_where(store: Store, table: Table, belongs: Callable[[Item], boo
 
 async def remove_partition(store: Store, table: Table, pk: str, *, keep: str = "") -> int:
     """Remove the items of a partition but the one with the sort key `keep`. Returns how many. Raises StoreError."""
-    removed, cursor = 0, None
-    while True:
-        page = await store.query(table, pk, limit=PAGE, cursor=cursor)
-        for item in page.items:
-            if item.key.sk != keep:
-                await store.delete(Delete(table, item.key))
-                removed += 1
-        if (cursor := page.cursor) is None:
-            return removed
+    removed = 0
+    async for item in all_items(lambda after: store.query(table, pk, limit=PAGE, cursor=after)):
+        if item.key.sk != keep:
+            await store.delete(Delete(table, item.key))
+            removed += 1
+    return removed
 
 
-async def everything(store: Store, table: Table) -> AsyncIterator[Item]:
+def everything(store: Store, table: Table) -> AsyncIterator[Item]:
     """All live items of a table, in no order. Raises StoreError."""
-    cursor = None
-    while True:
-        page = await store.scan(table, limit=PAGE, cursor=cursor)
-        for item in page.items:
-            yield item
-        if (cursor := page.cursor) is None:
-            return
+    return all_items(lambda after: store.scan(table, limit=PAGE, cursor=after))

@@ -208,7 +208,6 @@ def _outcome(workflow: Workflow, index: int, answer: Submitted | None) -> transi
 
 
 INTERVAL_SECONDS = 5.0
-PAGE = 1000
 WORKFLOW_SECONDS = 60.0
 """A workflow that takes longer is advanced further in the next round."""
 CLUSTERS_AT_A_TIME = 32
@@ -227,22 +226,16 @@ class WorkflowSweep:
     def sweeper(self) -> Sweeper[_Workflow]:
         """Advances them all every few seconds, one workflow of a cluster at a time."""
         failures = (StoreError, Unavailable)
-        sweep = Sweep(
-            "runs", self.unfinished, self.advance, lambda run: Place(run[0].tenant, run[0].cluster, run[1]), failures
-        )
+        sweep = Sweep("runs", self._records.unfinished, self.advance, _place, failures)
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, WORKFLOW_SECONDS), BOUNDS)
-
-    async def unfinished(self) -> list[_Workflow]:
-        """The unfinished workflows. Raises StoreError."""
-        workflows, cursor = list[_Workflow](), None
-        while True:
-            found, cursor = await self._records.unfinished(PAGE, cursor)
-            workflows += found
-            if cursor is None:
-                return workflows
 
     async def advance(self, place: _Workflow) -> None:
         """Advances a workflow. Raises Unfinished if it needs another round, StoreError, Unavailable."""
         workflow = await self._controller.advance(*place)
         if workflow is not None and has_work(workflow):
             raise Unfinished
+
+
+def _place(named: _Workflow) -> Place:
+    ref, name = named
+    return Place(ref.tenant, ref.cluster, name)

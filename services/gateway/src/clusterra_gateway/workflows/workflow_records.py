@@ -118,10 +118,9 @@ class WorkflowRecords:
         page = await self._store.query(RUNS, _member(ref, member), limit=most)
         return len(page.items)
 
-    async def unfinished(self, limit: int, cursor: str | None) -> tuple[tuple[tuple[ClusterRef, str], ...], str | None]:
+    async def unfinished(self) -> tuple[tuple[ClusterRef, str], ...]:
         """The clusters and ids of unfinished workflows. Logs marks that name no cluster."""
-        page = await self._store.query(RUNS, UNFINISHED, limit=limit, cursor=cursor)
-        return marked_places(page.items), page.cursor
+        return await marked_places(self._store, RUNS, UNFINISHED)
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` workflows of a cluster that is deleted. Returns how many. Their marks go last."""
