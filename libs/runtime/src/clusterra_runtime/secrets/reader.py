@@ -5,6 +5,7 @@ import time
 import traceback
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import structlog
@@ -23,6 +24,7 @@ from clusterra_runtime.secrets.reference import (
     SourceUnavailable,
     parse,
 )
+from clusterra_runtime.single_flight import SingleFlight
 
 log = structlog.get_logger(__name__)
 
@@ -65,16 +67,14 @@ class Secrets:
         self._followers: Counter[SecretReference] = Counter()
         self._unfollowed: OrderedDict[SecretReference, None] = OrderedDict()
         """The kept references that nobody follows; the one that was used longest ago is the first."""
-        self._reading: dict[SecretReference, asyncio.Task[_Kept]] = {}
+        self._reading = SingleFlight[SecretReference, _Kept]()
         self._aws = SecretsManager()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._reading.values():
-            task.cancel()
-        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+        await self._reading.close()
         await self._aws.close()
 
     async def read(self, reference: SecretReference) -> bytes:
@@ -117,8 +117,7 @@ class Secrets:
     async def _current(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> _Kept:
         kept = self._kept.get(reference)
         if kept is None or time.monotonic() >= kept.current_until:
-            # Callers that are cancelled do not end the request that others wait for.
-            kept = await asyncio.shield(self._refresh(reference, source))
+            kept = await self._reading.get(reference, partial(self._read, reference, source))
         self._used(reference)
         return kept
 
@@ -131,14 +130,6 @@ class Secrets:
         while len(self._unfollowed) > MAX_KEPT:
             forgotten, _ = self._unfollowed.popitem(last=False)
             del self._kept[forgotten]
-
-    def _refresh(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> asyncio.Task[_Kept]:
-        """The one running request for a reference, which ends with an answer that is kept too."""
-        task = self._reading.get(reference)
-        if task is None:
-            task = self._reading[reference] = asyncio.create_task(self._read(reference, source))
-            task.add_done_callback(lambda _: self._reading.pop(reference))
-        return task
 
     async def _read(self, reference: SecretReference, source: KubernetesSecret | AwsSecret) -> _Kept:
         before = self._kept.get(reference, _Kept())

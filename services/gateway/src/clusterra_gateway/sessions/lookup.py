@@ -3,9 +3,9 @@
 The answer is cached for a few seconds. Requests that ask meanwhile share one look (single flight).
 """
 
-import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge_streams import SessionJob
@@ -15,6 +15,7 @@ from clusterra_runtime.nats.byte_stream.opener import ByteStream
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.single_flight import SingleFlight
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
@@ -67,8 +68,9 @@ class SessionLookup:
         self._known = BoundedCache[PageClaims, FoundSession](MAX_KNOWN)
         self._gone = BoundedCache[PageClaims, None](MAX_KNOWN, WAITING_SECONDS)
         """The sessions that are gone. They are looked for again after a second."""
-        self._looks: dict[PageClaims, asyncio.Task[FoundSession]] = {}
-        """The looks that are under way. Further requests wait for the same one."""
+        self._looks = SingleFlight[tuple[PageClaims, int], FoundSession]()
+        self._forgotten = 0
+        """How often somebody may have come to see less: what began before is neither shared nor cached."""
         self._targets = BoundedCache[str, tuple[ClusterRef, SessionJob]](MAX_KNOWN)
 
     async def find(self, claims: PageClaims) -> FoundSession:
@@ -85,29 +87,19 @@ class SessionLookup:
             return known
         if claims in self._gone:
             raise _gone()
-        look = self._looks.get(claims)
-        if look is None:
-            look = self._looks[claims] = asyncio.create_task(self._look(claims))
-            look.add_done_callback(_noticed)
-        return await asyncio.shield(look)
+        return await self._looks.get((claims, self._forgotten), partial(self._look, claims, self._forgotten))
 
-    async def _look(self, claims: PageClaims) -> FoundSession:
-        look = asyncio.current_task()
+    async def _look(self, claims: PageClaims, forgotten: int) -> FoundSession:
         try:
             ref, view = await self._found(claims)
             reached = self._reached(claims, ref, view)
         except NotFound:
             self._gone.put(claims, None)
             raise
-        else:
-            # Somebody may see less since it began: the next one to ask looks again.
-            if self._looks.get(claims) is look:
-                seconds = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
-                self._known.put(claims, reached, seconds=seconds)
-            return reached
-        finally:
-            if self._looks.get(claims) is look:
-                del self._looks[claims]
+        if self._forgotten == forgotten:
+            seconds = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
+            self._known.put(claims, reached, seconds=seconds)
+        return reached
 
     async def _found(self, claims: PageClaims) -> tuple[ClusterRef, SessionView]:
         ref = ClusterRef(tenant=claims.tenant, cluster=claims.cluster)
@@ -127,8 +119,7 @@ class SessionLookup:
     def forget(self, tenant: str) -> None:
         """Have the sessions of a tenant be looked at again: somebody may see less than before."""
         self._known.forget(lambda claims, _: claims.tenant == tenant)
-        for claims in [claims for claims in self._looks if claims.tenant == tenant]:
-            del self._looks[claims]
+        self._forgotten += 1
 
     async def open(self, host: str) -> ByteStream:
         """Open a stream to the session that a host name stands for. Raises RpcFailed."""
@@ -149,12 +140,6 @@ class SessionLookup:
         if view.job is not None:
             self._targets.put(host, (ref, view.job))
         return FoundSession(view, self._entrance.token(ref, view.record), host)
-
-
-def _noticed(look: asyncio.Task[FoundSession]) -> None:
-    """Whoever asked may have left."""
-    if not look.cancelled():
-        look.exception()
 
 
 def _gone() -> NotFound:

@@ -13,6 +13,7 @@ from clusterra_contracts.rpc.deadlines import BEGIN_SECONDS
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Submit, Submitted
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.single_flight import SingleFlight
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.requests.errors import InFlight, KeyReused, OutcomeUnknown, RequestError
@@ -44,7 +45,7 @@ class SubmitOnce:
         self._reservations = reservations
         self._send = send
         self._clock = clock
-        self._looks: dict[ScopedKey, asyncio.Task[Submitted]] = {}
+        self._looks = SingleFlight[ScopedKey, Submitted]()
 
     async def submit(
         self, key: ScopedKey, message: Submit, request: str, pending: PendingReservation | None = None
@@ -181,16 +182,7 @@ class SubmitOnce:
         Each look asks Slurm. The looks of many clients, who ask again and again, would keep the attempt that settles
         the key waiting until it is too late to begin.
         """
-        look = self._looks.get(key)
-        if look is None:
-            look = self._looks[key] = asyncio.create_task(self._look_once(key, message, claim))
-            look.add_done_callback(partial(self._looked, key))
-        return await asyncio.shield(look)
-
-    def _looked(self, key: ScopedKey, look: asyncio.Task[Submitted]) -> None:
-        del self._looks[key]
-        if not look.cancelled():
-            look.exception()  # nobody may be left who wants to know it
+        return await self._looks.get(key, partial(self._look_once, key, message, claim))
 
     async def _look_once(self, key: ScopedKey, message: Submit, claim: Claim) -> Submitted:
         try:

@@ -1,12 +1,13 @@
 """slurmctld through slurmrestd: typed reads and writes, in whichever API version slurmrestd serves."""
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from clusterra_contracts.identity import JobId, Moment, now
+from clusterra_runtime.single_flight import SingleFlight
 
 from clusterra_proxy.slurmrestd.answers import (
     Answer,
@@ -50,7 +51,7 @@ class Slurmctld:
         self._known_states = KnownRecords[States]()
         self._known_nodes = KnownRecords[Nodes]()
         self._known_jobs = KnownRecords[Jobs]()
-        self._listings: dict[int | None, asyncio.Task[JobList | None]] = {}
+        self._listings = SingleFlight[int | None, JobList | None]()
         self.slurm_version = ""
         """The Slurm release of the last answer, such as `26.05.5`."""
         self.last_listed_at: Moment | None = None
@@ -140,18 +141,11 @@ class Slurmctld:
         Callers that arrive while a list with the same `changed_after` is in flight share its result: a list of changes
         may be None where the whole list is not empty.
         """
-        listing = self._listings.get(changed_after)
-        if listing is None:
-            listing = self._listings[changed_after] = asyncio.create_task(self._list(token, changed_after))
-            listing.add_done_callback(lambda _: self._listings.pop(changed_after))
-        return await asyncio.shield(listing)
+        return await self._listings.get(changed_after, partial(self._list, token, changed_after))
 
     async def close(self) -> None:
-        """Cancel the lists in flight: those who asked may be gone already."""
-        listings = list(self._listings.values())
-        for listing in listings:
-            listing.cancel()
-        await asyncio.gather(*listings, return_exceptions=True)
+        """Cancel the lists in flight."""
+        await self._listings.close()
 
     async def _list(self, token: str, changed_after: int | None) -> JobList | None:
         began = now()

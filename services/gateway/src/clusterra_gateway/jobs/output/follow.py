@@ -4,7 +4,6 @@ All followers of an output that have read everything wait for the same bytes. So
 and gateway, however many people follow it. A follower who is behind reads by itself until it has caught up.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from functools import partial
@@ -16,6 +15,7 @@ from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.slurm import Job
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.single_flight import SingleFlight
 
 from clusterra_gateway.bus.event_feed import EventFeed, SubscriberTooSlow, Subscription
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
@@ -25,29 +25,6 @@ from clusterra_gateway.jobs.output.output import Output
 from clusterra_gateway.jobs.output.text import OutputDecoder
 
 type _Part = tuple[ClusterRef, ReadLog]
-
-
-class SharedReads:
-    """The reads in flight. Whoever asks has the right to see the output: that is checked before."""
-
-    def __init__(self, edge: EdgeRequests) -> None:
-        self._edge = edge
-        self._reads: dict[_Part, asyncio.Task[LogChunk]] = {}
-
-    async def output(self, ref: ClusterRef, part: ReadLog) -> LogChunk:
-        """A part of a job's output, as `EdgeRequests.output` reads it. Raises RpcFailed."""
-        key = (ref, part)
-        read = self._reads.get(key)
-        if read is None:
-            read = self._reads[key] = asyncio.create_task(self._edge.output(ref, part))
-            read.add_done_callback(partial(self._over, key))
-        # A follower who leaves ends its own wait, and not the read of the others.
-        return await asyncio.shield(read)
-
-    def _over(self, key: _Part, read: asyncio.Task[LogChunk]) -> None:
-        del self._reads[key]
-        if not read.cancelled():
-            read.exception()  # nobody may be left who wants to know it
 
 
 WAIT_SECONDS = 2.0
@@ -104,12 +81,13 @@ class _JobState:
 
 
 class OutputFollower:
-    """Follows outputs of jobs."""
+    """Follows outputs of jobs. Whoever asks has the right to see the output: that is checked before."""
 
-    def __init__(self, slurm: SlurmRequests, reads: SharedReads, feed: EventFeed) -> None:
+    def __init__(self, slurm: SlurmRequests, edge: EdgeRequests, feed: EventFeed) -> None:
         self._slurm = slurm
-        self._reads = reads
+        self._edge = edge
         self._feed = feed
+        self._reads = SingleFlight[_Part, LogChunk]()
 
     async def follow(self, output: Output, *, offset: int) -> AsyncGenerator[ServerSentEvent]:
         """The output from a byte offset on. The id of each event is the offset after its text; `end` is the last event.
@@ -129,7 +107,7 @@ class OutputFollower:
                 ended = state.ended  # checked before the read, so that a read after the end finds the whole output
                 wait_seconds = LAST_WAIT_SECONDS if ended else WAIT_SECONDS
                 try:
-                    chunk = await self._reads.output(output.ref, output.part(state.job, text.read, wait_seconds))
+                    chunk = await self._read(output.ref, output.part(state.job, text.read, wait_seconds))
                     emptied = chunk.size < text.read or await self._rewritten(output, state.job, text.read, last)
                 except NotFound:
                     break
@@ -167,4 +145,7 @@ class OutputFollower:
         if not job.restarts or not last:
             return False
         before = output.part(job, position - len(last), limit=len(last))
-        return (await self._reads.output(output.ref, before)).data != last
+        return (await self._read(output.ref, before)).data != last
+
+    async def _read(self, ref: ClusterRef, part: ReadLog) -> LogChunk:
+        return await self._reads.get((ref, part), partial(self._edge.output, ref, part))

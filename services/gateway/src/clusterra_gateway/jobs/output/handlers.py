@@ -20,7 +20,7 @@ from clusterra_gateway.http.requests.parameters import JOB_ID, RANGE, Query, byt
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.jobs.output.follow import OutputFollower, SharedReads
+from clusterra_gateway.jobs.output.follow import OutputFollower
 from clusterra_gateway.jobs.output.output import MAX_TAIL_LINES, Output, start_of_tail
 
 OUTPUT = f"{CLUSTER}/jobs/{{job_id}}/output"
@@ -47,7 +47,7 @@ class Outputs:
         self._access = access
         self._slurm = slurm
         self._edge = edge
-        self._follower = OutputFollower(slurm, SharedReads(edge), feed)
+        self._follower = OutputFollower(slurm, edge, feed)
 
     @api.get("jobs_output", OUTPUT, ranges=True, parameters=(RANGE,), query=OutputQuery, result="text/plain")
     async def whole(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
