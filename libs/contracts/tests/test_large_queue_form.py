@@ -13,6 +13,7 @@ from clusterra_contracts.bus.large_queue import (
     FORM,
     LARGE,
     MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
     QueueTooLarge,
     decode_head,
     decode_snapshot,
@@ -179,6 +180,14 @@ def test_a_queue_over_a_limit_is_refused(limit: str, bytes_: int, told: str, mon
         encode_large(large_snapshot(1000, 1000, 200))
 
 
+def test_a_head_over_its_limit_is_not_sent() -> None:
+    traces = {str(number): "x" * 64 for number in range(MAX_HEAD_BYTES // 64)}
+    snapshot = large_snapshot(1, 1, 1).model_copy(update={"traces": traces})
+
+    with pytest.raises(QueueTooLarge, match="head"):
+        encode_large(snapshot)
+
+
 @pytest.fixture
 def lines() -> list[bytes]:
     return gzip.decompress(encode_large(large_snapshot(10, 10, 10))[0]).split(b"\n")
@@ -236,6 +245,28 @@ def test_a_long_line_of_a_bomb_is_refused() -> None:
 
     with pytest.raises(InvalidMessage, match="more than"):
         decode_head(bomb, HEADERS)
+
+
+def test_no_more_is_decompressed_for_the_head_than_a_head_may_have() -> None:
+    bomb = gzip.compress(b" " * MAX_DECODED_BYTES)
+    begin = bomb[: len(bomb) // 16]
+
+    # Whoever went on would find that the body is truncated.
+    with pytest.raises(InvalidMessage, match="more than"):
+        decode_head(begin, HEADERS)
+
+
+def test_a_head_of_the_largest_size_is_read_and_a_larger_one_is_refused(lines: list[bytes]) -> None:
+    head, *rest = lines
+    whole = head + b" " * (MAX_HEAD_BYTES - len(head))
+    read = [gzip.compress(b"\n".join((each, *rest))) for each in (whole, whole + b" ")]
+
+    found = decode_head(read[0], HEADERS)
+
+    assert found == decode_head(gzip.compress(b"\n".join(lines)), HEADERS)
+    for decoded in (decode_head, decode_snapshot):
+        with pytest.raises(InvalidMessage, match="head of a large queue has more than"):
+            decoded(read[1], HEADERS)
 
 
 def test_the_body_is_json() -> None:

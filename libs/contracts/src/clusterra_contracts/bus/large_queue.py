@@ -33,6 +33,8 @@ LARGE = "large"
 RECORDS_PER_LINE = 100
 MAX_BODY_BYTES = MAX_PAYLOAD_BYTES - 64 * 1024
 """The servers' limit counts the headers, too."""
+MAX_HEAD_BYTES = 256 * 1024
+"""The head before compression. It grows only with the traces, which are few. Event loops read heads."""
 
 _PIECE_BYTES = 64 * 1024
 _LISTS: Mapping[str, TypeAdapter[Any]] = {
@@ -53,6 +55,8 @@ def encode_large(snapshot: QueueSnapshot) -> tuple[bytes, dict[str, str]]:
     """
     stream, size, body = zlib.compressobj(1, wbits=31), 0, bytearray()
     for line in _written(snapshot):
+        if size == 0 and len(line) > MAX_HEAD_BYTES:
+            raise QueueTooLarge(f"the head of the queue has more than {MAX_HEAD_BYTES // 1024} KiB before compression")
         size += len(line)
         body += stream.compress(line)
         if size > MAX_DECODED_BYTES or len(body) > MAX_BODY_BYTES:
@@ -67,7 +71,10 @@ def encode_large(snapshot: QueueSnapshot) -> tuple[bytes, dict[str, str]]:
 
 def decode_head(body: bytes, headers: Mapping[str, str] | None) -> QueueSnapshot:
     """Parse a small snapshot, or the head of a large one, which takes no longer. Raises InvalidMessage."""
-    return _head(next(_lines(body), b"")) if _is_large(headers) else decode(QueueSnapshot, body, headers)
+    if not _is_large(headers):
+        return decode(QueueSnapshot, body, headers)
+    # What follows the head in its last piece is decompressed with it.
+    return _head(next(_lines(body, MAX_HEAD_BYTES + _PIECE_BYTES), b""))
 
 
 def decode_snapshot(body: bytes, headers: Mapping[str, str] | None) -> QueueSnapshot:
@@ -77,7 +84,7 @@ def decode_snapshot(body: bytes, headers: Mapping[str, str] | None) -> QueueSnap
     """
     if not _is_large(headers):
         return decode(QueueSnapshot, body, headers)
-    lines = _lines(body)
+    lines = _lines(body, MAX_DECODED_BYTES)
     head = _head(next(lines, b""))
     lists: dict[str, list[BaseModel]] = {}
     name = ""
@@ -113,6 +120,8 @@ def _written(snapshot: QueueSnapshot) -> Iterator[bytes]:
 
 def _head(line: bytes) -> QueueSnapshot:
     """The head of a snapshot: its lists are None, and it has counts."""
+    if len(line) > MAX_HEAD_BYTES:
+        raise InvalidMessage(f"the head of a large queue has more than {MAX_HEAD_BYTES} bytes")
     nothing = b"".join(b',"%s":null' % name.encode() for name in _LISTS)
     # Of two equal names the last one counts, and the head has null for the lists that could not be read.
     head = decode(QueueSnapshot, line + nothing + b"}")
@@ -130,13 +139,13 @@ def _records(name: str, line: bytes) -> list[BaseModel]:
         raise InvalidMessage(f"{name} of a large queue: {error.error_count()} invalid values") from None
 
 
-def _lines(body: bytes) -> Iterator[bytes]:
+def _lines(body: bytes, max_bytes: int) -> Iterator[bytes]:
     """The lines of a compressed body, decompressed as they are asked for. Raises InvalidMessage."""
     begun, size = list[bytes](), 0
     for piece in _decompressed(body):
         size += len(piece)
-        if size > MAX_DECODED_BYTES:
-            raise InvalidMessage(f"the compressed body has more than {MAX_DECODED_BYTES} bytes")
+        if size > max_bytes:
+            raise InvalidMessage(f"the compressed body has more than {max_bytes} bytes")
         # Joined once at its end: a line of many pieces would be copied for each of them.
         *ends, begin = piece.split(b"\n")
         for end in ends:
