@@ -30,7 +30,7 @@ from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.optimistic_write import ATTEMPTS
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import without_messages
-from clusterra_runtime.store.store import ConditionFailed, Put, Table, Update
+from clusterra_runtime.store.store import Put, Table, Update
 from gateway_world import CATALOGUE, apply_file, provisioned
 from pydantic import ValidationError
 
@@ -167,7 +167,7 @@ async def test_a_cluster_that_changes_all_the_time_is_given_up(directory: Direct
     async def bump() -> None:
         await directory.store.write(Update(ACCOUNTS, cluster_key(MAIN), add={"touched": 1}))
 
-    with pytest.raises(ConditionFailed):
+    with pytest.raises(Conflict, match="others are changing"):
         await between_read_and_write(
             directory, bump, apply(directory, with_cluster(acme, name="renamed")), times=ATTEMPTS
         )

@@ -1,6 +1,6 @@
 """A provision file and operators' requests keep the same rules: what one of them refuses or tells, the other does."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Put, Update
+from clusterra_runtime.store.store import Put, Update, Write
 from gateway_world import CATALOGUE, apply_file, provisioned
 from pydantic import ValidationError
 
@@ -134,21 +134,91 @@ async def test_clusters_never_have_more_than_the_cap_of_their_tenant(
 ) -> None:
     """Also not while a cluster is added: the others shrink first."""
     await way(directory, provisioned("acme", "main") | {"usd_per_hour": 12})
-    write, together = directory.store.write, list[float]()
+    write, transact, together = directory.store.write, directory.store.transact, list[float]()
 
-    async def watched(wanted: Put | Update) -> Item:
-        item = await write(wanted)
+    async def watch() -> None:
         caps = [binding.policy.usd_per_hour or 0 for binding in (await directory.clusters()).values()]
         together.append(sum(caps))
+
+    async def written(wanted: Put | Update) -> Item:
+        item = await write(wanted)
+        await watch()
         return item
 
+    async def transacted(writes: Sequence[Write], *, token: str) -> None:
+        await transact(writes, token=token)
+        await watch()
+
     with monkeypatch.context() as patched:
-        patched.setattr(directory.store, "write", watched)
+        patched.setattr(directory.store, "write", written)
+        patched.setattr(directory.store, "transact", transacted)
         await way(directory, provisioned("acme", "main", "more") | {"usd_per_hour": 12})
 
     clusters = await directory.clusters()
     assert {ref: binding.policy.usd_per_hour for ref, binding in clusters.items()} == {MAIN: 6, MORE: 6}
     assert max(together) <= 12, together
+
+
+@ways
+async def test_a_change_that_is_overtaken_again_and_again_leaves_nothing(
+    directory: Directory, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await way(directory, provisioned("acme"))
+    transact = directory.store.transact
+
+    async def overtaken(writes: Sequence[Write], *, token: str) -> None:
+        await directory.store.write(Update(ACCOUNTS, tenant_key("acme")))
+        await transact(writes, token=token)
+
+    monkeypatch.setattr(directory.store, "transact", overtaken)
+    with pytest.raises(Conflict, match="others are changing the tenant"):
+        await way(directory, provisioned("acme") | {"domains": ["acme.example", "new.example"], "name": "New"})
+
+    assert await directory.domain("new.example") is None
+    assert await told(directory) == ["tenant.created"]
+
+
+async def test_a_cluster_that_is_removed_meanwhile_refuses_no_change_of_its_tenant(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await by_requests(directory, provisioned("acme", "main", "more") | {"usd_per_hour": 12})
+    change_cluster = directory.change_cluster
+
+    async def removed_first(ref: ClusterRef, *wanted: Any, **options: Any) -> int | None:
+        await TenantClusters(directory, Registry(), None).remove(MORE)
+        return await change_cluster(ref, *wanted, **options)
+
+    monkeypatch.setattr(directory, "change_cluster", removed_first)
+    await Tenants(directory, Registry()).change(
+        "acme", lambda known: known.model_copy(update={"usd_per_hour": 10.0}), by="operator:anna"
+    )
+
+    clusters = await directory.clusters()
+    assert {ref: binding.policy.usd_per_hour for ref, binding in clusters.items()} == {MAIN: 5}
+
+
+async def test_a_cluster_is_not_bound_with_the_share_of_a_cap_that_was_lowered_meanwhile(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the change of the cap would be refused after it was written."""
+    own_cap = {"policy": {"usd_per_hour": 6}}
+    wanted: dict[str, Any] = provisioned("acme", "main", "more") | {"usd_per_hour": 12}
+    wanted["clusters"] = [each | own_cap for each in wanted["clusters"]]
+    await by_requests(directory, wanted | {"clusters": wanted["clusters"][:1]})
+    change_cluster = directory.change_cluster
+
+    async def lowered_first(ref: ClusterRef, *given: Any, **options: Any) -> int | None:
+        await Tenants(directory, Registry()).change(
+            "acme", lambda known: known.model_copy(update={"usd_per_hour": 8.0}), by="operator:anna"
+        )
+        return await change_cluster(ref, *given, **options)
+
+    monkeypatch.setattr(directory, "change_cluster", lowered_first)
+    fields = ClusterFields.model_validate({**wanted["clusters"][1]})
+    with pytest.raises(Conflict, match="the clusters' own caps take 12 USD"):
+        await TenantClusters(directory, Registry(), CATALOGUE).bind("acme", fields, "key", by="operator:anna")
+
+    assert set(await directory.clusters()) == {MAIN}
 
 
 async def test_the_others_get_the_share_of_a_removed_cluster(directory: Directory) -> None:

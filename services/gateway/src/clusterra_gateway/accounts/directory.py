@@ -1,6 +1,7 @@
 """Reads and writes single items of the accounts table."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from itertools import batched
 
@@ -13,7 +14,7 @@ from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
+from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update, Write
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.keyspace import (
@@ -131,6 +132,7 @@ class Directory:
         messages: Sequence[OutboxMessage] = (),
         *,
         changed: Sequence[OutboxMessage] = (),
+        provided: Sequence[Write] = (),
     ) -> int | None:
         """Writes what `change` makes of the stored binding (None: there is none), as its next version.
 
@@ -138,33 +140,36 @@ class Directory:
         `messages` are sent for a new cluster, `changed` for one that existed. After a conflicting write, `change` is
         applied again to what was written, so neither writer undoes the other. Raises ConditionFailed after several
         attempts, and what `change` raises.
-        """
-        return await write_optimistically(lambda: self._change_cluster(ref, change, messages, changed))
 
-    async def _change_cluster(
-        self,
-        ref: ClusterRef,
-        change: Callable[[ClusterBinding | None], ClusterBinding],
-        messages: Sequence[OutboxMessage],
-        changed: Sequence[OutboxMessage],
-    ) -> int | None:
-        key = cluster_key(ref)
-        current = await self.store.get(ACCOUNTS, key)
-        if current is None:
-            first = change(None)
-            await self.outbox.write(Put(ACCOUNTS, key, _attributes_of(first), Absent()), messages)
-            return first.version
-        known = _binding_of(current)
-        binding = change(known)
-        if known.model_copy(update={"version": binding.version}) == binding:
-            return None
-        following = binding.model_copy(update={"version": known.version + 1})
-        update = Update(ACCOUNTS, key, set=_attributes_of(following), condition=VersionIs(current.version))
-        if changed:
-            await self.outbox.write(update, changed)
+        The writes `provided` happen in the same transaction. Then there is one attempt, which raises
+        TransactionCancelled after any conflicting write: the caller reads anew what they depend on.
+        """
+
+        async def attempt() -> int | None:
+            current = await self.store.get(ACCOUNTS, cluster_key(ref))
+            known = None if current is None else _binding_of(current)
+            binding = change(known)
+            if current is None or known is None:
+                put = Put(ACCOUNTS, cluster_key(ref), _attributes_of(binding), Absent())
+                await self._write(put, messages, provided)
+                return binding.version
+            if known.model_copy(update={"version": binding.version}) == binding:
+                return None
+            following = binding.model_copy(update={"version": known.version + 1})
+            condition = VersionIs(current.version)
+            update = Update(ACCOUNTS, cluster_key(ref), set=_attributes_of(following), condition=condition)
+            await self._write(update, changed, provided)
+            return following.version
+
+        return await (attempt() if provided else write_optimistically(attempt))
+
+    async def _write(self, write: Put | Update, messages: Sequence[OutboxMessage], others: Sequence[Write]) -> None:
+        if others:
+            await self.outbox.transact(write, messages, others, token=f"directory-{secrets.token_hex(16)}")
+        elif messages:
+            await self.outbox.write(write, messages)
         else:
-            await self.store.write(update)
-        return following.version
+            await self.store.write(write)
 
     async def replace(self, key: Key, record: Record) -> bool:
         """Writes an item unless it is already the same. Returns whether it wrote.

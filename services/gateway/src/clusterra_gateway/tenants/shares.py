@@ -6,15 +6,17 @@ the others.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from math import inf
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.store import ConditionFailed
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Tenant
-from clusterra_gateway.http.requests.errors import Conflict, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, NotFound, Unavailable
 from clusterra_gateway.tenants.tenant_record import change_tenant, existing
 
 
@@ -56,7 +58,7 @@ async def shares(
 
 
 async def share_out(directory: Directory, tenant_id: str, expected: Collection[str] = ()) -> None:
-    """Writes the share of each cluster that exists. Raises NotFound, Conflict.
+    """Writes the share of each cluster that exists. Raises NotFound, Conflict; Unavailable for some unwritten shares.
 
     Writes the shares that shrink first, so that the clusters together never exceed the tenant's cap. Before a cluster
     is bound, it is `expected`: the others shrink before it may spend anything.
@@ -69,7 +71,8 @@ async def share_out(directory: Directory, tenant_id: str, expected: Collection[s
         if binding is not None and binding.policy.usd_per_hour != cap:
             changes.append((_amount(cap) - _amount(binding.policy.usd_per_hour), ref))
     for _, ref in sorted(changes, key=lambda change: change[0]):
-        await _set_cap(directory, ref, caps[ref.cluster])
+        with suppress(NotFound):  # removed just now: `give_share_back` follows
+            await _set_cap(directory, ref, caps[ref.cluster])
 
 
 async def give_share_back(directory: Directory, registry: Registry, ref: ClusterRef) -> None:
@@ -94,8 +97,11 @@ def _amount(cap: float | None) -> float:
 async def _set_cap(directory: Directory, ref: ClusterRef, usd_per_hour: float | None) -> None:
     def capped(current: ClusterBinding | None) -> ClusterBinding:
         if current is None:
-            raise Conflict(f"the cluster {ref} has just been removed", hint="try again")
+            raise NotFound(f"the cluster {ref} has just been removed", hint="list the clusters")
         policy = current.policy.model_copy(update={"usd_per_hour": usd_per_hour})
         return current.model_copy(update={"policy": policy})
 
-    await directory.change_cluster(ref, capped)
+    try:
+        await directory.change_cluster(ref, capped)
+    except ConditionFailed:
+        raise Unavailable(f"others are changing the cluster {ref}", hint="ask for the same change again") from None

@@ -1,13 +1,15 @@
 """The rules of a tenant's clusters: how one is bound, changed and removed, over HTTP or from a provision file."""
 
 from collections.abc import Collection
+from functools import partial
 
 import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.registry import ClusterBinding
+from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete
 
 from clusterra_gateway.accounts.admin_events import cluster_event
@@ -83,17 +85,14 @@ class TenantClusters:
     ) -> int | None:
         """Makes or changes a cluster of a tenant that knows its cap. Returns its version; None where nothing changes.
 
-        Raises NotFound, InvalidRequest, and Conflict for a `new` one that exists.
+        Raises NotFound, InvalidRequest, and Conflict for a `new` one that exists or a cap that does not suffice.
         """
-        tenant, shapes = await existing(self._directory, ref.tenant), self._shapes(given)
-        source = await self._identity_source(ref.tenant, tenant, given)
+        shapes = self._shapes(given)
         await self._reserve_operator(ref.tenant, given.operator)
-        caps = await shares(self._directory, ref.tenant, tenant, {*expected, ref.cluster})
-        policy = given.policy.model_copy(update={"usd_per_hour": caps[ref.cluster]})
         orphan = self._registry.get(ref)
         first_version = 1 if orphan is None else orphan.version + 1
 
-        def as_given(current: ClusterBinding | None) -> ClusterBinding:
+        def as_given(current: ClusterBinding | None, policy: ScalingPolicy, source: str | None) -> ClusterBinding:
             if current is not None and (new or current.deleting):
                 state = "being deleted" if current.deleting else "there"
                 raise Conflict(f"the cluster {ref} is {state}", hint="choose another id, or wait until it is deleted")
@@ -104,12 +103,24 @@ class TenantClusters:
 
         registered = AdminFact(kind="cluster.registered", actor=by, subject=ref.cluster)
         changed = AdminFact(kind="cluster.changed", actor=by, subject=ref.cluster)
-        version = await self._directory.change_cluster(
-            ref,
-            as_given,
-            [cluster_event(ref, registered, version="1")],
-            changed=[cluster_event(ref, changed, version=now().isoformat())],
-        )
+
+        async def attempt() -> int | None:
+            # No lower cap of the tenant comes between this share of it and the write.
+            unchanged = await self._directory.tenant_unchanged(ref.tenant)
+            tenant = await existing(self._directory, ref.tenant)
+            caps = await shares(self._directory, ref.tenant, tenant, {*expected, ref.cluster})
+            policy = given.policy.model_copy(update={"usd_per_hour": caps[ref.cluster]})
+            source = await self._identity_source(ref.tenant, tenant, given)
+            return await self._directory.change_cluster(
+                ref,
+                partial(as_given, policy=policy, source=source),
+                [cluster_event(ref, registered, version="1")],
+                changed=[cluster_event(ref, changed, version=now().isoformat())],
+                provided=[unchanged],
+            )
+
+        contended = Conflict(f"others are changing the tenant {ref.tenant} or this cluster", hint="try again")
+        version = await write_optimistically(attempt, contended=contended)
         if version is not None:
             log.info("cluster_put", tenant=ref.tenant, cluster=ref.cluster, version=version)
         return version

@@ -1,13 +1,13 @@
 """The record of a tenant: read, refused while it is being deleted, and changed together with the fact about it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import TenantRef
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.optimistic_write import write_optimistically
-from clusterra_runtime.store.store import Update
+from clusterra_runtime.store.store import Update, Write
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import Directory
@@ -36,8 +36,12 @@ async def change_tenant(
     tenant_id: str,
     change: Callable[[Tenant], Awaitable[Tenant]],
     told: AdminFact | None = None,
+    *,
+    others: Callable[[Tenant], Awaitable[Sequence[Write]]] | None = None,
 ) -> tuple[Tenant, Tenant]:
     """Writes what `change` makes of a tenant. Returns the tenant before and after; the same one where nothing changes.
+
+    The writes that `others` makes for the changed tenant happen in the same transaction.
 
     The fact is written with it, for the histories of its clusters, except where only caps of clusters have changed:
     these have events of their own. After a conflicting write, `change` is applied to what was written, so neither
@@ -49,13 +53,16 @@ async def change_tenant(
         item = await directory.store.get(ACCOUNTS, key)
         before = _there(tenant_id, None if item is None else Tenant.of(item))
         after = await change(before)
-        if item is None or after == before:
+        together = [] if others is None else await others(after)
+        if item is None or (after == before and not together):
             return before, before
         update = Update(ACCOUNTS, key, set=after.attributes(), condition=VersionIs(item.version))
-        if told is None or after == before.model_copy(update={"own_caps": after.own_caps}):
-            await directory.store.write(update)
+        only_caps = after == before.model_copy(update={"own_caps": after.own_caps})
+        facts = [] if told is None or only_caps else [told]
+        if facts or together:
+            await AuditedWrites(directory, registry).write(tenant_id, facts, update, together)
         else:
-            await AuditedWrites(directory, registry).write(tenant_id, [told], update)
+            await directory.store.write(update)
         return before, after
 
     contended = Conflict(f"others are changing the tenant {tenant_id}", hint="try again")

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Collection
+from functools import partial
 
 import structlog
 from clusterra_contracts.events import AdminFact
@@ -10,7 +11,15 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs, compare
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import InvalidCursor
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
+from clusterra_runtime.store.store import (
+    MAX_TRANSACTION_WRITES,
+    ConditionFailed,
+    Delete,
+    Put,
+    TransactionCancelled,
+    Update,
+    Write,
+)
 
 from clusterra_gateway.accounts.admin_events import kept_fact
 from clusterra_gateway.accounts.directory import Directory
@@ -21,6 +30,9 @@ from clusterra_gateway.tenants.shares import share_out, shares
 from clusterra_gateway.tenants.tenant_record import change_tenant, existing, refuse_deleted
 
 log = structlog.get_logger()
+
+MAX_DOMAINS = MAX_TRANSACTION_WRITES - 3
+"""How many domains one change may assign: they are written together with the tenant, its mark and the fact."""
 
 
 async def list_tenants_of_clusters(directory: Directory) -> None:
@@ -56,17 +68,13 @@ class Tenants:
     async def create(self, tenant_id: str, tenant: Tenant, *, by: str) -> None:
         """Makes a tenant. The history of its first cluster tells it. Raises Conflict, also for an id that was deleted
         recently."""
-        await self._refuse_domains_of_others(tenant_id, tenant.domains)
         told = AdminFact(kind="tenant.created", actor=by, subject=tenant_id)
         writes: list[Write] = [
             Put(ACCOUNTS, tenant_key(tenant_id), tenant.attributes(), Absent()),
             Update(ACCOUNTS, listed_tenant_key(tenant_id)),
             kept_fact(tenant_id, told, version="1", at=now()),
+            *await self._assignments(tenant_id, tenant),
         ]
-        for name in tenant.domains:
-            if await self._directory.domain(name) is None:
-                domain = Domain(tenant=tenant_id, issuers=tenant.issuers)
-                writes.append(Put(ACCOUNTS, domain_key(name), domain.attributes(), Absent()))
         try:
             await self._directory.store.transact(writes, token=f"tenant-{secrets.token_hex(16)}")
         except TransactionCancelled as cancelled:
@@ -82,39 +90,46 @@ class Tenants:
 
         Its domains get its issuers, and those that it gives up are free again. Its cap is shared out among its clusters
         and those that are `expected`; one that does not suffice for them changes nothing, and so does a domain of
-        another tenant.
+        another tenant. Raises Unavailable where some cluster lacks its new share: the same change again shares it out.
         """
 
         async def checked(tenant: Tenant) -> Tenant:
             refuse_deleted(tenant_id, tenant)
             changed = change(tenant)
-            await self._refuse_domains_of_others(tenant_id, changed.domains)
             await shares(self._directory, tenant_id, changed, expected)
-            for name in changed.domains:
-                await self._assign(name, Domain(tenant=tenant_id, issuers=changed.issuers))
             return changed
 
         fact = AdminFact(kind="tenant.changed", actor=by, subject=tenant_id)
-        before, after = await change_tenant(self._directory, self._registry, tenant_id, checked, fact)
+        before, after = await change_tenant(
+            self._directory, self._registry, tenant_id, checked, fact, others=partial(self._assignments, tenant_id)
+        )
         for name in sorted({*before.domains} - {*after.domains}):
             await self._give_back(tenant_id, name)
         await share_out(self._directory, tenant_id, expected)
         return after
 
-    async def _refuse_domains_of_others(self, tenant_id: str, domains: Collection[str]) -> None:
-        for name in domains:
-            _refuse_domain_of_another(name, await self._directory.domain(name), tenant_id)
-
-    async def _assign(self, name: str, record: Domain) -> None:
-        key = domain_key(name)
-        if await self._directory.add(key, record):
-            return
-        item = await self._directory.store.get(ACCOUNTS, key)
-        known = None if item is None else Domain.of(item)
-        _refuse_domain_of_another(name, known, record.tenant)
-        if item is None or known != record:
-            condition = Absent() if item is None else VersionIs(item.version)
-            await self._directory.store.write(Update(ACCOUNTS, key, set=record.attributes(), condition=condition))
+    async def _assignments(self, tenant_id: str, tenant: Tenant) -> list[Write]:
+        """The writes that give a tenant's domains to it, with its issuers. Raises Conflict for another tenant's."""
+        record, writes = Domain(tenant=tenant_id, issuers=tenant.issuers), list[Write]()
+        for name in tenant.domains:
+            item = await self._directory.store.get(ACCOUNTS, domain_key(name))
+            if item is None:
+                writes.append(Put(ACCOUNTS, domain_key(name), record.attributes(), Absent()))
+                continue
+            known = Domain.of(item)
+            if known.tenant != tenant_id:
+                raise Conflict(
+                    f"domain {name} belongs to tenant {known.tenant}", hint="remove it from that tenant first"
+                )
+            if known != record:
+                condition = VersionIs(item.version)
+                writes.append(Update(ACCOUNTS, domain_key(name), set=record.attributes(), condition=condition))
+        if len(writes) > MAX_DOMAINS:
+            raise InvalidRequest(
+                f"{len(writes)} domains of the tenant change at once, and {MAX_DOMAINS} can",
+                hint="give some domains up first",
+            )
+        return writes
 
     async def _give_back(self, tenant_id: str, domain: str) -> None:
         mine = compare("tenant", "==", tenant_id)
@@ -122,11 +137,6 @@ class Tenants:
             await self._directory.store.delete(Delete(ACCOUNTS, domain_key(domain), mine))
         except ConditionFailed:
             log.info("domain_not_given_back", tenant=tenant_id, reason="another tenant has it, or none")
-
-
-def _refuse_domain_of_another(name: str, domain: Domain | None, tenant_id: str) -> None:
-    if domain is not None and domain.tenant != tenant_id:
-        raise Conflict(f"domain {name} belongs to tenant {domain.tenant}", hint="remove it from that tenant first")
 
 
 def _taken(tenant_id: str, current: Item | None) -> Conflict:
