@@ -62,6 +62,24 @@ async def test_a_page_of_which_nothing_arrives_is_no_answer(client: Client) -> N
             await direct.read_page(client, stream.name, "slow.>", after=0)
 
 
+async def test_a_replay_whose_pages_all_come_too_late_is_given_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "MOST_LATE_SECONDS", 0.9)
+    received: list[int] = []
+
+    async def replayed(name: str) -> None:
+        async for stored in direct.replay(client, name, "slow.>"):
+            received.append(stored.sequence)
+
+    async with slow_stream(client, stored=1000, per_page=4) as stream:
+        with pytest.raises(BusUnavailable, match="in time"):
+            await replayed(stream.name)
+
+    assert len(stream.asked) <= 2
+    assert received == list(range(1, len(received) + 1))
+
+
 async def test_a_stream_is_followed_to_its_end_by_pages_that_do_not_end_in_time(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

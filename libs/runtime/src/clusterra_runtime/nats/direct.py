@@ -1,6 +1,7 @@
 """Direct get (NATS ADR-31): reading a stream without a consumer, from any of its replicas."""
 
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,8 @@ from pydantic import BaseModel
 from clusterra_runtime.nats.client import BusUnavailable, Client
 
 REQUEST_SECONDS = 5.0
+MOST_LATE_SECONDS = 60.0
+"""How long a replay goes on while none of its pages arrives in time. Each that does is 256 messages of progress."""
 PAGE = 256
 _NOTHING = "404"
 _SEQUENCE = "Nats-Sequence"
@@ -72,10 +75,16 @@ async def replay(client: Client, stream: str, subject_filter: str, *, after: int
     """Yields the messages of a stream that match a filter, in order, from the first sequence above `after`.
 
     Ends at the current end of the stream. Raises BusUnavailable; then replay again after the last message received.
+    So it ends on a stalled machine too: after `MOST_LATE_SECONDS` without a page that arrives in time.
     """
-    more = True
+    more, late_seconds = True, 0.0
     while more:
+        if late_seconds >= MOST_LATE_SECONDS:
+            raise BusUnavailable(f"{stream}: no page has arrived in time for {late_seconds:.0f} s")
+        began = time.monotonic()
         found, more = await read_page(client, stream, subject_filter, after=after)
+        took = time.monotonic() - began
+        late_seconds = late_seconds + took if took >= REQUEST_SECONDS else 0.0
         for stored in found:
             after = stored.sequence
             yield stored
