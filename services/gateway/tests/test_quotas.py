@@ -15,8 +15,8 @@ from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key, reservations_partition
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.money.quotas.jobs import task_count
-from clusterra_gateway.money.quotas.records import QuotaScope, Reservation
-from clusterra_gateway.money.quotas.reservations import Reservations, month_of
+from clusterra_gateway.money.quotas.records import QuotaScope, Reservation, month_of
+from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.money.quotas.sweep import QuotaSweep
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.condition import Absent

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 from aiohttp import web
@@ -73,6 +74,11 @@ class Fleet(ResponseBody):
     now: tuple[ShapeCount, ...]
 
 
+class _Count(NamedTuple):
+    desired: int | None
+    live: int | None
+
+
 @dataclass(slots=True)
 class _Fleet:
     """A fleet at some moment. A shape or a list that is not known is None."""
@@ -85,12 +91,11 @@ class _Fleet:
     def __post_init__(self) -> None:
         self._live = Counter((self.live or {}).values())
 
-    def count(self, shape: ShapeName) -> ShapeCount:
-        live = None if self.live is None else self._live[shape]
-        return ShapeCount(shape=shape, desired=self.desired.get(shape), live=live)
+    def count(self, shape: ShapeName) -> _Count:
+        return _Count(self.desired.get(shape), None if self.live is None else self._live[shape])
 
     def counts(self, shapes: Iterable[ShapeName]) -> tuple[ShapeCount, ...]:
-        return tuple(self.count(shape) for shape in sorted(shapes))
+        return tuple(ShapeCount(shape=shape, **self.count(shape)._asdict()) for shape in sorted(shapes))
 
     def undo(self, event: Event) -> tuple[ShapeName, ...]:
         """Go back to before an event. Returns the shapes that it may have changed."""
@@ -121,11 +126,11 @@ def fleet_over_time(
     for event in newest_first:
         if event.time < after:
             break
-        shapes_before = {shape: fleet.count(shape) for shape in _shapes(event)}
+        counts = {shape: fleet.count(shape) for shape in _shapes(event)}
         for shape in fleet.undo(event):
-            was, now = fleet.count(shape), shapes_before[shape]
-            if was != now:
-                changes.append(FleetChange(at=event.time, **now.model_dump()))
+            count = counts[shape]
+            if fleet.count(shape) != count:
+                changes.append(FleetChange(at=event.time, shape=shape, desired=count.desired, live=count.live))
     shapes = {
         *(shape for each in (fleet, present) for shape in each.desired),
         *(shape for each in (fleet, present) for shape in (each.live or {}).values()),
@@ -183,7 +188,7 @@ class FleetHandlers:
         events, complete = await self._events(ref, after)
         if not complete:
             after = events[-1].time if events else at
-        before, changes, present = fleet_over_time(desired, heartbeat, events, after=after)
+        before, changes, present = await asyncio.to_thread(fleet_over_time, desired, heartbeat, events, after=after)
         return json_response(
             Fleet(after=after, as_of=at, complete=complete, before=before, changes=changes, now=present)
         )

@@ -30,8 +30,7 @@ from clusterra_gateway.money.budgets.records import (
 from clusterra_gateway.money.budgets.sweep import measured
 from clusterra_gateway.money.costs.spending import Totals
 from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
-from clusterra_gateway.money.quotas.records import ScopeKind
-from clusterra_gateway.money.quotas.reservations import month_of
+from clusterra_gateway.money.quotas.records import ScopeKind, month_of
 
 BUDGETS = "/v1/budgets"
 BUDGET = f"{BUDGETS}/{{scope}}/{{scope_name}}"

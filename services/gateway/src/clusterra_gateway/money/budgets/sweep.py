@@ -30,8 +30,8 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alert_key
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.money.budgets.records import Alert, Budget, Threshold, alert_name, alerts_of, budgets_of
 from clusterra_gateway.money.costs.spending import Totals, answered, spending_of
-from clusterra_gateway.money.quotas.records import QuotaScope, subject_of
-from clusterra_gateway.money.quotas.reservations import USE_SECONDS, month_of
+from clusterra_gateway.money.quotas.records import QuotaScope, month_of, subject_of
+from clusterra_gateway.money.quotas.reservations import USE_SECONDS
 from clusterra_gateway.money.quotas.sweep import ACTOR
 
 log = structlog.get_logger()

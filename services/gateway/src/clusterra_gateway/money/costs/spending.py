@@ -1,5 +1,6 @@
 """What runs, waits and has run costs, put together from the ledger, the queue and several clusters."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -8,7 +9,8 @@ import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.costs import Spending, SpendingDimension, SpendingRow
-from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
@@ -136,14 +138,19 @@ class SpendingReads:
             return None
         if not listed.whole:
             return None
-        prices = ListedPrices(binding.catalogue)
-        sums: dict[tuple[str, str], int | None] = {}
-        for job in listed.jobs:
-            payer = job.user, job.account
-            before = sums.get(payer, 0)
-            cost = prices.micro_usd(job, task_count(job.array_tasks))
-            sums[payer] = None if before is None or cost is None else before + cost
-        return sums
+        return await asyncio.to_thread(_priced, listed.jobs, binding.catalogue)
+
+
+def _priced(jobs: Iterable[Job], catalogue: Catalogue) -> dict[tuple[str, str], int | None]:
+    """By user and account what waiting jobs will cost at most; None where one has no bound."""
+    prices = ListedPrices(catalogue)
+    sums: dict[tuple[str, str], int | None] = {}
+    for job in jobs:
+        payer = job.user, job.account
+        before = sums.get(payer, 0)
+        cost = prices.micro_usd(job, task_count(job.array_tasks))
+        sums[payer] = None if before is None or cost is None else before + cost
+    return sums
 
 
 def totals_by(clusters: Collection[ClusterSpending], by: SummaryDimension, *, whole_bill: bool) -> dict[Payer, Totals]:

@@ -90,7 +90,7 @@ class Summaries:
         """
         by = query(request, SummaryQuery).by
         found = await self._read(caller, ref, by)
-        return json_response(_summary([found], by, caller))
+        return json_response(await asyncio.to_thread(_summary, [found], by, caller))
 
     @api.get("costs_of_tenant", "/v1/cost-summary", query=SummaryQuery, result=CostSummary)
     async def of_tenant(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -112,7 +112,8 @@ class Summaries:
         refs = [ref for ref in self._registry.clusters if ref.tenant == caller.member.tenant]
         found = [each for each in await asyncio.gather(*map(one, refs)) if each is not None]
         sees_all = all(there.sees_everybody for there, _ in found)
-        return json_response(_summary([spending for _, spending in found], by, caller, sees_all=sees_all))
+        clusters = [spending for _, spending in found]
+        return json_response(await asyncio.to_thread(_summary, clusters, by, caller, sees_all=sees_all))
 
     async def _read(self, caller: Caller, ref: ClusterRef, by: SummaryDimension) -> ClusterSpending:
         binding = self._registry.get(ref)

@@ -18,8 +18,8 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import Money
 from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import ListedPrices, changed_by
-from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind
-from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations, month_of
+from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind, month_of
+from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 
 

@@ -15,8 +15,8 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.money.quotas.limits import SCOPE, SCOPE_NAME, Limit, LimitKind, Limits, scope_in
-from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind
-from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations, month_of
+from clusterra_gateway.money.quotas.records import Mode, Quota, ScopeKind, month_of
+from clusterra_gateway.money.quotas.reservations import MAX_QUOTAS, Reservations
 
 QUOTAS = "/v1/quotas"
 QUOTA = f"{QUOTAS}/{{scope}}/{{scope_name}}"

@@ -16,8 +16,7 @@ from clusterra_contracts.rpc.slurm_jobs import Update
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
-from clusterra_gateway.money.quotas.reservations import month_of
+from clusterra_gateway.money.quotas.records import Quota, Reservation, month_of
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
@@ -155,17 +154,23 @@ def orphan_of(job: Job, orphans: Iterable[Reservation], projected: int) -> Reser
 
 def of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
     """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
-    account = QuotaScope(kind="account", name=job.account or "?")
-    return tuple(quota for quota in quotas if quota.scope == account and account not in reservation.scopes)
+    account = job.account or "?"
+    return tuple(
+        quota
+        for quota in quotas
+        if quota.scope.kind == "account" and quota.scope.name == account and quota.scope not in reservation.scopes
+    )
 
 
 def counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
     """Whether a quota counts a job."""
-    return quota.scope in (
-        QuotaScope(kind="user", name=job.user or "?"),
-        QuotaScope(kind="account", name=job.account or "?"),
-        QuotaScope(kind="tenant", name=ref.tenant),
-    )
+    match quota.scope.kind:
+        case "user":
+            return quota.scope.name == (job.user or "?")
+        case "account":
+            return quota.scope.name == (job.account or "?")
+        case "tenant":
+            return quota.scope.name == ref.tenant
 
 
 def reservation_for(

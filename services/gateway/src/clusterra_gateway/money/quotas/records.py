@@ -1,5 +1,6 @@
 """Quotas, what is used of them, and reservations, as models of items of the accounts table."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from clusterra_contracts.identity import Id, Moment
@@ -36,6 +37,11 @@ MAX_SUBJECT = 70
 def subject_of(scope: QuotaScope) -> str:
     """What an event about the limit of a scope is about."""
     return f"{scope.kind}:{scope.name}"[:MAX_SUBJECT]
+
+
+def month_of(at: datetime) -> str:
+    """The month that a job which is submitted at this moment counts in."""
+    return f"{at:%Y-%m}"
 
 
 class MonthlyLimit(Record):

@@ -4,10 +4,10 @@ What is used of a quota is one number: the real costs of jobs that have ended, a
 Each change of it is in the transaction with the reservation that causes it, so nothing is reserved or released twice.
 """
 
+import asyncio
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import NamedTuple
 
 import structlog
@@ -243,12 +243,7 @@ class Reservations:
     async def of_cluster(self, ref: ClusterRef, most: int) -> ClusterReservations:
         """The reservations for jobs of a cluster that have not been settled. Those that cannot be read are logged."""
         page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
-        read = {item.key.sk: Reservation.readable(item) for item in page.items}
-        unreadable = (item.attributes.get("job_id") for item in page.items if read[item.key.sk] is None)
-        return ClusterReservations(
-            tuple(reservation for reservation in read.values() if reservation is not None),
-            frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
-        )
+        return await asyncio.to_thread(_read, page.items)  # they may be thousands
 
     async def _changed(
         self, reservation: Reservation, changes: Attributes, pending: PendingReservation, *, force: bool
@@ -268,9 +263,13 @@ class Reservations:
         return True
 
 
-def month_of(at: datetime) -> str:
-    """The month that a job which is submitted at this moment counts in."""
-    return f"{at:%Y-%m}"
+def _read(items: Iterable[Item]) -> ClusterReservations:
+    read = [(item, Reservation.readable(item)) for item in items]
+    unreadable = (item.attributes.get("job_id") for item, reservation in read if reservation is None)
+    return ClusterReservations(
+        tuple(reservation for _, reservation in read if reservation is not None),
+        frozenset(job_id for job_id in unreadable if isinstance(job_id, str) and job_id),
+    )
 
 
 def _unchanged(reservation: Reservation) -> Condition:

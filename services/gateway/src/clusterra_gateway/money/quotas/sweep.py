@@ -31,8 +31,8 @@ from clusterra_gateway.money.quotas.jobs import (
     record_order,
     reservation_for,
 )
-from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
-from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations, month_of
+from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
+from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
@@ -60,6 +60,8 @@ TOLERATED_PERCENT = 125
 The record may show more than the submit did, such as memory that the submit left to Slurm.
 """
 MAX_RESERVATIONS = 5000
+LOOKS_AT_ONCE = 500
+"""How many reservations of jobs that go on are looked at, before other requests have their turn."""
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
@@ -125,7 +127,9 @@ class QuotaSweep:
         reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
         prices = ListedPrices(binding.catalogue)
         silent = 0
-        for reservation in reserved.reservations:
+        for number, reservation in enumerate(reserved.reservations):
+            if number % LOOKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             jobs = active.get(reservation.job_id, ())
             try:
                 await self._settle(ref, reservation, active, quotas)
@@ -240,10 +244,10 @@ class QuotaSweep:
         orphans = [each for each in reserved.reservations if not each.job_id]
         unanswered = {each.user for each in orphans if each.made_at > lately}
         for job_id, (job, *components) in active.items():
-            counting = tuple(quota for quota in quotas if counts(quota, ref, job))
             # The job may be that of a submit which is being answered.
-            known = job_id in booked or (ref, job_id) in self._cancelled
-            if not counting or known or job.user in unanswered:
+            if job_id in booked or (ref, job_id) in self._cancelled or job.user in unanswered:
+                continue
+            if not (counting := tuple(quota for quota in quotas if counts(quota, ref, job))):
                 continue
             projected = prices.projected((job, *components))
             if await self._adopted(job, orphans, projected or 0):
