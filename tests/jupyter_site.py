@@ -12,10 +12,9 @@ from typing import Any
 from aiohttp import ClientSession, ClientWebSocketResponse
 from cached_packages import installed, linked
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.bus.gateway_bus import GatewayBus
+from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.connections import Connections
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.idle_cull import IdleCull
 from clusterra_gateway.sessions.room import SessionParts

@@ -70,7 +70,7 @@ def counted(owner: Any, name: str, path: str, whole: str, *, is_submit: Callable
 def time_gateway(path: str) -> None:
     """The parts of a submit in the gateway. Each is awaited by the whole itself, so none is counted twice."""
     from clusterra_gateway.bus.requests import SlurmRequests
-    from clusterra_gateway.http.server.connection import Connection
+    from clusterra_gateway.http.server.server import Connection
     from clusterra_gateway.identity.access.access import Access
     from clusterra_gateway.identity.access.limits import RateLimits
     from clusterra_gateway.jobs import handlers

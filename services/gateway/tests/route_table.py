@@ -4,7 +4,7 @@ from functools import cache
 
 import aiohttp
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.bus.gateway_bus import GatewayBus
+from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.routes.route import Route

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from clusterra_gateway.http.server.connection import without_repeated_content_type
+from clusterra_gateway.http.server.server import without_repeated_content_type
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st

@@ -25,8 +25,7 @@ from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.sweep import DeletionSweep
-from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.tenants.tenant_removal import DeletionSweep, TenantRemoval
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus, rpc

@@ -11,7 +11,7 @@ import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.projection import Projection
-from clusterra_gateway.directory.maps import mapped_users, refresh
+from clusterra_gateway.directory.maps import map_records, refresh
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
@@ -278,7 +278,7 @@ async def test_a_service_account_is_a_user_only_where_the_map_says_so(site: Site
 
 async def test_jobs_run_as_the_user_whom_a_directory_provisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "PROVISIONED_SECONDS", 0.0)
-    monkeypatch.setattr(mapped_users, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(map_records, "CACHE_SECONDS", 0.0)
     await site.provision({"kind": "scim"})
     ada = await site.world.login("ada@acme.example")
     posix = {"uid": "alovelace", "uidNumber": "5001", "gidNumber": 5000, "homeDirectory": "/home/alovelace"}

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from clusterra_contracts.identity import ClusterRef
-from clusterra_gateway.staging.job_stagings import NAMED_WITHIN, JobStagings
+from clusterra_gateway.staging.staging_records import NAMED_WITHIN, JobStagings
 
 REF = ClusterRef(tenant="acme", cluster="main")
 OTHER = ClusterRef(tenant="acme", cluster="other")

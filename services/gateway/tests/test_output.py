@@ -8,8 +8,8 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
+from clusterra_gateway.jobs.output.follow import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_gateway.jobs.output.output import TAIL_BYTES
-from clusterra_gateway.jobs.output.text import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.events import EventPublisher
 from gateway_world import World

@@ -9,8 +9,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.money.quotas.admission import Admission

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from clusterra_gateway.directory.scim.group_patch import MAX_SEARCHES, patched_group
+from clusterra_gateway.directory.scim.groups import MAX_SEARCHES, patched_group
 from clusterra_gateway.directory.scim.requests import applied, parsed_patch
 from clusterra_gateway.directory.scim.resources import MAX_EMAILS, MAX_MEMBERS, Group, GroupMember, User
 from clusterra_gateway.directory.scim.views import pinned

@@ -12,8 +12,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions import lookup as lookup_module

@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.rpc.slurm_jobs import Hold, SendSignal, Update
-from clusterra_gateway.slurmrestd.unset import is_unset
+from clusterra_gateway.slurmrestd.submission import is_unset
 from gateway_world import World
 from people_world import make_token
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 from clusterra_contracts.rpc.slurm_steps import Allocation
-from clusterra_gateway.money.costs.step_shares import StepUse, share_of, split
+from clusterra_gateway.money.costs.job_steps import StepUse, share_of, split
 from hypothesis import given
 from hypothesis import strategies as st
 

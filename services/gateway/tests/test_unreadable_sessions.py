@@ -13,8 +13,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.entrance import Entrance
 from clusterra_gateway.sessions.idle_cull import IdleCull

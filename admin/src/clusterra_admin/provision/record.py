@@ -12,14 +12,13 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
-from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.projection import ClusterState, Projection, set_cluster_state
+from clusterra_gateway.bus.cluster_health import last_heartbeat
 from clusterra_gateway.bus.connection import connected, followed_registry
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
-from clusterra_gateway.tenants.edge_report import last_heartbeat
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
 from clusterra_gateway.tenants.shares import give_share_back
 from clusterra_gateway.tenants.specification import ProvisionFile

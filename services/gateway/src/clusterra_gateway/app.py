@@ -25,8 +25,7 @@ from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import FORMS
-from clusterra_gateway.bus.connection import connected, followed_registry
-from clusterra_gateway.bus.gateway_bus import GatewayBus
+from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server.server import serving

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from clusterra_runtime.secrets.reader import Secrets
 
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.bus.gateway_bus import GatewayBus
+from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.settings import Settings
 
 

@@ -18,8 +18,7 @@ from clusterra_gateway.money.quotas.admission import Admission, PricedUpdates
 from clusterra_gateway.money.quotas.reservations import Reservations
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.membership import Membership
-from clusterra_gateway.staging.job_stagings import JobStagings
-from clusterra_gateway.staging.staging_records import StagingRecords
+from clusterra_gateway.staging.staging_records import JobStagings, StagingRecords
 from clusterra_gateway.submission.planning import Planning
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.submits.held_submits import HeldSubmits

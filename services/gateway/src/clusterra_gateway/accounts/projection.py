@@ -1,16 +1,24 @@
-"""Copies clusters from the gateway's record to the `registry` bucket, where the other services read them."""
+"""Clusters in the gateway's record: paused and resumed there, and copied to the registry, which other services read.
+
+Admins pause and resume over HTTP, and operators by `clusterra-admin provision pause`.
+"""
+
+from typing import Literal
 
 import structlog
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.events import AdminFact
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.binding import InvalidBinding
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
 from clusterra_runtime.nats.registry import Registry, put_binding
-from clusterra_runtime.store.store import StoreError
+from clusterra_runtime.store.store import ConditionFailed, StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
+from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.http.requests.errors import Conflict, NotFound
 
 log = structlog.get_logger()
 
@@ -77,3 +85,33 @@ class Projection:
 
 def _place(recorded: _Recorded) -> Place:
     return Place(recorded[0].tenant, recorded[0].cluster)
+
+
+ClusterState = Literal["active", "paused"]
+
+
+async def set_cluster_state(directory: Directory, ref: ClusterRef, state: ClusterState, *, actor: str) -> bool:
+    """Write a cluster's state, with an event that names the actor. Returns whether that changed anything.
+
+    A paused cluster buys no workers; its jobs wait, and those that run go on. The services learn of it by the next
+    projection. Raises NotFound, Conflict, StoreError.
+    """
+
+    def in_state(current: ClusterBinding | None) -> ClusterBinding:
+        if current is None:
+            raise NotFound(
+                f"there is no cluster {ref} in the record",
+                hint="GET /v1/clusters and `clusterra-admin provision list` name them all",
+            )
+        if current.deleting:
+            raise Conflict(f"the cluster {ref} is being deleted", hint="a deletion cannot be taken back")
+        return current.model_copy(update={"state": state})
+
+    fact = AdminFact(
+        kind="cluster.paused" if state == "paused" else "cluster.resumed", actor=actor, subject=ref.cluster
+    )
+    told = cluster_event(ref, fact, version=now().isoformat())
+    try:
+        return await directory.change_cluster(ref, in_state, changed=[told]) is not None
+    except ConditionFailed:
+        raise Conflict(f"others are changing the cluster {ref}", hint="try again") from None

@@ -12,9 +12,8 @@ from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Shape
 from clusterra_runtime.nats.registry import Registry
 
-from clusterra_gateway.accounts.cluster_state import ClusterState, set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.projection import ClusterState, Projection, set_cluster_state
 from clusterra_gateway.bus.cluster_health import Conditions, ConnectionState, EdgeConnections
 from clusterra_gateway.clusters.queue_summary import QueueSummaries, QueueSummary
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response

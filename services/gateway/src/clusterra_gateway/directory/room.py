@@ -6,8 +6,7 @@ from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.directory.identity_sources import IdentityHandlers
-from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.mapped_users import MappedUsers
+from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.directory.scim.changes import Changes
 from clusterra_gateway.directory.scim.discovery import Discovery

@@ -20,8 +20,17 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
-from clusterra_gateway.files.s3_client import CONNECTIONS, S3, Credentials, assume, connect, new_session
-from clusterra_gateway.files.s3_errors import misconfigured, translated, unavailable
+from clusterra_gateway.files.s3_client import (
+    CONNECTIONS,
+    S3,
+    Credentials,
+    assume,
+    connect,
+    misconfigured,
+    new_session,
+    translated,
+    unavailable,
+)
 from clusterra_gateway.http.requests.errors import BadUpstream, NotFound, Unavailable
 
 log = structlog.get_logger()

@@ -1,17 +1,25 @@
 """The handlers of files: presigned URLs, lists, deletes, copies and renames."""
 
 import asyncio
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.events import FileKind
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.events import MAX_FACT_PATHS, FileFact, FileKind, event_of
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.store import Put
 
-from clusterra_gateway.accounts.records import Member
+from clusterra_gateway.accounts.admin_events import SERVICE
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, file_event_key
+from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.files.bucket_access import BucketAccess, Place
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.files.models import (
     DeletedFiles,
     DeleteFiles,
@@ -35,7 +43,7 @@ from clusterra_gateway.files.objects import (
     head,
     list_objects,
 )
-from clusterra_gateway.files.paths import AREAS, SHARED
+from clusterra_gateway.files.paths import AREAS, SHARED, FilePath
 from clusterra_gateway.files.presigned import Bounds, Content, signed_get, signed_put
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
@@ -47,6 +55,48 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 log = structlog.get_logger()
+
+_KEPT = timedelta(days=2)
+"""How long an item whose event was sent stays."""
+
+
+class FileEvents:
+    """Records in the cluster's history what people did to files.
+
+    The bucket and the record share no transaction, so the event is written after the change. A gateway that dies
+    between the two leaves no event. A written event is not lost, because the outbox of its item sends it.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    async def tell(
+        self,
+        ref: ClusterRef,
+        actor: Member,
+        kind: FileKind,
+        paths: Sequence[FilePath],
+        destination: FilePath | None = None,
+    ) -> None:
+        """Tell that somebody did this to these files. Raises StoreUnavailable."""
+        for some in _batches(paths):
+            at, version = now(), secrets.token_hex(8)
+            fact = FileFact(
+                kind=kind,
+                actor=actor.user,
+                uid=actor.uid,
+                paths=tuple(path.shown for path in some),
+                destination="" if destination is None else destination.shown,
+            )
+            event = event_of(SERVICE, ref, fact, version=version, time=at)
+            put = Put(ACCOUNTS, file_event_key(ref, version), {}, Absent(), expiry(at + _KEPT))
+            await self._outbox.write(put, [OutboxMessage.of(event.id, subjects.event(ref, kind), event)])
+
+
+def _batches(paths: Sequence[FilePath]) -> Iterator[Sequence[FilePath]]:
+    for begin in range(0, len(paths), MAX_FACT_PATHS):
+        yield paths[begin : begin + MAX_FACT_PATHS]
+
 
 _MANY_PATHS = BodyBounds(4 * 1024 * 1024, 2000)
 """The bounds of a body with as many paths as may be deleted at once."""

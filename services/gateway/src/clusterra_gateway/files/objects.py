@@ -17,8 +17,7 @@ from s3transfer.exceptions import CancelledError
 from s3transfer.futures import TransferFuture
 
 from clusterra_gateway.files.buckets import Bucket
-from clusterra_gateway.files.s3_client import S3
-from clusterra_gateway.files.s3_errors import misconfigured
+from clusterra_gateway.files.s3_client import S3, misconfigured
 from clusterra_gateway.http.requests.errors import NotFound, Unavailable
 
 MAX_LISTED = 1000

@@ -15,8 +15,7 @@ from clusterra_contracts.identity import now
 from pydantic import AfterValidator, Field
 
 from clusterra_gateway.files.buckets import Bucket
-from clusterra_gateway.files.s3_client import S3
-from clusterra_gateway.files.s3_errors import unavailable
+from clusterra_gateway.files.s3_client import S3, unavailable
 from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.files.buckets import Buckets
-from clusterra_gateway.files.file_events import FileEvents
 from clusterra_gateway.files.folders import Folders
-from clusterra_gateway.files.handlers import FileHandlers
+from clusterra_gateway.files.handlers import FileEvents, FileHandlers
 from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.files.upload_handlers import UploadHandlers
 from clusterra_gateway.http.routes.route_group import routes_of

@@ -22,7 +22,7 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.staged_files import JobStaging
 
 WHY = f"{CLUSTER}/jobs/{{job_id}}/why"

@@ -14,7 +14,7 @@ from clusterra_gateway.jobs.handlers import Jobs
 from clusterra_gateway.jobs.output.handlers import Outputs
 from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.room import Room
-from clusterra_gateway.staging.job_stagings import JobStagings
+from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import Launches
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.accounts.roles import Scope
-from clusterra_gateway.http.answers.page import page
+from clusterra_gateway.http.answers.responses import page
 from clusterra_gateway.program_sign_in.oauth_routes import DECISION
 
 _MEANINGS: Mapping[Scope, str] = {

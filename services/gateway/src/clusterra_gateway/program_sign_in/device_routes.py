@@ -7,8 +7,7 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from clusterra_gateway.http.answers.page import page
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, page
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.http.requests.parameters import Query, form, query

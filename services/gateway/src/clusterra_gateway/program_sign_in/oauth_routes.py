@@ -11,9 +11,8 @@ from aiohttp import web
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel
 
-from clusterra_gateway.http.answers.page import page
 from clusterra_gateway.http.answers.problems import STATUS
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response, redirect
+from clusterra_gateway.http.answers.responses import ResponseBody, json_response, page, redirect
 from clusterra_gateway.http.requests.errors import (
     Forbidden,
     RequestError,

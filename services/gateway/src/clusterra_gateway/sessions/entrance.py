@@ -10,9 +10,8 @@ from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
-from clusterra_gateway.sessions.models import EntryTicket
 from clusterra_gateway.sessions.page_credentials import Ticket, Tickets, valid_until
-from clusterra_gateway.sessions.session_jobs import SessionView
+from clusterra_gateway.sessions.session_jobs import EntryTicket, SessionView
 
 log = structlog.get_logger()
 

@@ -10,9 +10,7 @@ from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
-from clusterra_gateway.http.answers.page import page
-from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.answers.responses import EXTRA_HEADERS, json_response, no_content, page
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import JOB_ID, body, job_id
 from clusterra_gateway.http.routes.route import Named
@@ -22,8 +20,14 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, CLUSTER_ID, Needs, cluster_routes
 from clusterra_gateway.program_sign_in.oauth_routes import page_routes
 from clusterra_gateway.sessions.entrance import Entrance
-from clusterra_gateway.sessions.models import EntryTicket, NewSession, SessionDetail, SessionList, StartedSession
-from clusterra_gateway.sessions.session_jobs import SessionJobs
+from clusterra_gateway.sessions.session_jobs import (
+    EntryTicket,
+    NewSession,
+    SessionDetail,
+    SessionJobs,
+    SessionList,
+    StartedSession,
+)
 from clusterra_gateway.settings import origin_of
 from clusterra_gateway.submission.models import JobToSubmit
 from clusterra_gateway.submits.desk import SubmitDesk

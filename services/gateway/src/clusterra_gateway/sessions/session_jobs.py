@@ -1,10 +1,12 @@
-"""Finds a session and what its job does: for its owner, and for nobody else."""
+"""Interactive sessions as the API shows them: finds one and what its job does, for its owner and for nobody else."""
 
 import asyncio
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
-from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, SlurmUser
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.edge_streams import SessionJob, SessionReady
 from clusterra_contracts.rpc.slurm import Job, Viewer
@@ -12,8 +14,62 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
+from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.errors import NotFound
-from clusterra_gateway.sessions.models import SessionDetail, SessionState
+from clusterra_gateway.money.quotas.admission import QuotaLeft
+from clusterra_gateway.submission.models import TemplateValues
+
+SessionState = Literal["pending", "starting", "ready", "ended"]
+"""`pending`: its job waits. `starting`: its job runs, and its server takes no connections yet."""
+
+
+class NewSession(TemplateValues):
+    """A session to start: an interactive template, and the values for it."""
+
+    def digest(self) -> str:
+        """Identifies the request among those with one Idempotency-Key."""
+        return hashlib.sha256(f"session\n{self.model_dump_json()}".encode()).hexdigest()
+
+
+class StartedSession(ResponseBody):
+    """A session that was submitted: the job with this id."""
+
+    job_id: JobId
+    template_id: str
+    repeated: bool
+    warnings: tuple[str, ...]
+    quotas: tuple[QuotaLeft, ...] = ()
+
+
+class SessionDetail(ResponseBody):
+    """A session. It is its owner's alone: nobody else sees it, whatever their role."""
+
+    job_id: JobId
+    template_id: str
+    name: str
+    state: SessionState
+    detail: str
+    """What it waits for, or how its job ended; empty while it is ready."""
+    created_at: Moment
+    idle_cull_min: int | None
+    """After how many minutes without use its job is cancelled; null: never."""
+
+
+class SessionList(ResponseBody):
+    """The caller's sessions that have not ended."""
+
+    sessions: tuple[SessionDetail, ...]
+    total: int
+
+
+class EntryTicket(ResponseBody):
+    """The way into a session: a form with the field `ticket`, posted to `url` once and within a minute."""
+
+    url: str
+    """An address on the sessions' origin. Browsers may post to it from the API's origin and from consoles only."""
+    ticket: str
+    valid_until: Moment
+
 
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"})
 AT_ONCE = 8

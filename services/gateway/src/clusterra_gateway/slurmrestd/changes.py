@@ -26,8 +26,15 @@ from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.jobs.changes import RequestedChanges
 from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.slurmrestd.answers import UNSET, answer
-from clusterra_gateway.slurmrestd.submission import CHANGE_BOUNDS, as_taken, left_out, read_rest_submission, refusal
-from clusterra_gateway.slurmrestd.unset import number, set_fields
+from clusterra_gateway.slurmrestd.submission import (
+    CHANGE_BOUNDS,
+    as_taken,
+    left_out,
+    number,
+    read_rest_submission,
+    refusal,
+    set_fields,
+)
 from clusterra_gateway.submission.reading import LEFT_OUT, UNCHANGEABLE
 from clusterra_gateway.submits.desk import SubmitDesk
 

@@ -12,11 +12,18 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.private_route import CLUSTER_ID, ClusterHandler
 from clusterra_gateway.money.quotas.admission import PricedUpdates
-from clusterra_gateway.slurmrestd.answers import UNSET, RestAnswer
+from clusterra_gateway.slurmrestd.answers import UNSET, Read, RestAnswer
 from clusterra_gateway.slurmrestd.changes import Changes, KillJobs, KillQuery, RequeueJobs, RestJobChanges
-from clusterra_gateway.slurmrestd.reads import Read
-from clusterra_gateway.slurmrestd.refused import OPERATION, Refusal, RefusedRoute
-from clusterra_gateway.slurmrestd.route import SLURM, SLURMDB, VERSION, RestRoute, spellings
+from clusterra_gateway.slurmrestd.route import (
+    OPERATION,
+    SLURM,
+    SLURMDB,
+    VERSION,
+    Refusal,
+    RefusedRoute,
+    RestRoute,
+    spellings,
+)
 from clusterra_gateway.slurmrestd.submission import DescribedSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 

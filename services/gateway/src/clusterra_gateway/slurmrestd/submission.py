@@ -1,6 +1,6 @@
 """A job in a client's own form of slurmrestd's submit: which fields count, which are ours, which are refused."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from aiohttp import web
@@ -10,9 +10,59 @@ from pydantic import ConfigDict, Field, RootModel
 from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
 from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import MAX_FIELD_ERRORS, Body, body, checked
-from clusterra_gateway.slurmrestd import unset
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission
 from clusterra_gateway.submission.reading import ACCEPTED, BOUNDS, COMPONENT_HINTS, HINTS, LEFT_OUT, REFUSED, check_size
+
+type Schema = dict[str, Any]
+
+_UNSET: tuple[Schema, ...] = (
+    {"type": "null"},
+    {"const": ""},
+    {"type": "array", "maxItems": 0},
+    {"type": "object", "maxProperties": 0},
+    {"type": "object", "properties": {"set": {"const": False}}, "required": ["set"]},
+)
+"""Values that say nothing: clients that are generated from slurmrestd's document send them for fields not set."""
+
+
+def is_unset(value: Any) -> bool:
+    """Whether a value says nothing."""
+    if isinstance(value, Mapping):
+        return not value or value.get("set") is False
+    return value is None or value is False or value in ("", [], ())
+
+
+def set_fields(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The fields that say something. `requeue: false` does, where the field is known."""
+    return {name: value for name, value in fields.items() if not is_unset(value) or (value is False and name in known)}
+
+
+def number(value: Any) -> Any:
+    """Read Slurm's `{"set": true, "number": N}` as N. Anything else stays as it is."""
+    if not isinstance(value, dict) or value.get("infinite") or not isinstance(value.get("number"), int | float):
+        return value
+    return value["number"]
+
+
+def or_unset(schema: Schema) -> None:
+    """Say in the schema of a job that a field may be unset, unless it is required, whatever its name."""
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()):
+            schema["properties"][name] = {"anyOf": [field, *_as_object(field), *_UNSET]}
+    schema["additionalProperties"] = {"anyOf": [*_UNSET, {"const": False}]}
+
+
+def _as_object(schema: Schema) -> list[Schema]:
+    """The schemas of Slurm's objects for the numbers among the choices."""
+    numbers = [choice for choice in (schema, *schema.get("anyOf", ())) if choice.get("type") == "integer"]
+    return [
+        {
+            "type": "object",
+            "properties": {"number": each, "set": {"type": "boolean"}, "infinite": {"const": False}},
+            "required": ["number"],
+        }
+        for each in numbers
+    ]
 
 
 class RestSubmission(Body):
@@ -25,7 +75,7 @@ class RestSubmission(Body):
 
 def as_taken(schema: dict[str, Any]) -> None:
     """Say in the schema of a job what is taken from clients beside it: unset fields, and those that do not count."""
-    unset.or_unset(schema)
+    or_unset(schema)
     schema["properties"] |= {name: {"description": f"Left out: {why}."} for name, why in sorted(LEFT_OUT.items())}
 
 
@@ -97,11 +147,11 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
 
     Raises InvalidRequest, which names all that are refused.
     """
-    sent = unset.set_fields(given, ACCEPTED)
+    sent = set_fields(given, ACCEPTED)
     refused = sorted(sent.keys() - LEFT_OUT.keys() - ACCEPTED)
     if refused:
         raise refusal(refused, pointer, REFUSED)
-    return {name: unset.number(value) for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
+    return {name: number(value) for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
 
 
 def left_out(sent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,13 +1,26 @@
 """Takes a staging through its phases, as far as possible now: the transitions of its state machine."""
 
+from contextlib import suppress
+from datetime import timedelta
+from typing import Literal
+
 import structlog
+from clusterra_contracts.bus import subjects
+from clusterra_contracts.events import StagingFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import FindKey, Job, Viewer
 from clusterra_contracts.rpc.slurm_jobs import Release
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import OutboxMessage
+from clusterra_runtime.store.store import ConditionFailed, Put
 
+from clusterra_gateway.accounts.admin_events import SERVICE
 from clusterra_gateway.accounts.directory import Directory
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, file_event_key
+from clusterra_gateway.accounts.records import expiry
 from clusterra_gateway.accounts.roles import includes, manages
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.files.buckets import Bucket, Buckets
@@ -16,11 +29,46 @@ from clusterra_gateway.files.presigned import Bounds
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.staging.copies import OutputCopies, copy_inputs
 from clusterra_gateway.staging.staging import Phase, Staging
-from clusterra_gateway.staging.staging_events import StagingEvents
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.staging.turn import Lost, Paused, Turn, TurnOver
 
 log = structlog.get_logger()
+
+_KEPT = timedelta(days=7)
+"""How long the item of a sent event is kept: longer than the event may be written again."""
+
+
+class StagingEvents:
+    """Records in the cluster's history that the files of a job were staged.
+
+    The id of the event is deterministic, so repeats are harmless. It is written before the staging enters its next
+    phase.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    async def tell(self, ref: ClusterRef, staging: Staging, direction: Literal["in", "out"]) -> None:
+        """Tell that one direction is over. Raises StoreUnavailable."""
+        copied = staging.staged_in if direction == "in" else staging.staged_out
+        assert staging.job_id is not None  # noqa: S101 - nothing is staged before the job is known
+        fact = StagingFact(
+            job_id=staging.job_id,
+            name=staging.job_name,
+            user=staging.user.name,
+            uid=staging.user.uid,
+            direction=direction,
+            state="failed" if copied.failed_files else "done",
+            files=copied.files,
+            bytes=copied.bytes,
+            failed_files=copied.failed_files,
+        )
+        at, version = now(), f"{staging.id}-{direction}"
+        event = event_of(SERVICE, ref, fact, version=version, time=at)
+        put = Put(ACCOUNTS, file_event_key(ref, version), {}, Absent(), expiry(at + _KEPT))
+        with suppress(ConditionFailed):  # it was told already
+            await self._outbox.write(put, [OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)])
+
 
 SETTLED_SECONDS = 120.0
 """How long after a submit without an answer its job may still appear."""

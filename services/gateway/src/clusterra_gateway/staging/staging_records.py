@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import (
@@ -25,10 +26,12 @@ from clusterra_runtime.store.store import (
     Update,
     Write,
 )
+from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
-from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.staging import Staging, view
 from clusterra_gateway.staging.table import STAGING
+from clusterra_gateway.submission.staged_files import JobStaging
 
 KEPT = timedelta(days=90)
 UNFINISHED = "unfinished"
@@ -137,3 +140,41 @@ def _key(ref: ClusterRef, staging_id: str) -> Key:
 
 def _mark(ref: ClusterRef, staging_id: str) -> Key:
     return Key(UNFINISHED, f"{ref.key}#{staging_id}")
+
+
+NAMED_WITHIN = timedelta(seconds=30)
+"""Time after its submit in which a job may still get its staging: the submit stores the job's id after Slurm's
+answer."""
+KEPT_SECONDS = 600.0
+"""A staging is named later where all gateways were down. Its job then shows it after this time at the latest."""
+MAX_JOBS = 50_000
+
+
+class JobStagings:
+    """The progress of a job's staging, as the job shows it.
+
+    Most jobs stage nothing. The cache spares them the lookup.
+    """
+
+    def __init__(self, records: StagingRecords) -> None:
+        self._records = records
+        self._without = BoundedCache[tuple[ClusterRef, JobId], None](MAX_JOBS, KEPT_SECONDS)
+
+    async def of_job(self, ref: ClusterRef, job_id: JobId, *, age: timedelta) -> JobStaging | None:
+        """The staging of a job, or of an array task's array; None for a job without staging. Raises StoreError.
+
+        `age` is the time since its submit, zero where that is not known.
+        """
+        submitted = job_id.partition("_")[0]
+        if (ref, submitted) in self._without:
+            return None
+        try:
+            staging = await self._records.of_job(ref, submitted)
+        except ValidationError:
+            # Of a newer release.
+            return None
+        if staging is None:
+            if age >= NAMED_WITHIN:
+                self._without.put((ref, submitted), None)
+            return None
+        return view(staging)

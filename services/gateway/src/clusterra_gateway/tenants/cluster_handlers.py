@@ -6,9 +6,8 @@ from aiohttp import web
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.identity import ClusterRef
 
-from clusterra_gateway.accounts.cluster_state import set_cluster_state
 from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.projection import Projection
+from clusterra_gateway.accounts.projection import Projection, set_cluster_state
 from clusterra_gateway.clusters.agents.keys import MadeAgentKey, NewAgentKey, rotated
 from clusterra_gateway.clusters.handlers import ChangeCluster, ChangedCluster
 from clusterra_gateway.http.answers.responses import json_response

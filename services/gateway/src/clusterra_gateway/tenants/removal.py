@@ -10,7 +10,7 @@
 A service never reads another's table. The scaler and the archive are asked to remove what is theirs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
@@ -25,7 +25,8 @@ from clusterra_runtime.nats.rpc import call
 from clusterra_runtime.nats.streams.purge import purge
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.store import Delete, Update
+from clusterra_runtime.store.page import all_items
+from clusterra_runtime.store.store import Delete, Store, Table, Update
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
@@ -37,17 +38,17 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import ClusterDeletion
 from clusterra_gateway.accounts.session_records import SessionRecords
+from clusterra_gateway.bus.cluster_health import has_nothing
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import StagingRecords
 from clusterra_gateway.templates.schedule import ScheduleRecords
-from clusterra_gateway.tenants.edge_report import has_nothing
 from clusterra_gateway.tenants.shares import give_share_back
-from clusterra_gateway.tenants.table_sweep import remove_partition, remove_where
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 log = structlog.get_logger()
 
+PAGE = 500
 QUIET_SECONDS = 15.0
 """After the tombstone, the edge is not believed to have nothing for this long: a worker may be on its way."""
 SETTLE_SECONDS = REREAD_SECONDS + 5.0
@@ -151,3 +152,28 @@ async def _page_by_page(forget: Callable[[], Awaitable[int]]) -> int:
         if not removed:
             break
     return count
+
+
+async def remove_where(store: Store, table: Table, belongs: Callable[[Item], bool]) -> int:
+    """Remove the items that belong to it, page by page. Returns how many. Raises StoreError."""
+    removed = 0
+    async for item in everything(store, table):
+        if belongs(item):
+            await store.delete(Delete(table, item.key))
+            removed += 1
+    return removed
+
+
+async def remove_partition(store: Store, table: Table, pk: str, *, keep: str = "") -> int:
+    """Remove the items of a partition but the one with the sort key `keep`. Returns how many. Raises StoreError."""
+    removed = 0
+    async for item in all_items(lambda after: store.query(table, pk, limit=PAGE, cursor=after)):
+        if item.key.sk != keep:
+            await store.delete(Delete(table, item.key))
+            removed += 1
+    return removed
+
+
+def everything(store: Store, table: Table) -> AsyncIterator[Item]:
+    """All live items of a table, in no order. Raises StoreError."""
+    return all_items(lambda after: store.scan(table, limit=PAGE, cursor=after))

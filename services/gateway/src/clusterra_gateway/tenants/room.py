@@ -13,9 +13,8 @@ from clusterra_gateway.tenants.cluster_handlers import TenantClusterHandlers
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.handlers import TenantHandlers
 from clusterra_gateway.tenants.removal import ClusterRemoval
-from clusterra_gateway.tenants.sweep import DeletionSweep
 from clusterra_gateway.tenants.tenant_clusters import TenantClusters
-from clusterra_gateway.tenants.tenant_removal import TenantRemoval
+from clusterra_gateway.tenants.tenant_removal import DeletionSweep, TenantRemoval
 from clusterra_gateway.tenants.tenants import Tenants
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 

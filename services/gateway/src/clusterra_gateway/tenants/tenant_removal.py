@@ -8,11 +8,16 @@ from collections.abc import Collection
 from datetime import timedelta
 
 import structlog
+from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
+from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.page import Prefix
-from clusterra_runtime.store.store import Delete, Put, Update
+from clusterra_runtime.store.page import Prefix, all_items
+from clusterra_runtime.store.store import Delete, Put, Store, StoreError, Update
+from clusterra_runtime.sweeps.agenda import Bounds, Place
+from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
@@ -24,6 +29,7 @@ from clusterra_gateway.accounts.keyspace import (
     USER_NAMES,
     budget_alerts_partition,
     budgets_partition,
+    deleted_cluster,
     deleted_tenant,
     further_membership_key,
     limit_event_key,
@@ -35,11 +41,11 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
+from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.templates.records import forget_templates
 from clusterra_gateway.tenants.deletions import Deletions
-from clusterra_gateway.tenants.removal import ABANDONED
-from clusterra_gateway.tenants.table_sweep import everything, remove_partition, remove_where
+from clusterra_gateway.tenants.removal import ABANDONED, ClusterRemoval, everything, remove_partition, remove_where
 
 log = structlog.get_logger()
 
@@ -156,3 +162,45 @@ def _belongs(item: Item, tenant_id: str, members: Collection[str], kept: Collect
             # Of a sign-in that made a member. Tokens of other transactions name nobody.
             return rest.startswith("join-") and rest.split("-")[1] in members
     return False
+
+
+INTERVAL_SECONDS = 5.0
+PAGE = 100
+STEP_SECONDS = 300.0
+"""A step that takes longer is gone on with in the next round."""
+BOUNDS = Bounds(at_once=4)
+FAILURES = (StoreError, BusUnavailable, MessageRejected, InvalidMessage, RpcFailed, RequestError)
+
+
+class DeletionSweep:
+    """Takes each deletion of a cluster or a tenant one step further, again and again, until nothing is left of it.
+
+    Every replica does so: no deletion needs a certain one.
+    """
+
+    def __init__(self, store: Store, clusters: ClusterRemoval, tenants: TenantRemoval) -> None:
+        self._store = store
+        self._clusters = clusters
+        self._tenants = tenants
+
+    def sweeper(self) -> Sweeper[Item]:
+        """Takes all of them one step further every few seconds, some at a time."""
+        sweep = Sweep("deletions", self.marks, self.step, _place, FAILURES)
+        return Sweeper(sweep, Pace(INTERVAL_SECONDS, STEP_SECONDS), BOUNDS)
+
+    async def marks(self) -> list[Item]:
+        """The marks of all deletions under way. Raises StoreError."""
+        pages = all_items(lambda after: self._store.query(ACCOUNTS, DELETIONS, limit=PAGE, cursor=after))
+        return [mark async for mark in pages]
+
+    async def step(self, mark: Item) -> None:
+        """Take the deletion of this mark one step further. Raises FAILURES, ValidationError."""
+        removal = self._clusters if CLUSTER_DELETIONS.covers(mark.key.sk) else self._tenants
+        await removal.step(mark)
+
+
+def _place(mark: Item) -> Place:
+    if not CLUSTER_DELETIONS.covers(mark.key.sk):
+        return Place(deleted_tenant(mark.key))
+    ref = deleted_cluster(mark.key)
+    return Place(ref.tenant, ref.cluster)

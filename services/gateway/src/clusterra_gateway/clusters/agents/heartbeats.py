@@ -19,14 +19,16 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import SecretReference
 from clusterra_contracts.scale import DesiredState
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.clock import generation
 from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.queue import last_head, last_snapshot
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys
-from clusterra_gateway.clusters.agents.queues import Queues
 from clusterra_gateway.clusters.agents.translation import CentralState, bus_heartbeat, http_reply, version_of
 from clusterra_gateway.http.answers.responses import json_response
 from clusterra_gateway.http.requests.errors import Forbidden, TooLarge, TooManyRequests, Unavailable
@@ -36,6 +38,60 @@ from clusterra_gateway.http.routes.route import Route, SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
 
 log = structlog.get_logger()
+
+READ_EVERY_SECONDS = 10.0
+"""How often the queue of one large cluster is read: 60,000 records are a second of CPU. `MAX_SNAPSHOT_AGE_SECONDS` says
+how long a snapshot serves."""
+MAX_CLUSTERS = 64
+"""How many large clusters are kept, those that were asked for last: one takes some 20 MiB."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    snapshot: QueueSnapshot | None = None
+    read_at: float = float("-inf")
+    reading: asyncio.Task[None] | None = None
+
+
+class Queues:
+    """Reads the last snapshot of a cluster; of large ones, keeps what was read last.
+
+    No heartbeat waits for the queue of a large cluster: it gets the last known.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._large = BoundedCache[ClusterRef, _Kept](MAX_CLUSTERS)
+        self._turn = asyncio.Lock()
+
+    async def last(self, ref: ClusterRef) -> QueueSnapshot | None:
+        """Returns the last snapshot; of a large one the last that was read, without its pending jobs.
+
+        None if there is no snapshot, or no large one was read yet. Raises BusUnavailable and InvalidMessage.
+        """
+        kept = self._large.get(ref)
+        if kept is None or (kept.reading is None and time.monotonic() >= kept.read_at + READ_EVERY_SECONDS):
+            head = await last_head(self._client, ref)
+            if head is None or not head.is_head:
+                self._large.pop(ref)
+                return head
+            kept = self._large.get(ref) or _Kept()
+            if kept.reading is None:
+                kept.reading = asyncio.create_task(self._read(ref, kept))
+        self._large.put(ref, kept)
+        return kept.snapshot
+
+    async def _read(self, ref: ClusterRef, kept: _Kept) -> None:
+        try:
+            async with self._turn:
+                found = await last_snapshot(self._client, ref)
+            if found is not None:
+                kept.snapshot = found.model_copy(update={"pending": ()})
+        except (BusUnavailable, InvalidMessage) as error:
+            log.warning("large_queue_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+        finally:
+            kept.read_at, kept.reading = time.monotonic(), None
+
 
 ANSWER_SECONDS = 8.0
 """Timeout for the bus. An agent waits 10 s for its answer."""

@@ -5,8 +5,7 @@ from functools import partial
 from aiohttp import web
 from scim2_models import Context, ListResponse, PatchOp
 
-from clusterra_gateway.directory.scim.group_patch import patched_group
-from clusterra_gateway.directory.scim.groups import Groups
+from clusterra_gateway.directory.scim.groups import Groups, patched_group
 from clusterra_gateway.directory.scim.protocol import RESOURCE_ID, SCIM, scim_routes
 from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 from clusterra_gateway.directory.scim.requests import (

@@ -25,6 +25,7 @@ from clusterra_gateway.http.answers.problems import (
     problem_of,
     request_error_of,
 )
+from clusterra_gateway.http.answers.responses import EXTRA_HEADERS
 from clusterra_gateway.http.answers.sse import EVENT_POSITION
 from clusterra_gateway.http.requests.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
@@ -49,8 +50,6 @@ LEAVING = web.AppKey("leaving", asyncio.Event)
 STREAMS = web.AppKey("streams", frozenset[str])
 """The names of the routes whose responses have no end."""
 
-EXTRA_HEADERS = web.RequestKey("extra_headers", dict[str, str])
-"""Headers that the response to this request gets, whatever it becomes."""
 
 RENEWED_SESSION = web.RequestKey("renewed_session", str)
 """The session cookie, renewed: for the response, unless that sets cookies itself."""

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from aiohttp import web
 
-from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.answers.responses import EXTRA_HEADERS
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.http.routes.route import PublicRoute, Route

@@ -15,7 +15,7 @@ from weakref import WeakSet
 from aiohttp import web
 from clusterra_runtime.rate_limit import RateLimit
 
-from clusterra_gateway.http.answers.middleware import EXTRA_HEADERS
+from clusterra_gateway.http.answers.responses import EXTRA_HEADERS
 from clusterra_gateway.http.requests.errors import TooManyRequests
 
 _KINDS = {"GET": "reads", "HEAD": "reads", "DELETE": "deletions"}
