@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
-from clusterra_contracts.events import AdminFact, event_of
+from clusterra_contracts.events import AdminFact, Fact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable, Client, MessageRejected
@@ -42,12 +42,12 @@ MAX_TOLD_AT_ONCE = 50
 """Clusters whose events one write may hold: an item of DynamoDB has room for some 500."""
 
 
-def cluster_event(ref: ClusterRef, fact: AdminFact, *, version: str) -> OutboxMessage:
-    """The event of a fact in one cluster's history.
+def cluster_event(ref: ClusterRef, fact: Fact, *, version: str, at: datetime | None = None) -> OutboxMessage:
+    """The event of a fact in one cluster's history, by default of this moment.
 
     `version` distinguishes it from other events of the same kind and subject.
     """
-    event = event_of(SERVICE, ref, fact, version=version, time=now())
+    event = event_of(SERVICE, ref, fact, version=version, time=at or now())
     return OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
 
 

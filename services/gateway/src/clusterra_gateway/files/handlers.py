@@ -7,15 +7,13 @@ from datetime import timedelta
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.events import MAX_FACT_PATHS, FileFact, FileKind, event_of
+from clusterra_contracts.events import MAX_FACT_PATHS, FileFact, FileKind
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import Put
 
-from clusterra_gateway.accounts.admin_events import SERVICE
+from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, file_event_key
 from clusterra_gateway.accounts.records import Member, expiry
 from clusterra_gateway.files.bucket_access import BucketAccess, Place
@@ -88,9 +86,8 @@ class FileEvents:
                 paths=tuple(path.shown for path in some),
                 destination="" if destination is None else destination.shown,
             )
-            event = event_of(SERVICE, ref, fact, version=version, time=at)
             put = Put(ACCOUNTS, file_event_key(ref, version), {}, Absent(), expiry(at + _KEPT))
-            await self._outbox.write(put, [OutboxMessage.of(event.id, subjects.event(ref, kind), event)])
+            await self._outbox.write(put, [cluster_event(ref, fact, version=version, at=at)])
 
 
 def _batches(paths: Sequence[FilePath]) -> Iterator[Sequence[FilePath]]:

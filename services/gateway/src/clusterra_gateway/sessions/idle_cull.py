@@ -9,8 +9,7 @@ from typing import Literal
 
 import aiohttp
 import structlog
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.events import JobActionFact, event_of
+from clusterra_contracts.events import JobActionFact
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, SlurmUser, now
 from clusterra_contracts.rpc.edge_streams import SessionJob
 from clusterra_contracts.rpc.slurm import Viewer
@@ -18,13 +17,12 @@ from clusterra_runtime.nats.byte_stream.opener import ByteStream
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
-from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from clusterra_gateway.accounts.admin_events import SERVICE
+from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.session_records import SessionRecord
 from clusterra_gateway.http.requests.errors import RequestError
@@ -216,8 +214,7 @@ class IdleCull:
             actor=ACTOR.user.name,
             detail=f"nobody uses this session; its job is cancelled after {minutes} minutes without use",
         )
-        event = event_of(SERVICE, ref, fact, version=f"idle-{int(at.timestamp())}", time=at)
-        message = OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)
+        message = cluster_event(ref, fact, version=f"idle-{int(at.timestamp())}", at=at)
         if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
 

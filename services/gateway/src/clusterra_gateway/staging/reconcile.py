@@ -5,8 +5,7 @@ from datetime import timedelta
 from typing import Literal
 
 import structlog
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.events import StagingFact, event_of
+from clusterra_contracts.events import StagingFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.job_states import ENDED
 from clusterra_contracts.rpc.slurm import FindKey, Job, Viewer
@@ -14,10 +13,9 @@ from clusterra_contracts.rpc.slurm_jobs import Release
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put
 
-from clusterra_gateway.accounts.admin_events import SERVICE
+from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, file_event_key
 from clusterra_gateway.accounts.records import expiry
@@ -64,10 +62,9 @@ class StagingEvents:
             failed_files=copied.failed_files,
         )
         at, version = now(), f"{staging.id}-{direction}"
-        event = event_of(SERVICE, ref, fact, version=version, time=at)
         put = Put(ACCOUNTS, file_event_key(ref, version), {}, Absent(), expiry(at + _KEPT))
         with suppress(ConditionFailed):  # it was told already
-            await self._outbox.write(put, [OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event)])
+            await self._outbox.write(put, [cluster_event(ref, fact, version=version, at=at)])
 
 
 SETTLED_SECONDS = 120.0

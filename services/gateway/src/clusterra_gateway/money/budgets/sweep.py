@@ -12,19 +12,17 @@ from hashlib import sha256
 from itertools import batched
 
 import structlog
-from clusterra_contracts.bus import subjects
-from clusterra_contracts.events import BudgetFact, event_of
+from clusterra_contracts.events import BudgetFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.costs import Spending, SpendingRow
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.outbox_item import OutboxMessage
 from clusterra_runtime.store.store import ConditionFailed, Put, StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
-from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, SERVICE
+from clusterra_gateway.accounts.admin_events import MAX_TOLD_AT_ONCE, cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, budget_alert_key
 from clusterra_gateway.bus.requests import LedgerRequests
@@ -134,10 +132,7 @@ class BudgetSweep:
             micro_usd=micro_usd,
         )
         version = sha256(name.encode()).hexdigest()[:16]
-        messages = []
-        for ref in clusters[:MAX_TOLD_AT_ONCE]:
-            event = event_of(SERVICE, ref, fact, version=version, time=at)
-            messages.append(OutboxMessage.of(event.id, subjects.event(ref, fact.kind), event))
+        messages = [cluster_event(ref, fact, version=version, at=at) for ref in clusters[:MAX_TOLD_AT_ONCE]]
         key = budget_alert_key(clusters[0].tenant, name)
         put = Put(ACCOUNTS, key, alert.attributes(), Absent(), int(at.timestamp()) + USE_SECONDS)
         try:
