@@ -126,18 +126,27 @@ def test_a_past_begin_time_is_omitted() -> None:
     assert pending_group(eligible_time=at(0)).begins_at is None
 
 
-def test_an_array_counts_the_tasks_that_may_run_concurrently() -> None:
-    (group,) = snapshot(waiting_array(1, "0-9")).pending or ()
-    assert (group.job_ids, group.count, group.array_tasks) == (("1",), 10, {"1": ((0, 9),)})
+@pytest.mark.parametrize(
+    ("records", "job_ids", "count", "array_tasks"),
+    [
+        ((waiting_array(1, "0-9"),), ("1",), 10, {"1": ((0, 9),)}),
+        ((waiting_array(1, "0-2,4-9:2"), job(2)), ("1", "2"), 7, {"1": ((0, 2), (4, 4), (6, 6), (8, 8))}),
+    ],
+    ids=["a range", "ranges, steps and another job"],
+)
+def test_a_group_counts_each_task_of_an_array(
+    records: tuple[JobRecord, ...], job_ids: tuple[str, ...], count: int, array_tasks: dict[str, Any]
+) -> None:
+    (group,) = snapshot(*records).pending or ()
 
-    (group,) = snapshot(waiting_array(1, "0-2,4-9:2"), job(2)).pending or ()
-    assert (group.job_ids, group.count, group.array_tasks) == (("1", "2"), 7, {"1": ((0, 2), (4, 4), (6, 6), (8, 8))})
+    assert (group.job_ids, group.count, group.array_tasks) == (job_ids, count, array_tasks)
 
-    (group,) = snapshot(waiting_array(1, "0-9%3", array_max_tasks=3)).pending or ()
-    assert group.count == 3
 
-    (group,) = snapshot(waiting_array(1, "8,9%3", array_max_tasks=3)).pending or ()
-    assert group.count == 2
+@pytest.mark.parametrize(("tasks", "count"), [("0-9%3", 3), ("8,9%3", 2)], ids=["throttled", "fewer tasks"])
+def test_an_array_counts_the_tasks_that_may_run_concurrently(tasks: str, count: int) -> None:
+    (group,) = snapshot(waiting_array(1, tasks, array_max_tasks=3)).pending or ()
+
+    assert group.count == count
 
 
 def test_running_tasks_count_towards_the_throttle() -> None:

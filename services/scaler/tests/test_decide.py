@@ -1,7 +1,7 @@
 """What is bought: demand on supply, the quota, and the changes that a decision reports."""
 
 import pytest
-from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.queue import PendingJobs, QueueSnapshot
 from clusterra_scaler.planner import decide as decide_module
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.observation import Edge, Observation
@@ -222,22 +222,25 @@ def test_a_job_of_several_nodes_is_bought_for_whole_or_not_at_all() -> None:
     ]
 
 
-def test_an_exclusive_job_needs_an_empty_node() -> None:
+EXCLUSIVE = group("2", exclusive=True)
+
+
+@pytest.mark.parametrize(
+    ("shot", "bought"),
+    [
+        (snapshot((EXCLUSIVE,), (running("1", "compute-xs-1"),), (node("compute-xs-1", used=1, idle_for=None),)), 1),
+        (snapshot((EXCLUSIVE,), nodes=(node("compute-xs-1"),)), 0),
+        (snapshot((group("2", "3", exclusive=True),), nodes=(node("compute-xs-1"),)), 1),
+    ],
+    ids=["the node is busy", "the node is empty", "two jobs for an empty node"],
+)
+def test_an_exclusive_job_needs_an_empty_node(shot: QueueSnapshot, bought: int) -> None:
     before = state(target("compute-xs", 1), generation=1)
-    busy = snapshot(
-        (group("2", exclusive=True),), (running("1", "compute-xs-1"),), (node("compute-xs-1", used=1, idle_for=None),)
-    )
-    there = edge(worker("compute-xs-1"))
 
-    assert replicas_by_shape(first_decision(observation(busy, there), before)) == {"compute-xs": 2}
+    decision = first_decision(observation(shot, edge(worker("compute-xs-1"))), before)
 
-    free = snapshot((group("2", exclusive=True),), nodes=(node("compute-xs-1"),))
-
-    assert not first_decision(observation(free, there), before).changes
-
-    both = snapshot((group("2", "3", exclusive=True),), nodes=(node("compute-xs-1"),))
-
-    assert replicas_by_shape(first_decision(observation(both, there), before)) == {"compute-xs": 2}
+    assert replicas_by_shape(decision) == {"compute-xs": 1 + bought}
+    assert len(decision.changes) == bought
 
 
 def test_the_quota_counts_workers_that_are_leaving() -> None:

@@ -164,19 +164,25 @@ def test_a_node_that_is_down_for_long_is_drained() -> None:
     assert decide_on(node(NAME, "DOWN", "DRAIN", reason=OUR_DRAIN), fleet_of_one(NOW - 1)).state.victims == {NAME}
 
 
-def test_a_victim_stays_named_until_it_is_gone_everywhere() -> None:
-    before = state(target("compute-xs", 0, NAME), generation=1)
-    leaving = decide_on(DRAINED, before, there=edge(worker(NAME, "terminating")))
+NAMED = state(target("compute-xs", 0, NAME), generation=1)
+
+
+def test_a_leaving_victim_stays_named() -> None:
+    leaving = decide_on(DRAINED, NAMED, there=edge(worker(NAME, "terminating")))
 
     assert not leaving.changes
     assert leaving.actions == ()
 
-    gone = decide_on(DRAINED, before, there=edge())
+
+def test_the_record_of_a_victim_is_deleted_once_it_is_gone() -> None:
+    gone = decide_on(DRAINED, NAMED, there=edge())
 
     assert not gone.changes
     assert gone.actions == (DeleteNode(node=NAME),)
 
-    forgotten = decide(observation(snapshot(), edge()), before, ObservationHistory())
+
+def test_a_victim_is_named_until_its_record_is_gone_too() -> None:
+    forgotten = decide(observation(snapshot(), edge()), NAMED, ObservationHistory())
 
     assert forgotten.state.target("compute-xs") == target("compute-xs", 0)
     assert forgotten.changes[0].reason == f"{NAME} gone"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from clusterra_contracts.heartbeat import Stuck, StuckCause, Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
@@ -157,32 +158,76 @@ def test_all_nodes_of_a_job_are_bought_in_another_shape_together() -> None:
     assert cluster.wanted == {"compute-small": 3}
 
 
-def test_one_worker_is_tried_after_each_pause_and_the_pause_doubles() -> None:
-    cluster = cluster_after_outage()
-    failed_at, pause = 35.0, 60.0
-    few, many = ((group(*map(str, range(1, count)), cpus=2),) for count in (10, 20))
+FEW, MANY = ((group(*map(str, range(1, count)), cpus=2),) for count in (10, 20))
+FAILED_TRIALS = pytest.mark.parametrize("failed", [0, 1, 6], ids=["first", "second", "after the longest pause"])
 
-    for _ in range(7):
-        due = failed_at + pause
-        assert cluster.state.breakers[0].probe_at == at(due)
 
-        cluster.decide_at(due - 1, pending=few)
-        cluster.decide_at(due, pending=few)
-        assert "compute-xs" not in cluster.wanted, "no further worker is needed"
+def fail_trial(cluster: OrderedCluster, due: float) -> float:
+    """Try a worker at this second, which does not start. Returns the second at which the trial has failed."""
+    trial = booting("compute-xs-1", started=due)
+    cluster.decide_at(due, pending=MANY)
+    for second in (due + 21, due + 30, due + 31):
+        cluster.decide_at(second, *trial, stuck=stuck_workers(1), pending=MANY)
+    return due + 31
 
-        cluster.decide_at(due, pending=many)
-        assert cluster.wanted["compute-xs"] == 1
 
-        trial = booting("compute-xs-1", started=due)
-        cluster.decide_at(due + 21, *trial, stuck=stuck_workers(1), pending=many)
-        cluster.decide_at(due + 30, *trial, stuck=stuck_workers(1), pending=many)
-        assert cluster.wanted["compute-xs"] == 1
-        cluster.decide_at(due + 31, *trial, stuck=stuck_workers(1), pending=many)
-        assert "compute-xs" not in cluster.wanted
+def cluster_after_trials(failed: int) -> tuple[OrderedCluster, float]:
+    """A cluster after an outage and so many failed trials, and the second at which the next one is due."""
+    cluster, pause = cluster_after_outage(), 60.0
+    due = 35 + pause
+    for _ in range(failed):
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        due = fail_trial(cluster, due) + pause
+    cluster.decide_at(due - 1, pending=FEW)
+    return cluster, due
 
-        failed_at, pause = due + 31, min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    assert cluster.state.breakers[0].opened_at == at(35)
+@pytest.mark.parametrize("failed", range(8))
+def test_the_pause_doubles_after_each_failed_trial_up_to_the_longest(failed: int) -> None:
+    cluster, due = cluster_after_trials(failed)
+
+    (breaker,) = cluster.state.breakers
+
+    assert (breaker.opened_at, breaker.probe_at) == (at(35), at(due))
+
+
+@FAILED_TRIALS
+def test_nothing_is_tried_after_the_pause_while_no_further_worker_is_needed(failed: int) -> None:
+    cluster, due = cluster_after_trials(failed)
+
+    cluster.decide_at(due, pending=FEW)
+
+    assert "compute-xs" not in cluster.wanted
+
+
+@FAILED_TRIALS
+def test_one_worker_is_tried_after_the_pause(failed: int) -> None:
+    cluster, due = cluster_after_trials(failed)
+
+    cluster.decide_at(due, pending=FEW)
+    cluster.decide_at(due, pending=MANY)
+
+    assert cluster.wanted["compute-xs"] == 1
+
+
+@FAILED_TRIALS
+def test_a_trial_is_kept_while_its_launch_may_still_succeed(failed: int) -> None:
+    cluster, due = cluster_after_trials(failed)
+    cluster.decide_at(due, pending=MANY)
+
+    for second in (due + 21, due + 30):
+        cluster.decide_at(second, *booting("compute-xs-1", started=due), stuck=stuck_workers(1), pending=MANY)
+
+    assert cluster.wanted["compute-xs"] == 1
+
+
+@FAILED_TRIALS
+def test_a_failed_trial_is_withdrawn(failed: int) -> None:
+    cluster, due = cluster_after_trials(failed)
+
+    fail_trial(cluster, due)
+
+    assert "compute-xs" not in cluster.wanted
 
 
 def test_a_shape_is_not_tried_without_a_job_that_needs_it() -> None:
@@ -192,34 +237,81 @@ def test_a_shape_is_not_tried_without_a_job_that_needs_it() -> None:
     assert "compute-xs" not in cluster.wanted
 
 
-def test_a_registration_closes_the_breaker_and_the_replacements_stay() -> None:
+FOUR_JOBS = group("1", "2", "3", "4", cpus=2)
+AFTER_REGISTRATION = (*booting("compute-small-1", "compute-small-2", started=99), worker("compute-xs-1", started=99))
+REGISTERED = node("compute-xs-1", idle_for=None).model_copy(update={"registered_at": at(130)})
+
+
+def cluster_on_trial() -> OrderedCluster:
+    """A cluster that tries compute-xs again at second 98, beside a second replacement."""
     cluster = cluster_after_outage()
-    four_jobs = group("1", "2", "3", "4", cpus=2)
     cluster.decide_at(97, *booting("compute-small-1", started=37))
-    assert cluster.wanted == {"compute-small": 1}, "coming workers have the capacity, so nothing is tried"
-    cluster.decide_at(98, *booting("compute-small-1", started=37), pending=(four_jobs,))
+    cluster.decide_at(98, *booting("compute-small-1", started=37), pending=(FOUR_JOBS,))
+    return cluster
+
+
+def test_nothing_is_tried_while_coming_workers_have_the_capacity() -> None:
+    cluster = cluster_after_outage()
+
+    cluster.decide_at(97, *booting("compute-small-1", started=37))
+
+    assert cluster.wanted == {"compute-small": 1}
+
+
+def test_one_of_the_workers_that_are_needed_is_the_trial() -> None:
+    cluster = cluster_on_trial()
+
     assert cluster.wanted == {"compute-small": 2, "compute-xs": 1}
 
-    registered = node("compute-xs-1", idle_for=None).model_copy(update={"registered_at": at(130)})
-    workers = (*booting("compute-small-1", "compute-small-2", started=99), worker("compute-xs-1", started=99))
-    decision = cluster.decide_at(131, *workers, nodes=(registered,), pending=(four_jobs,))
+
+def test_a_registration_closes_the_breaker_and_the_replacements_stay() -> None:
+    cluster = cluster_on_trial()
+
+    decision = cluster.decide_at(131, *AFTER_REGISTRATION, nodes=(REGISTERED,), pending=(FOUR_JOBS,))
 
     assert cluster.state.breakers[0].closed_at == at(131)
     assert not decision.changes, "replacements are not bought again"
-    cluster.decide_at(140, *workers, nodes=(registered,), pending=(four_jobs, group("5", "6", cpus=2)))
+
+
+def test_a_shape_is_bought_again_once_its_breaker_is_closed() -> None:
+    cluster = cluster_on_trial()
+    cluster.decide_at(131, *AFTER_REGISTRATION, nodes=(REGISTERED,), pending=(FOUR_JOBS,))
+    more = (FOUR_JOBS, group("5", "6", cpus=2))
+
+    cluster.decide_at(140, *AFTER_REGISTRATION, nodes=(REGISTERED,), pending=more)
+
     assert cluster.wanted == {"compute-small": 2, "compute-xs": 2}
 
 
-def test_the_order_stays_if_every_fitting_shape_is_unavailable() -> None:
-    job = (group("1", features="compute-xs|compute-small"),)
+EITHER = (group("1", features="compute-xs|compute-small"),)
+LAST_ORDERED = booting("compute-small-1", started=37)
+
+
+def cluster_with_one_shape_left() -> OrderedCluster:
+    """A cluster in which compute-xs has failed for a job that fits one other shape."""
     cluster = OrderedCluster(ordered())
     for second in (25, 36):
-        cluster.decide_at(second, *booting("compute-xs-1"), stuck=stuck_workers(1), pending=job)
+        cluster.decide_at(second, *booting("compute-xs-1"), stuck=stuck_workers(1), pending=EITHER)
+    return cluster
+
+
+def exhaust(cluster: OrderedCluster) -> Decision:
+    """Let the other shape fail too, and return the decision at which it has."""
+    stuck = stuck_workers(1, shape="compute-small")
+    cluster.decide_at(58, *LAST_ORDERED, stuck=stuck, pending=EITHER)
+    return cluster.decide_at(69, *LAST_ORDERED, stuck=stuck, pending=EITHER)
+
+
+def test_a_job_gets_the_only_other_shape_that_it_admits() -> None:
+    cluster = cluster_with_one_shape_left()
+
     assert cluster.wanted == {"compute-small": 1}
 
-    workers = booting("compute-small-1", started=37)
-    for second in (58, 69):
-        decision = cluster.decide_at(second, *workers, stuck=stuck_workers(1, shape="compute-small"), pending=job)
+
+def test_the_order_stays_if_every_fitting_shape_is_unavailable() -> None:
+    cluster = cluster_with_one_shape_left()
+
+    decision = exhaust(cluster)
 
     assert len(cluster.state.breakers) == 2
     assert not decision.changes
@@ -228,9 +320,13 @@ def test_the_order_stays_if_every_fitting_shape_is_unavailable() -> None:
         "no capacity for compute-small since 12:01 UTC, no capacity for compute-xs since 12:00 UTC"
     ]
 
-    cluster.decide_at(97, *workers, stuck=stuck_workers(1, shape="compute-small"), pending=job)
 
-    # The other shape is tried at the same time.
+def test_a_shape_is_tried_while_the_order_of_another_unavailable_one_stays() -> None:
+    cluster = cluster_with_one_shape_left()
+    exhaust(cluster)
+
+    cluster.decide_at(97, *LAST_ORDERED, stuck=stuck_workers(1, shape="compute-small"), pending=EITHER)
+
     assert cluster.wanted == {"compute-small": 1, "compute-xs": 1}
 
 

@@ -82,29 +82,43 @@ def test_the_keep_alive_time_of_an_idle_worker_stays() -> None:
     assert drained(decide_on(idle_nodes(100), observation_history=changed_mind, **PACKING)) == []
 
 
-def test_idle_gaps_are_learned_from_observations() -> None:
-    idle_for_50 = decide_on(idle_nodes(50), **PACKING)
-    reused = decide_on(
-        [node(NAMES[0], used=1)], running("1", NAMES[0]), observation_history=idle_for_50.observation_history, **PACKING
-    )
+def history_of_idle(seconds: float) -> ObservationHistory:
+    """The history of a cluster that has seen a worker idle for this long."""
+    return decide_on(idle_nodes(seconds), **PACKING).observation_history
 
-    assert reused.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
 
-    planned = decide_on(
-        idle_nodes(50), pending=(group("1"),), observation_history=idle_for_50.observation_history, **PACKING
-    )
+@pytest.mark.parametrize(
+    ("records", "runs", "pending"),
+    [
+        ([node(NAMES[0], used=1)], (running("1", NAMES[0]),), ()),
+        (idle_nodes(50), (), (group("1"),)),
+    ],
+    ids=["runs a job", "has a job planned"],
+)
+def test_the_use_of_an_idle_worker_ends_its_gap(
+    records: list[NodeState], runs: tuple[RunningJob, ...], pending: tuple[PendingJobs, ...]
+) -> None:
+    decision = decide_on(records, *runs, pending=pending, observation_history=history_of_idle(50), **PACKING)
 
-    assert planned.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=True),)}
+    learned = decision.observation_history.idle_gaps.keep_alive.gaps
+    assert learned == {"compute-xs": (Gap(50.0, ended=True),)}
 
-    gone = decide_on(
-        [], before=state(target("compute-xs", 1)), observation_history=idle_for_50.observation_history, **PACKING
-    )
 
-    assert gone.observation_history.idle_gaps.keep_alive.gaps == {"compute-xs": (Gap(50.0, ended=False),)}
+def test_the_gap_of_a_worker_that_is_gone_has_not_ended() -> None:
+    before = state(target("compute-xs", 1))
 
-    nobody_knows = decide_on(None, observation_history=idle_for_50.observation_history, **PACKING)
+    gone = decide_on([], before=before, observation_history=history_of_idle(50), **PACKING)
 
-    assert nobody_knows.observation_history.idle_gaps == idle_for_50.observation_history.idle_gaps
+    learned = gone.observation_history.idle_gaps.keep_alive.gaps
+    assert learned == {"compute-xs": (Gap(50.0, ended=False),)}
+
+
+def test_a_snapshot_without_nodes_teaches_no_gap() -> None:
+    history = history_of_idle(50)
+
+    nobody_knows = decide_on(None, observation_history=history, **PACKING)
+
+    assert nobody_knows.observation_history.idle_gaps == history.idle_gaps
 
 
 def test_a_purchase_after_a_release_is_learned_from() -> None:
@@ -149,23 +163,37 @@ def test_learned_keep_alive_times_survive_a_takeover() -> None:
     assert drained(decide_on(idle_nodes(45), observation_history=after, **PACKING)) == [NAMES[0]]
 
 
+IDLE_FIVE = idle_nodes(200, 400, 300, 500, 600)
+
+
 def test_the_drain_budget_goes_to_the_longest_idle_first() -> None:
-    records = idle_nodes(200, 400, 300, 500, 600)
-    first = decide_on(records, moves_per_minute=2)
+    first = decide_on(IDLE_FIVE, moves_per_minute=2)
 
     assert drained(first) == [NAMES[4], NAMES[3]]
     assert first.state.must_be_stored_after(FleetState.initial(at(0))), "the drains are recorded before Slurm is asked"
 
-    again = decide_on(records, before=first.state, now=NOW + 59, moves_per_minute=2)
 
-    assert drained(again) == [NAMES[4], NAMES[3]], "the same drains are requested until they are observed"
-    assert again.state.moves == first.state.moves
+def test_the_same_drains_are_requested_until_they_are_observed() -> None:
+    before = decide_on(IDLE_FIVE, moves_per_minute=2).state
 
-    others = first.state.under_new_lease(2, at(NOW + 1))
+    again = decide_on(IDLE_FIVE, before=before, now=NOW + 59, moves_per_minute=2)
 
-    assert drained(decide_on(records[:3], before=others, now=NOW + 59, moves_per_minute=2)) == []
+    assert drained(again) == [NAMES[4], NAMES[3]]
+    assert again.state.moves == before.moves
 
-    later = decide_on(records[:3], before=others, now=NOW + 60, moves_per_minute=2)
+
+def test_a_takeover_does_not_renew_the_drain_budget() -> None:
+    taken_over = decide_on(IDLE_FIVE, moves_per_minute=2).state.under_new_lease(2, at(NOW + 1))
+
+    decision = decide_on(IDLE_FIVE[:3], before=taken_over, now=NOW + 59, moves_per_minute=2)
+
+    assert drained(decision) == []
+
+
+def test_the_drain_budget_is_renewed_after_a_minute() -> None:
+    taken_over = decide_on(IDLE_FIVE, moves_per_minute=2).state.under_new_lease(2, at(NOW + 1))
+
+    later = decide_on(IDLE_FIVE[:3], before=taken_over, now=NOW + 60, moves_per_minute=2)
 
     assert drained(later) == [NAMES[1], NAMES[2]]
     assert later.state.moves == {name: at(NOW + 60) for name in NAMES[1:3]}

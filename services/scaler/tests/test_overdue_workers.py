@@ -1,5 +1,6 @@
 """Unregistered workers are removed once two snapshots show them overdue, and none that could have a job by then."""
 
+import pytest
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_scaler.planner.decide import Decision, decide
@@ -45,11 +46,25 @@ class OneWorkerCluster:
         return self.decide_at(taken, *workers, decided_at=second)
 
 
-def test_a_worker_that_never_registers_is_removed_after_two_snapshots() -> None:
+def cluster_with_overdue_worker() -> OneWorkerCluster:
+    """A cluster one of whose snapshots, at 5 seconds past the limit, has shown its worker overdue."""
     cluster = OneWorkerCluster()
     for second in (0, 200, LIMIT - 1, LIMIT + 5):
-        assert not cluster.decide_at(second, BOOTING).changes
-    assert not cluster.decide_again_at(LIMIT + 9, LIMIT + 5, BOOTING).changes, "it is the same snapshot"
+        cluster.decide_at(second, BOOTING)
+    return cluster
+
+
+def test_a_worker_may_take_up_to_the_limit_to_register_and_one_snapshot_more() -> None:
+    cluster = OneWorkerCluster()
+
+    decisions = [cluster.decide_at(second, BOOTING) for second in (0, 200, LIMIT - 1, LIMIT + 5)]
+    same_snapshot = cluster.decide_again_at(LIMIT + 9, LIMIT + 5, BOOTING)
+
+    assert [each.changes for each in (*decisions, same_snapshot)] == [()] * 5
+
+
+def test_a_worker_that_never_registers_is_removed_after_two_snapshots() -> None:
+    cluster = cluster_with_overdue_worker()
 
     decision = cluster.decide_at(LIMIT + 10, BOOTING)
 
@@ -59,6 +74,11 @@ def test_a_worker_that_never_registers_is_removed_after_two_snapshots() -> None:
     (named,) = decision.state.targets
     assert (named.victims, named.unregistered) == ((), (NAME,))
     assert decision.fact.changes == decision.changes
+
+
+def test_a_removed_worker_is_no_victim_once_it_is_gone() -> None:
+    cluster = cluster_with_overdue_worker()
+    cluster.decide_at(LIMIT + 10, BOOTING)
 
     gone = cluster.decide_at(LIMIT + 15)
 
@@ -169,30 +189,52 @@ def test_a_worker_that_registers_at_the_last_moment_stays() -> None:
     assert not cluster.decide_at(LIMIT + 3, RUNNING, nodes=(record,)).changes
 
 
-def test_a_named_worker_that_registers_is_reinstated() -> None:
-    for alive in (RUNNING, BOOTING):
-        cluster = OneWorkerCluster()
-        for second in (0, LIMIT + 1, LIMIT + 2):
-            cluster.decide_at(second, BOOTING, pending=WAITING)
-        assert cluster.state.victims == {NAME}
-        replacement = cluster.state.target("compute-xs")
-        assert replacement is not None
-        assert replacement.replicas == 1
+RECORD = (node(NAME, idle_for=None),)
+ALIVE = pytest.mark.parametrize("alive", [RUNNING, BOOTING], ids=["running", "booting"])
 
-        record = (node(NAME, idle_for=None),)
-        back = cluster.decide_at(LIMIT + 3, alive, nodes=record, pending=WAITING)
 
-        # The edge may have removed it before it serves: no replica counts it until the edge shows that it is kept.
-        assert back.state.victims == frozenset()
-        assert back.state.target("compute-xs") == target("compute-xs", 0)
-        reason = f"{NAME} there after all; 1 ordered or lost and not needed any more"
-        assert back.changes[0].reason == reason
-        assert back.observation_history.registrations.latency.p99_seconds() == {"compute-xs": LIMIT + 3}
+def cluster_with_named_worker() -> OneWorkerCluster:
+    """A cluster whose worker has just been named for removal, and replaced."""
+    cluster = OneWorkerCluster()
+    for second in (0, LIMIT + 1, LIMIT + 2):
+        cluster.decide_at(second, BOOTING, pending=WAITING)
+    return cluster
 
-        kept = cluster.decide_at(LIMIT + 4, alive, nodes=record, pending=WAITING)
 
-        assert kept.state.target("compute-xs") == target("compute-xs", 1)
-        assert not cluster.decide_at(LIMIT + 5, alive, nodes=record, pending=WAITING).changes
+def test_a_named_worker_has_a_replacement() -> None:
+    cluster = cluster_with_named_worker()
+
+    named = cluster.state.target("compute-xs")
+
+    assert cluster.state.victims == {NAME}
+    assert named is not None
+    assert named.replicas == 1
+
+
+@ALIVE
+def test_a_named_worker_that_registers_is_no_victim_any_more(alive: Worker) -> None:
+    cluster = cluster_with_named_worker()
+
+    back = cluster.decide_at(LIMIT + 3, alive, nodes=RECORD, pending=WAITING)
+
+    # The edge may have removed it before it serves: no replica counts it until the edge shows that it is kept.
+    assert back.state.victims == frozenset()
+    assert back.state.target("compute-xs") == target("compute-xs", 0)
+    reason = f"{NAME} there after all; 1 ordered or lost and not needed any more"
+    assert back.changes[0].reason == reason
+    assert back.observation_history.registrations.latency.p99_seconds() == {"compute-xs": LIMIT + 3}
+
+
+@ALIVE
+def test_a_reinstated_worker_counts_once_the_edge_shows_that_it_is_kept(alive: Worker) -> None:
+    cluster = cluster_with_named_worker()
+    cluster.decide_at(LIMIT + 3, alive, nodes=RECORD, pending=WAITING)
+
+    kept = cluster.decide_at(LIMIT + 4, alive, nodes=RECORD, pending=WAITING)
+    later = cluster.decide_at(LIMIT + 5, alive, nodes=RECORD, pending=WAITING)
+
+    assert kept.state.target("compute-xs") == target("compute-xs", 1)
+    assert not later.changes
 
 
 def test_a_named_worker_that_served_when_it_was_removed_is_not_counted() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.node_extra import OPEN
-from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.queue import NodeState, PendingJobs
 from clusterra_contracts.rpc.slurm_nodes import SetExtra, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.observed.booking import Booking
@@ -262,38 +262,54 @@ def extras_of(decision: Decision) -> dict[str, str]:
     return {action.node: action.extra for action in decision.actions if isinstance(action, SetExtra)}
 
 
+BUSY_BIG = node("memory-xlarge-1", used=30).model_copy(update={"extra": OPEN})
+"""A big worker that is busy for minutes."""
+ENDS_SOON = running("9", "memory-xlarge-1", cpus=30, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)})
+DAYS = group("1", cpus=2, time_limit_seconds=7 * 86400.0, extra=CLASS)
+"""A small job that runs for days."""
+
+
+def decision_beside_big_worker(job: PendingJobs, big: NodeState = BUSY_BIG, **more: Any) -> Decision:
+    view = observe((job,), edge(worker(big.name)), runs=(ENDS_SOON,), nodes=(big,), **more)
+    return first_decision(view, state(target("memory-xlarge", 1)))
+
+
 def test_a_worker_is_closed_to_a_job_that_would_keep_it_alone_for_long() -> None:
-    """The big worker is busy for minutes, the small job runs for days."""
-    nodes = (node("memory-xlarge-1", used=30).model_copy(update={"extra": OPEN}),)
-    there = edge(worker("memory-xlarge-1"))
-    runs = (running("9", "memory-xlarge-1", cpus=30, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)}),)
-    days = group("1", cpus=2, time_limit_seconds=7 * 86400.0, extra=CLASS)
-    before = state(target("memory-xlarge", 1))
-    decision = first_decision(observe((days,), there, runs=runs, nodes=nodes), before)
+    decision = decision_beside_big_worker(DAYS)
 
     assert replicas_by_shape(decision) == {"memory-xlarge": 1, "compute-xs": 1}
     assert extras_of(decision) == {"memory-xlarge-1": '{"open":0}'}
 
+
+def test_a_short_job_runs_on_a_worker_that_is_kept_anyway() -> None:
     minutes = group("1", cpus=2, time_limit_seconds=60.0, extra=CLASS)
 
-    assert not first_decision(observe((minutes,), there, runs=runs, nodes=nodes), before).changes
+    decision = decision_beside_big_worker(minutes)
 
-    # Where no worker can be bought, it waits for nothing.
-    capped = first_decision(observe((days,), there, runs=runs, nodes=nodes, max_workers=1), before)
+    assert not decision.changes
+
+
+def test_no_worker_is_closed_where_none_can_be_bought() -> None:
+    capped = decision_beside_big_worker(DAYS, max_workers=1)
 
     assert not capped.changes
     assert extras_of(capped) == {}
 
-    closed = (nodes[0].model_copy(update={"extra": '{"open":0}'}),)
 
-    assert extras_of(first_decision(observe((days,), there, runs=runs, nodes=closed, max_workers=1), before)) == {
-        "memory-xlarge-1": '{"open":1}'
-    }
+def test_a_closed_worker_is_opened_where_none_can_be_bought() -> None:
+    closed = BUSY_BIG.model_copy(update={"extra": '{"open":0}'})
 
-    # Slurm asks nobody about a job without a class.
-    assert not first_decision(
-        observe((days.model_copy(update={"extra": ""}),), there, runs=runs, nodes=nodes), before
-    ).changes
+    capped = decision_beside_big_worker(DAYS, closed, max_workers=1)
+
+    assert extras_of(capped) == {"memory-xlarge-1": '{"open":1}'}
+
+
+def test_no_worker_is_bought_for_a_job_without_a_class_that_slurm_may_start() -> None:
+    without_class = DAYS.model_copy(update={"extra": ""})
+
+    decision = decision_beside_big_worker(without_class)
+
+    assert not decision.changes
 
 
 @pytest.mark.parametrize(("its_class", "extra"), [("u20001.t3", '{"open":0,"u20001.t3":1}'), ("u20001.t9", "")])
@@ -310,34 +326,53 @@ def test_a_closed_worker_admits_jobs_that_first_fit_placed_there(its_class: str,
     assert extras_of(decision) == ({"memory-xlarge-1": extra} if extra else {})
 
 
-def test_a_closed_worker_is_closed_to_classes_that_were_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing_policy, "MOST_CLASSES", 1)
-    nodes = (node("memory-xlarge-1", used=28).model_copy(update={"extra": OPEN}),)
-    runs = (running("9", "memory-xlarge-1", cpus=28, since=NOW - 600).model_copy(update={"ends_by": at(NOW + 300)}),)
-    days = group("1", cpus=2, time_limit_seconds=7 * 86400.0, extra=CLASS)
-    minutes = group("2", cpus=2, time_limit_seconds=60.0, extra="open=1|u20001.t3=1")
-    there, before = edge(worker("memory-xlarge-1")), state(target("memory-xlarge", 1))
+HALF_FREE = node("memory-xlarge-1", used=28).model_copy(update={"extra": OPEN})
+MINUTES = group("2", cpus=2, time_limit_seconds=60.0, extra="open=1|u20001.t3=1")
 
-    decision = first_decision(observe((days, minutes), there, runs=runs, nodes=nodes), before)
+
+@pytest.fixture
+def one_class_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the class of the first job is evaluated."""
+    monkeypatch.setattr(packing_policy, "MOST_CLASSES", 1)
+
+
+def decision_on_two_classes(
+    *jobs: PendingJobs, big: NodeState = HALF_FREE, bookings: tuple[Booking, ...] = (), **more: Any
+) -> Decision:
+    runs = (ENDS_SOON.model_copy(update={"cpus": 28}),)
+    view = observe(jobs, edge(worker(big.name)), runs=runs, nodes=(big,), **more)
+    return first_decision(view, state(target("memory-xlarge", 1), bookings=bookings))
+
+
+@pytest.mark.usefixtures("one_class_evaluated")
+def test_a_closed_worker_is_closed_to_classes_that_were_not_evaluated() -> None:
+    decision = decision_on_two_classes(DAYS, MINUTES)
 
     assert extras_of(decision) == {"memory-xlarge-1": '{"open":0}'}
     assert all(place.kind == "new" for places in plan_of(decision).places.values() for place in places)
 
-    decision = first_decision(observe((minutes, days), there, runs=runs, nodes=nodes), before)
+
+@pytest.mark.usefixtures("one_class_evaluated")
+def test_a_worker_stays_open_if_the_class_that_was_evaluated_may_run() -> None:
+    decision = decision_on_two_classes(MINUTES, DAYS)
 
     assert extras_of(decision) == {}
     assert not decision.changes
 
-    # It takes what it is booked for.
-    bookings_of = (Booking(shape="memory-xlarge", worker="memory-xlarge-1", jobs={"2": 1}, bought_at=at(NOW - 5)),)
-    fresh = (nodes[0].model_copy(update={"registered_at": at(NOW - 5)}),)
-    booked_for = before.model_copy(update={"bookings": bookings_of})
-    decision = first_decision(observe((days, minutes), there, runs=runs, nodes=fresh), booked_for)
+
+@pytest.mark.usefixtures("one_class_evaluated")
+def test_a_closed_worker_takes_what_it_is_booked_for() -> None:
+    booking = Booking(shape="memory-xlarge", worker="memory-xlarge-1", jobs={"2": 1}, bought_at=at(NOW - 5))
+    fresh = HALF_FREE.model_copy(update={"registered_at": at(NOW - 5)})
+
+    decision = decision_on_two_classes(DAYS, MINUTES, big=fresh, bookings=(booking,))
 
     assert extras_of(decision) == {"memory-xlarge-1": '{"open":0,"u20001.t3":1}'}
 
-    # What can have no other worker is let in, whoever has looked at it.
-    decision = first_decision(observe((days, minutes), there, runs=runs, nodes=nodes, max_workers=1), before)
+
+@pytest.mark.usefixtures("one_class_evaluated")
+def test_a_class_that_was_not_evaluated_is_let_in_where_no_worker_can_be_bought() -> None:
+    decision = decision_on_two_classes(DAYS, MINUTES, max_workers=1)
 
     assert not decision.changes
     assert extras_of(decision) == {}
