@@ -1,13 +1,15 @@
 """One bad cluster is one bad cluster: the proxy serves all others, and says what is wrong with the bad one."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS, REGISTRY
 from clusterra_contracts.condition import ClusterCondition, Degradation
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
@@ -39,39 +41,72 @@ async def degraded(proxy: ProxyWorld, ref: ClusterRef) -> tuple[Degradation, ...
     return found[0].degraded if found else ()
 
 
-async def test_a_bad_binding_is_one_degraded_cluster(
-    slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@dataclass(frozen=True)
+class BadClusters:
+    """A proxy that serves a good cluster, to which bad bindings were added then."""
+
+    proxy: ProxyWorld
+    refs: dict[str, ClusterRef]
+    broken_at: datetime
+
+
+@pytest.fixture(scope="module")
+async def bad(slurm: SlurmWorld, workers: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BadClusters]:
+    del workers
+    good = slurm.binding("good").model_dump(mode="json")
+    refs = {name: ClusterRef(tenant="acme", cluster=name) for name in (*BAD, "garbage")}
     async with proxy_world(slurm, tmp_path_factory.mktemp("bad-binding")) as proxy:
-        good = slurm.binding("good").model_dump(mode="json")
-        refs = [ClusterRef(tenant="acme", cluster=name) for name in BAD]
-        for ref, corrupt in zip(refs, BAD.values(), strict=True):
-            binding = good | {"name": ref.cluster}
+        for name, corrupt in BAD.items():
+            binding = good | {"name": name}
             corrupt(binding)
-            await store(proxy, ref, ClusterBinding.model_construct(**binding).model_dump_json(warnings=False).encode())
-        garbage = ClusterRef(tenant="acme", cluster="garbage")
-        await store(proxy, garbage, b"\xff not JSON")
-        refs.append(garbage)
+            body = ClusterBinding.model_construct(**binding).model_dump_json(warnings=False).encode()
+            await store(proxy, refs[name], body)
+        await store(proxy, refs["garbage"], b"\xff not JSON")
         broken_at = now()
 
         async def all_told() -> bool:
-            return all([[each.reason for each in await degraded(proxy, ref)] == ["binding_invalid"] for ref in refs])
+            return all([await degraded(proxy, ref) for ref in refs.values()])
 
         await until(all_told, seconds=90, what="the conditions of all bad clusters", process=proxy.process, every=0.1)
-        assert proxy.process is not None
-        assert proxy.process.alive
-        await proxy.until_snapshot(lambda snapshot: snapshot.taken_at > broken_at)
-        user = slurm.new_user()
-        assert (await proxy.submit(user)).job_id
-        messages = [each.message for ref in refs for each in await degraded(proxy, ref)]
-        assert not [message for message in messages if "hunter2" in message]
-        assert not await degraded(proxy, proxy.ref)
+        yield BadClusters(proxy, refs, broken_at)
 
-        # A corrected binding ends it.
-        body, headers = encode(slurm.binding("garbage").model_copy(update={"version": 2}))
-        await store(proxy, garbage, body, headers)
 
-        async def corrected() -> bool:
-            return await degraded(proxy, garbage) == ()
+@pytest.mark.parametrize("name", [*BAD, "garbage"])
+async def test_a_bad_binding_is_one_degraded_cluster(bad: BadClusters, name: str) -> None:
+    told = await degraded(bad.proxy, bad.refs[name])
 
-        await until(corrected, seconds=90, what="the corrected cluster", process=proxy.process, every=0.1)
+    assert [each.reason for each in told] == ["binding_invalid"]
+    assert "hunter2" not in told[0].message
+
+
+async def test_bad_bindings_leave_a_good_cluster_as_it_was(bad: BadClusters) -> None:
+    told = await degraded(bad.proxy, bad.proxy.ref)
+
+    assert not told
+
+
+async def test_a_good_cluster_is_served_beside_bad_ones(bad: BadClusters, alice: SlurmUser) -> None:
+    await bad.proxy.until_snapshot(lambda snapshot: snapshot.taken_at > bad.broken_at)
+    submitted = await bad.proxy.submit(alice)
+
+    assert submitted.job_id
+    assert bad.proxy.process is not None
+    assert bad.proxy.process.alive
+
+
+async def test_a_corrected_binding_ends_the_degradation(bad: BadClusters, slurm: SlurmWorld) -> None:
+    ref = ClusterRef(tenant="acme", cluster="corrected")
+
+    async def told() -> bool:
+        return bool(await degraded(bad.proxy, ref))
+
+    async def corrected() -> bool:
+        return not await told()
+
+    await store(bad.proxy, ref, b"\xff not JSON")
+    await until(told, seconds=90, what="the condition of the bad cluster", process=bad.proxy.process, every=0.1)
+
+    body, headers = encode(slurm.binding("corrected").model_copy(update={"version": 2}))
+    await store(bad.proxy, ref, body, headers)
+
+    await until(corrected, seconds=90, what="the corrected cluster", process=bad.proxy.process, every=0.1)

@@ -1,10 +1,11 @@
 """Jobs are changed after their submit: hold, release, requeue, signal, update; and the job's history names who did."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from clusterra_contracts.events import JobActionFact
-from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.identity import JobId, SlurmUser
 from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_contracts.rpc.slurm_jobs import (
@@ -49,6 +50,29 @@ async def actions(proxy: ProxyWorld, job_id: str) -> list[JobActionFact]:
     return [event.data for event in await proxy.events("action.*") if event.subject == job_id]  # type: ignore[misc]
 
 
+@pytest.fixture
+async def waiting(proxy: ProxyWorld, alice: SlurmUser) -> AsyncIterator[JobId]:
+    """A pending job of alice."""
+    job_id = (await proxy.submit(alice, begin_time=NEVER, name="before")).job_id
+    yield job_id
+    await proxy.cancel(alice, job_id)
+
+
+@pytest.fixture
+async def held_by_admin(proxy: ProxyWorld, bob: SlurmUser, waiting: JobId) -> JobId:
+    """A pending job of alice that bob holds as an admin."""
+    await change(proxy, bob, waiting, Hold(), admin=True)
+    return waiting
+
+
+@pytest.fixture
+async def array(proxy: ProxyWorld, alice: SlurmUser) -> AsyncIterator[JobId]:
+    """A pending array of alice with ten tasks."""
+    job_id = (await proxy.submit(alice, WAIT, array="0-9", begin_time=NEVER)).job_id
+    yield job_id
+    await proxy.cancel(alice, job_id)
+
+
 async def test_a_pending_job_is_held_and_released(proxy: ProxyWorld, alice: SlurmUser) -> None:
     job_id = (await proxy.submit(alice, begin_time=NEVER, name="waits")).job_id
 
@@ -68,23 +92,37 @@ async def test_a_pending_job_is_held_and_released(proxy: ProxyWorld, alice: Slur
     }
 
 
-async def test_an_admin_holds_what_only_an_admin_releases(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
-    job_id = (await proxy.submit(alice, begin_time=NEVER)).job_id
-    assert (await error_of(proxy, bob, job_id, Hold())).kind == "not_found"
+async def test_nobody_else_holds_a_job(proxy: ProxyWorld, bob: SlurmUser, waiting: JobId) -> None:
+    refused = await error_of(proxy, bob, waiting, Hold())
 
-    await change(proxy, bob, job_id, Hold(), admin=True)
-    assert (await proxy.job(alice, job_id)).reason == "JobHeldAdmin"
-    refused = await error_of(proxy, alice, job_id, Release())
+    assert refused.kind == "not_found"
+
+
+async def test_a_job_shows_that_an_admin_holds_it(proxy: ProxyWorld, alice: SlurmUser, held_by_admin: JobId) -> None:
+    job = await proxy.job(alice, held_by_admin)
+
+    assert job.reason == "JobHeldAdmin"
+
+
+async def test_its_owner_does_not_release_what_an_admin_holds(
+    proxy: ProxyWorld, alice: SlurmUser, held_by_admin: JobId
+) -> None:
+    refused = await error_of(proxy, alice, held_by_admin, Release())
+
     assert (refused.kind, refused.code) == ("forbidden", 2002)
     assert "permission" in refused.detail
 
-    await change(proxy, bob, job_id, Release(), admin=True)
-    assert (await proxy.job(alice, job_id)).reason != "JobHeldAdmin"
-    assert [(fact.kind, fact.actor, fact.user) for fact in await actions(proxy, job_id)] == [
+
+async def test_an_admin_releases_what_an_admin_holds_and_the_history_names_them(
+    proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser, held_by_admin: JobId
+) -> None:
+    await change(proxy, bob, held_by_admin, Release(), admin=True)
+
+    assert (await proxy.job(alice, held_by_admin)).reason != "JobHeldAdmin"
+    assert [(fact.kind, fact.actor, fact.user) for fact in await actions(proxy, held_by_admin)] == [
         ("action.hold", bob.name, alice.name),
         ("action.release", bob.name, alice.name),
     ]
-    await proxy.cancel(alice, job_id)
 
 
 async def test_what_a_state_does_not_allow_is_a_conflict(proxy: ProxyWorld, alice: SlurmUser) -> None:
@@ -140,43 +178,68 @@ async def test_a_running_job_is_signalled_and_requeued(proxy: ProxyWorld, slurm:
     assert told[-3:] == [("action.requeue", ""), ("action.release", ""), ("action.cancel", "")]
 
 
-async def test_a_description_is_updated_and_what_slurm_refuses_is_told(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    job_id = (await proxy.submit(alice, begin_time=NEVER, name="before")).job_id
+async def test_a_description_is_updated(proxy: ProxyWorld, alice: SlurmUser, waiting: JobId) -> None:
+    await change(proxy, alice, waiting, Update(changes=JobChanges(name="after", time_limit=30, nice=100)))
 
-    await change(proxy, alice, job_id, Update(changes=JobChanges(name="after", time_limit=30, nice=100)))
-    job = await proxy.job(alice, job_id)
+    job = await proxy.job(alice, waiting)
+    (action,) = await actions(proxy, waiting)
     assert (job.name, job.time_limit_seconds) == ("after", 1800)
-    assert (await actions(proxy, job_id))[0].detail == "name=after, nice=100, time_limit=30"
-
-    await change(proxy, alice, job_id, Update(changes=JobChanges()))
-    assert len(await actions(proxy, job_id)) == 1
-
-    for changes, words in (
-        (JobChanges(dependency=f"afterany:{job_id}"), "dependency"),
-        (JobChanges(partition="nowhere"), "partition"),
-    ):
-        refused = await error_of(proxy, alice, job_id, Update(changes=changes))
-        assert (refused.kind, words in refused.detail, bool(refused.hint)) == ("rejected", True, True), refused
-    await proxy.cancel(alice, job_id)
+    assert action.detail == "name=after, nice=100, time_limit=30"
 
 
-async def test_an_array_is_changed_as_one_and_by_its_tasks(proxy: ProxyWorld, alice: SlurmUser) -> None:
-    array = (await proxy.submit(alice, WAIT, array="0-9", begin_time=NEVER)).job_id
+async def test_an_update_of_nothing_is_no_action(proxy: ProxyWorld, alice: SlurmUser, waiting: JobId) -> None:
+    await change(proxy, alice, waiting, Update(changes=JobChanges()))
 
+    assert await actions(proxy, waiting) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("dependency", "afterany:{job_id}"), ("partition", "nowhere")], ids=["itself", "unknown"]
+)
+async def test_what_slurm_refuses_is_told(
+    proxy: ProxyWorld, alice: SlurmUser, waiting: JobId, field: str, value: str
+) -> None:
+    changes = JobChanges.model_validate({field: value.format(job_id=waiting)})
+
+    refused = await error_of(proxy, alice, waiting, Update(changes=changes))
+
+    assert (refused.kind, field in refused.detail, bool(refused.hint)) == ("rejected", True, True), refused
+
+
+async def test_an_array_is_held_as_one(proxy: ProxyWorld, alice: SlurmUser, array: JobId) -> None:
     await change(proxy, alice, array, Hold())
+
     assert (await proxy.job(alice, array)).reason == "JobHeldUser"
+    assert [(fact.kind, fact.tasks) for fact in await actions(proxy, array)] == [("action.hold", "")]
+
+
+async def test_some_tasks_of_a_held_array_are_cancelled(proxy: ProxyWorld, alice: SlurmUser, array: JobId) -> None:
+    await change(proxy, alice, array, Hold())
+
     await change(proxy, alice, f"{array}_[6-7,9]", CancelTasks())
+
     await until_job(proxy, alice, array, array_tasks="0-5,8")
     assert [(fact.kind, fact.tasks) for fact in await actions(proxy, array)] == [
         ("action.hold", ""),
         ("action.cancel", "6-7,9"),
     ]
 
+
+async def test_a_task_of_a_held_array_is_not_released_alone(proxy: ProxyWorld, alice: SlurmUser, array: JobId) -> None:
+    await change(proxy, alice, array, Hold())
+
     refused = await error_of(proxy, alice, f"{array}_3", Release())
+
     assert (refused.kind, array in refused.hint) == ("rejected", True)
-    for jobs in (f"{array}_77", f"{array}_[20-30]"):
-        assert (await error_of(proxy, alice, jobs, Hold())).kind == "not_found"
-    await proxy.cancel(alice, array)
+
+
+@pytest.mark.parametrize("tasks", ["77", "[20-30]"])
+async def test_tasks_that_an_array_does_not_have_are_not_found(
+    proxy: ProxyWorld, alice: SlurmUser, array: JobId, tasks: str
+) -> None:
+    refused = await error_of(proxy, alice, f"{array}_{tasks}", Hold())
+
+    assert refused.kind == "not_found"
 
 
 async def test_tasks_that_have_started_are_requeued_held_and_released(proxy: ProxyWorld, alice: SlurmUser) -> None:
