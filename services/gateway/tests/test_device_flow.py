@@ -275,19 +275,31 @@ async def test_a_wrong_request_has_the_error_of_oauth(world: World, fields: dict
 
 async def test_a_wrong_poll_has_the_error_of_oauth(world: World) -> None:
     program = await world.browser()
+    wrong: dict[str, dict[str, str]] = {
+        "invalid_grant": {"device_code": "unknown"},
+        "unsupported_grant_type": {"device_code": "x", "grant_type": "password"},
+        "invalid_client": {"device_code": "x", "client_id": "other"},
+    }
 
-    assert (await poll(program, "unknown"))[1]["error"] == "invalid_grant"
-    assert (await poll(program, "x", grant_type="password"))[1]["error"] == "unsupported_grant_type"
-    assert (await poll(program, "x", client_id="other"))[1]["error"] == "invalid_client"
-    asked: dict[str, Any] = {"client_id": CLIENT}
-    async with program.post("/v1/auth/device/token", json=asked) as answer:
-        assert (answer.status, (await answer.json())["error"]) == (415, "invalid_request")
-    async with program.post(
-        "/v1/auth/device/token", data=b"client_id=x&client_id=x", headers={"Content-Type": FORM}
-    ) as answer:
-        assert (answer.status, (await answer.json())["error"]) == (400, "invalid_request")
-    async with program.post("/v1/auth/device/token", data={"x": "y" * 20_000}) as answer:
-        assert (answer.status, (await answer.json())["error"]) == (413, "invalid_request")
+    told = {error: (await poll(program, **fields))[1]["error"] for error, fields in wrong.items()}
+
+    assert told == {error: error for error in wrong}
+
+
+async def test_a_poll_that_cannot_be_read_has_the_error_of_oauth(world: World) -> None:
+    program = await world.browser()
+    asked: tuple[dict[str, Any], ...] = (
+        {"json": {"client_id": CLIENT}},
+        {"data": b"client_id=x&client_id=x", "headers": {"Content-Type": FORM}},
+        {"data": {"x": "y" * 20_000}},
+    )
+
+    told = []
+    for request in asked:
+        async with program.post("/v1/auth/device/token", **request) as answer:
+            told.append((answer.status, (await answer.json())["error"]))
+
+    assert told == [(415, "invalid_request"), (400, "invalid_request"), (413, "invalid_request")]
 
 
 async def test_a_member_who_was_disabled_meanwhile_gives_no_token(world: World) -> None:

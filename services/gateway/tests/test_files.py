@@ -351,23 +351,41 @@ async def test_a_thousand_attempts_at_the_files_of_others_reach_none(files: File
     assert len(files.stored()) == 1
 
 
-async def test_what_is_done_to_files_is_told_to_the_history_and_to_their_owner_alone(files: FilesWorld) -> None:
-    ada = await files.person("ada@acme.example")
+async def events_of_files(files: FilesWorld) -> list[Event]:
+    """The events of the cluster's files from now on, a list that grows as they come."""
     told: list[Event] = []
 
     async def heard(message: Msg) -> None:
         told.append(decode(Event, message.data, dict(message.headers or {})))
 
     await files.world.client.subscribe("event.acme.main.file.>", cb=heard)
+    return told
+
+
+async def event_of_a_rename(files: FilesWorld, owner_of_file: FilesClient) -> Event:
+    told = await events_of_files(files)
+    await owner_of_file.put("data/x", CONTENT)
+    rename = {"source": "data/x", "destination": "outputs/y"}
+    assert (await owner_of_file.call("POST", f"{FILES}/rename", json=rename)).status == 200
+    await until(lambda: told, seconds=90, what="the event")
+    return told[0]
+
+
+async def test_renames_copies_and_deletes_are_told_with_at_most_50_paths_each(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+    told = await events_of_files(files)
     names = [f"data/{number:03}" for number in range(60)]
     await asyncio.gather(*(ada.put(name, CONTENT) for name in (*names, "data/x")))
-    rename = {"source": "data/x", "destination": "outputs/y"}
-    assert (await ada.call("POST", f"{FILES}/rename", json=rename)).status == 200
-    copy = {"source": "outputs/y", "destination": "outputs/z"}
-    assert (await ada.call("POST", f"{FILES}/copy", json=copy)).status == 200
-    assert (await ada.call("POST", f"{FILES}/delete", json={"paths": names})).status == 200
+
+    changes: tuple[tuple[str, dict[str, object]], ...] = (
+        ("rename", {"source": "data/x", "destination": "outputs/y"}),
+        ("copy", {"source": "outputs/y", "destination": "outputs/z"}),
+        ("delete", {"paths": names}),
+    )
+    statuses = [(await ada.call("POST", f"{FILES}/{verb}", json=body)).status for verb, body in changes]
     await until(lambda: len(told) >= 4, seconds=90, what="four events")
 
+    assert statuses == [200, 200, 200]
     facts = [each.data for each in told if isinstance(each.data, FileFact)]
     assert {(fact.kind, fact.paths, fact.destination) for fact in facts} == {
         ("file.renamed", ("data/x",), "outputs/y"),
@@ -376,12 +394,28 @@ async def test_what_is_done_to_files_is_told_to_the_history_and_to_their_owner_a
         ("file.deleted", tuple(names[50:]), ""),
     }
     assert len({each.id for each in told}) == 4
+
+
+async def test_what_is_done_to_files_is_told_to_their_owner_and_admins_alone(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
     uid = (await me(ada.browser))["uid"]
     owner_of_files, other = (Viewer(user=SlurmUser(name="x", uid=each, gid=each)) for each in (uid, uid + 1))
-    admin = other.model_copy(update={"admin": True})
-    sees_all = other.model_copy(update={"sees_all": True})
-    seen = [may_see(viewer, told[0].data) for viewer in (owner_of_files, other, admin, sees_all)]
-    assert seen == [True, False, True, False]
-    entry = entry_of(told[0])
+    viewers = (
+        owner_of_files,
+        other,
+        other.model_copy(update={"admin": True}),
+        other.model_copy(update={"sees_all": True}),
+    )
+
+    event = await event_of_a_rename(files, ada)
+
+    assert [may_see(viewer, event.data) for viewer in viewers] == [True, False, True, False]
+
+
+async def test_the_history_names_who_renamed_a_file(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+
+    entry = entry_of(await event_of_a_rename(files, ada))
+
     assert entry is not None
     assert (entry.actor, entry.subject) == ("ada", "files")

@@ -67,39 +67,60 @@ async def test_a_limited_token_may_call_the_routes_of_its_scope_and_no_others(wo
     assert refused == {name: routes[name].scope != scope for name in refused}
 
 
-async def test_what_an_admin_takes_is_gone_on_every_replica_within_a_second(world: World) -> None:
-    boss, ada, bob = [await world.login(f"{name}@acme.example") for name in ("boss", "ada", "bob")]
-    tokens = {name: await program(each) for name, each in (("ada", ada), ("bob", bob))}
-    ada_id, bob_id = (await me(ada))["id"], (await me(bob))["id"]
-    assert await change(boss, ada_id, role="admin") == 200
+async def status_of(url: str, headers: dict[str, str], path: str) -> int:
+    async with aiohttp.ClientSession(url, headers=headers) as other, other.get(path) as answer:
+        return answer.status
+
+
+async def until_answered(url: str, headers: dict[str, str], path: str, status: int) -> None:
+    async def known() -> bool:
+        return await status_of(url, headers, path) == status
+
+    await until(known, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
+
+
+async def test_a_lowered_role_counts_on_every_replica_within_a_second(world: World) -> None:
+    boss, ada = [await world.login(f"{name}@acme.example") for name in ("boss", "ada")]
+    headers, ada_id = await program(ada), (await me(ada))["id"]
+    raised = await change(boss, ada_id, role="admin")
+    async with replica(world) as url:
+        before = await status_of(url, headers, "/v1/members")
+
+        lowered = await change(boss, ada_id, role="viewer")
+
+        await until_answered(url, headers, "/v1/members", 403)
+        assert (raised, before, lowered) == (200, 200, 200)
+        assert await status_of(url, headers, "/v1/users/me") == 200
+
+
+async def test_a_token_that_an_admin_revokes_is_refused_on_every_replica_within_a_second(world: World) -> None:
+    boss, bob = [await world.login(f"{name}@acme.example") for name in ("boss", "bob")]
+    headers, bob_id = await program(bob), (await me(bob))["id"]
     async with boss.get(f"/v1/members/{bob_id}/tokens") as answer:
         (token,) = (await answer.json())["tokens"]
-
     async with replica(world) as url:
+        before = await status_of(url, headers, "/v1/users/me")
 
-        async def status(name: str, path: str) -> int:
-            async with aiohttp.ClientSession(url, headers=tokens[name]) as other, other.get(path) as answer:
-                return answer.status
-
-        assert (await status("ada", "/v1/members"), await status("bob", "/v1/users/me")) == (200, 200)
-        assert await change(boss, ada_id, role="viewer") == 200
         async with boss.delete(f"/v1/members/{bob_id}/tokens/{token['id']}") as answer:
-            assert answer.status == 204
+            revoked = answer.status
 
-        async def gone() -> bool:
-            return (await status("ada", "/v1/members"), await status("bob", "/v1/users/me")) == (403, 401)
-
-        await until(gone, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
-        assert await status("ada", "/v1/users/me") == 200
-        assert await change(boss, ada_id, disabled=True) == 200
-
-        async def disabled() -> bool:
-            return await status("ada", "/v1/users/me") == 401
-
-        await until(disabled, seconds=TAKEN_SECONDS, every=0.02, what="the other replica to know")
+        await until_answered(url, headers, "/v1/users/me", 401)
+        assert (before, revoked) == (200, 204)
 
 
-async def test_it_is_gone_as_fast_in_a_tenant_without_clusters(world: World) -> None:
+async def test_a_disabled_persons_token_is_refused_on_every_replica_within_a_second(world: World) -> None:
+    boss, ada = [await world.login(f"{name}@acme.example") for name in ("boss", "ada")]
+    headers, ada_id = await program(ada), (await me(ada))["id"]
+    async with replica(world) as url:
+        before = await status_of(url, headers, "/v1/users/me")
+
+        disabled = await change(boss, ada_id, disabled=True)
+
+        await until_answered(url, headers, "/v1/users/me", 401)
+        assert (before, disabled) == (200, 200)
+
+
+async def test_what_is_taken_is_gone_as_fast_in_a_tenant_without_clusters(world: World) -> None:
     for key, record in (
         (tenant_key("lone"), Tenant(name="Lone")),
         (domain_key("lone.example"), Domain(tenant="lone")),

@@ -39,20 +39,28 @@ async def told(client: aiohttp.ClientSession, method: str, path: str, **more: An
         return answer.status, body
 
 
+@pytest.mark.parametrize(("header", "value"), [(TOKEN, "{token}"), ("Authorization", "Bearer {token}")])
 async def test_a_token_comes_in_either_header_and_says_alone_who_calls(
-    world: World, client: aiohttp.ClientSession, token: str
+    world: World, token: str, header: str, value: str
 ) -> None:
-    assert (await told(client, "GET", f"{API}/ping/"))[0] == 200
+    headers = {header: value.format(token=token), "X-SLURM-USER-NAME": "root"}
 
-    async with aiohttp.ClientSession(world.url, headers={"Authorization": f"Bearer {token}"}) as other:
-        assert (await told(other, "GET", f"{API}/ping"))[0] == 200
+    async with aiohttp.ClientSession(world.url, headers=headers) as program:
+        statuses = [(await told(program, "GET", f"{API}/{path}"))[0] for path in ("ping/", "ping")]
+
+    assert statuses == [200, 200]
     assert {request.viewer.user.name for request in world.acme.rests} == {"ada"}
 
-    both = {"Authorization": f"Bearer {token}"}
-    assert (await told(client, "GET", f"{API}/ping/", headers=both))[0] == 401
-    async with aiohttp.ClientSession(world.url, headers={"X-SLURM-USER-TOKEN": "nonsense"}) as stranger:
-        status, refused = await told(stranger, "GET", f"{API}/jobs/")
-    assert (status, refused["jobs"], refused["errors"][0]["error"]) == (401, [], "unauthenticated")
+
+async def test_two_tokens_and_an_unknown_one_are_refused(
+    world: World, client: aiohttp.ClientSession, token: str
+) -> None:
+    two, _ = await told(client, "GET", f"{API}/ping/", headers={"Authorization": f"Bearer {token}"})
+    async with aiohttp.ClientSession(world.url, headers={TOKEN: "nonsense"}) as stranger:
+        unknown, refused = await told(stranger, "GET", f"{API}/jobs/")
+
+    assert (two, unknown) == (401, 401)
+    assert (refused["jobs"], refused["errors"][0]["error"]) == ([], "unauthenticated")
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
@@ -212,24 +220,32 @@ async def test_a_submit_with_a_key_makes_one_job(world: World, client: aiohttp.C
     assert len(world.acme.submits) == 1
 
 
-async def test_jobs_are_cancelled_signalled_and_changed(world: World, client: aiohttp.ClientSession) -> None:
+async def test_ones_own_jobs_are_cancelled_alone_and_together(world: World, client: aiohttp.ClientSession) -> None:
     world.acme.add_job("7")
     world.acme.add_job("8", user="bob", uid=29999)
 
-    assert (await told(client, "DELETE", f"{API}/job/7"))[0] == 200
-    assert (await told(client, "DELETE", f"{API}/job/7?signal=SIGUSR1&flags=BATCH_JOB"))[0] == 200
-    changes = {"name": "new", "comment": "mine", "hold": True, "time_limit": {"set": True, "number": 9}}
-    assert (await told(client, "POST", f"{API}/job/7", json=changes))[0] == 200
-    _, killed = await told(client, "DELETE", f"{API}/jobs/", json={"jobs": ["7", "8", "x"]})
+    alone, _ = await told(client, "DELETE", f"{API}/job/7")
+    of_bob, _ = await told(client, "DELETE", f"{API}/job/8")
+    _, together = await told(client, "DELETE", f"{API}/jobs/", json={"jobs": ["7", "8", "x"]})
 
+    assert (alone, of_bob) == (200, 404)
+    assert [each["step_id"] for each in together["status"]] == ["8", "x"]
     assert world.acme.cancelled == ["7", "7"]
-    assert [each["step_id"] for each in killed["status"]] == ["8", "x"]
+
+
+async def test_a_job_is_signalled_updated_and_held(world: World, client: aiohttp.ClientSession) -> None:
+    world.acme.add_job("7")
+    changes = {"name": "new", "comment": "mine", "hold": True, "time_limit": {"set": True, "number": 9}}
+
+    signal, _ = await told(client, "DELETE", f"{API}/job/7?signal=SIGUSR1&flags=BATCH_JOB")
+    update, _ = await told(client, "POST", f"{API}/job/7", json=changes)
+    unknown, _ = await told(client, "POST", f"{API}/job/7", json={"priority": 1})
+
+    assert (signal, update, unknown) == (200, 200, 400)
     signalled, updated, held = [each.change for each in world.acme.changes]
     assert (signalled, held) == (SendSignal(signal="USR1", batch_only=True), Hold())
     assert isinstance(updated, Update)
     assert (updated.changes.name, updated.changes.time_limit) == ("new", 9)
-    assert (await told(client, "DELETE", f"{API}/job/8"))[0] == 404
-    assert (await told(client, "POST", f"{API}/job/7", json={"priority": 1}))[0] == 400
 
 
 @pytest.mark.parametrize(
