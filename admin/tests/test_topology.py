@@ -8,6 +8,7 @@ import pytest
 from admin_command import admin
 from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS
 from clusterra_lab.machine.process import start, until
+from clusterra_lab.parts.declared_nats import declared_nats
 from clusterra_lab.parts.nats import nats_server
 from clusterra_runtime.nats import bus
 
@@ -16,32 +17,34 @@ pytestmark = pytest.mark.servers
 EVERYTHING = len(STREAMS) + len(BUCKETS) + len(CONSUMERS)
 
 
-async def test_apply_waits_for_the_server_and_check_reports_differences(tmp_path: Path) -> None:
+async def test_apply_waits_for_the_server_and_declares_everything(tmp_path: Path) -> None:
     async with nats_server(tmp_path / "nats") as server:
         await server.kill()
         argv = [sys.executable, "-m", "clusterra_admin", "topology", "apply"]
         early = await start("early", argv, log=tmp_path / "early.log", env=server.environment())
         await until(lambda: "nats_error" in early.log.read_text(), seconds=90, what="the first try", process=early)
-        await server.restart()
 
-        assert await early.wait() == 0
-        assert "+ stream JOB\n" in early.log.read_text()
+        await server.restart()
+        code = await early.wait()
 
         checked = await admin("topology", "check", environment=server.environment())
-
+        assert code == 0
+        assert "+ stream JOB\n" in early.log.read_text()
         assert checked.out == "as declared\n"
 
+
+async def test_check_reports_differences(tmp_path: Path) -> None:
+    async with declared_nats(tmp_path) as server:
         client = await bus.connect(server.settings(), "test")
         info = json.loads((await client.request("$JS.API.STREAM.INFO.DLQ", timeout=2)).data)
         changed = json.dumps(info["config"] | {"description": "ours now"}).encode()
         await client.request("$JS.API.STREAM.UPDATE.DLQ", changed, timeout=2)
         await bus.close(client)
+
         differs = await admin("topology", "check", environment=server.environment(), code=2)
-
-        assert "~ stream DLQ\n    description: ours now ->" in differs.out
-
         in_json = await admin("topology", "check", "--json", environment=server.environment(), code=2)
 
+        assert "~ stream DLQ\n    description: ours now ->" in differs.out
         (change,) = in_json.json["changes"]
         assert change["fields"]["description"]["old"] == "ours now"
 

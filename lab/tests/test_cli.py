@@ -75,21 +75,20 @@ def listening(url: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
-async def test_status_of_a_running_lab(up: Process, directory: Path) -> None:
+async def test_status_in_json_has_the_processes_and_addresses_of_a_running_lab(up: Process, directory: Path) -> None:
     code, printed = await lab(directory, "status", "--json")
 
     assert code == 0
-
     status = json.loads(printed)
-
     assert (status["up"], status["pid"]) == (True, up.pid)
-
     (greeter,) = status["processes"]
-
     assert (greeter["name"], greeter["running"], greeter["ready"]) == ("greeter", True, True)
     assert psutil.Process(greeter["pid"]).ppid() == up.pid
     assert listening(status["addresses"]["greeter"])
 
+
+@pytest.mark.usefixtures("up")
+async def test_status_of_a_running_lab_shows_each_process(directory: Path) -> None:
     code, printed = await lab(directory, "status")
 
     assert code == 0

@@ -6,6 +6,7 @@ import json
 import secrets
 import stat
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,37 +90,58 @@ def challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-@pytest.mark.parametrize("person", [ADA, GRACE])
-async def test_a_person_logs_in_with_the_code_flow_and_pkce(
-    oidc: Oidc, http: aiohttp.ClientSession, person: Person
-) -> None:
+@dataclass(frozen=True)
+class Login:
+    """One person's login with the code flow and PKCE, up to the answer of the token endpoint."""
+
+    person: Person
+    flow: Flow
+    callback: URL
+    status: int
+    tokens: dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=[ADA, GRACE], ids=lambda person: person.subject)
+async def login(oidc: Oidc, request: pytest.FixtureRequest) -> Login:
+    person: Person = request.param
+    async with aiohttp.ClientSession() as http:
+        flow = Flow(oidc, await discovered(http, oidc))
+        callback = await oidc.log_in(flow.url, person.email)
+        status, tokens = await flow.redeem(http, callback)
+        return Login(person, flow, URL(callback), status, tokens)
+
+
+async def test_the_discovery_document_names_the_issuer_and_pkce(oidc: Oidc, http: aiohttp.ClientSession) -> None:
     endpoints = await discovered(http, oidc)
 
     assert endpoints["issuer"] == oidc.issuer
     assert endpoints["code_challenge_methods_supported"] == ["S256"]
 
-    flow = Flow(oidc, endpoints)
-    callback = URL(await oidc.log_in(flow.url, person.email))
 
-    assert str(callback.with_query(None)) == CALLBACK
-    assert callback.query["state"] == flow.query["state"]
+def test_a_login_leads_back_with_the_state_of_its_request(login: Login) -> None:
+    assert str(login.callback.with_query(None)) == CALLBACK
+    assert login.callback.query["state"] == login.flow.query["state"]
 
-    status, tokens = await flow.redeem(http, str(callback))
 
-    assert status == 200
-
-    async with http.get(endpoints["jwks_uri"]) as answer:
+async def test_a_code_gives_a_signed_token_that_names_the_person(
+    oidc: Oidc, http: aiohttp.ClientSession, login: Login
+) -> None:
+    async with http.get(login.flow.endpoints["jwks_uri"]) as answer:
         keys = KeySet.import_key_set(await answer.json())
-    claims = jwt.decode(tokens["id_token"], keys, algorithms=["RS256"]).claims
+    claims = jwt.decode(login.tokens["id_token"], keys, algorithms=["RS256"]).claims
 
-    assert (claims["iss"], claims["aud"], claims["sub"]) == (oidc.issuer, oidc.client_id, person.subject)
-    assert claims["nonce"] == flow.query["nonce"]
+    assert login.status == 200
+    assert (claims["iss"], claims["aud"], claims["sub"]) == (oidc.issuer, oidc.client_id, login.person.subject)
+    assert claims["nonce"] == login.flow.query["nonce"]
 
-    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
-    async with http.get(endpoints["userinfo_endpoint"], headers=bearer) as answer:
+
+async def test_the_access_token_gives_the_persons_verified_address(http: aiohttp.ClientSession, login: Login) -> None:
+    bearer = {"Authorization": f"Bearer {login.tokens['access_token']}"}
+
+    async with http.get(login.flow.endpoints["userinfo_endpoint"], headers=bearer) as answer:
         info = await answer.json()
 
-    assert (info["sub"], info["email"], info["email_verified"]) == (person.subject, person.email, True)
+    assert (info["sub"], info["email"], info["email_verified"]) == (login.person.subject, login.person.email, True)
 
 
 async def test_an_id_token_has_the_requested_claims(oidc: Oidc, http: aiohttp.ClientSession) -> None:

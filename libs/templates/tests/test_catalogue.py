@@ -1,5 +1,6 @@
 """The catalogue of the installation: each template renders with its example, and asks for what it says."""
 
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,11 @@ from template_examples import CONTEXT, NOW
 
 FOLDER = Path(__file__).parents[3] / "catalog" / "templates"
 FILES = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+COMPOSED = [
+    each for each in FILES if re.search("^kind: (preset|workflow)$", (FOLDER / f"{each}.yaml").read_text(), re.M)
+]
+"""Presets and workflows, which are made of other templates."""
+JOBS = [each for each in FILES if each not in COMPOSED]
 
 
 @cache
@@ -21,7 +27,15 @@ def catalogue() -> Folder:
     return load_folder(FOLDER)
 
 
-def example(definition: OwnBatch | OwnInteractive) -> Rendered:
+def job_template(template_id: str) -> OwnBatch | OwnInteractive:
+    definition = catalogue().definitions[template_id]
+    assert isinstance(definition, OwnBatch | OwnInteractive)
+    return definition
+
+
+@cache
+def example(template_id: str) -> Rendered:
+    definition = job_template(template_id)
     given = definition.example
     return render(definition, Wanted(given.params, given.inputs), CONTEXT, now=NOW)
 
@@ -32,20 +46,31 @@ def test_every_file_is_a_template() -> None:
     assert len(FILES) >= 20
 
 
-@pytest.mark.parametrize("template_id", FILES)
-def test_its_example_is_a_job_that_sbatch_takes(template_id: str) -> None:
+@pytest.mark.parametrize("template_id", COMPOSED)
+def test_what_it_is_made_of_are_templates(template_id: str) -> None:
     definition = catalogue().definitions[template_id]
-    if isinstance(definition, OwnPreset | OwnWorkflow):
-        steps = getattr(definition, "steps", ())
-        assert {each.template_id for each in steps} <= set(FILES)
-        return
-    assert isinstance(definition, OwnBatch | OwnInteractive)
 
-    script = example(definition).script
+    assert isinstance(definition, OwnPreset | OwnWorkflow)
+    steps = getattr(definition, "steps", ())
+    assert {each.template_id for each in steps} <= set(FILES)
 
-    assert subprocess.run(["bash", "-n"], input=script.encode(), check=False).returncode == 0
-    job = apply(script, JobDescription(environment=("PATH=/bin",)), now=NOW).job
+
+@pytest.mark.parametrize("template_id", JOBS)
+def test_the_script_of_its_example_is_bash(template_id: str) -> None:
+    script = example(template_id).script
+
+    done = subprocess.run(["bash", "-n"], input=script.encode(), check=False)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("template_id", JOBS)
+def test_its_example_is_a_job_that_sbatch_takes(template_id: str) -> None:
+    definition = job_template(template_id)
     expected = definition.expected
+
+    job = apply(example(template_id).script, JobDescription(environment=("PATH=/bin",)), now=NOW).job
+
     assert expected is not None
     assert definition.check is not None
     tasks = job.tasks or (job.tasks_per_node or 1) * int(job.nodes or 1)
