@@ -123,7 +123,7 @@ async def test_a_second_lab_in_the_same_folder_does_not_start(up: Process, direc
     second = await run("second", little_lab(directory), log=tmp_path / "second.log")
     assert second.exit_code == 1
     assert f"a lab is already running in {directory} (pid {up.pid})" in second.tail()
-    assert "lab down" in second.tail()
+    assert "make down" in second.tail()
 
 
 async def test_down_ends_all_processes_of_one_lab_and_none_of_another(
