@@ -16,6 +16,16 @@ from gateway_world import World, running
 from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stand_in
 from operator_tokens import write_operators
 
+QUICKENED = (
+    "accounts.admin_events",
+    "money.budgets.sweep",
+    "money.quotas.sweep",
+    "staging.sweep",
+    "tenants.sweep",
+    "workflows.controller",
+)
+"""The modules whose sweeps `quick_sweeps` makes quick."""
+
 
 @pytest.fixture(scope="session")
 async def nats(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NatsServer]:
@@ -51,6 +61,15 @@ def settings(common_settings: Settings, nats: NatsServer, issuer: IssuerStandIn)
     port = free_port()
     own = {"nats_url": nats.url, "http_port": port, "public_url": f"http://127.0.0.1:{port}"}
     return common_settings.model_copy(update=own | {"oidc_issuer": issuer.address})
+
+
+@pytest.fixture
+def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background work of gateways that start afterwards looks for more to do all the time, not every few seconds."""
+    for module in QUICKENED:
+        monkeypatch.setattr(f"clusterra_gateway.{module}.INTERVAL_SECONDS", 0.1)
+    # Else the first look, before a test has set a quota, would be the only one for a while.
+    monkeypatch.setattr("clusterra_gateway.money.quotas.sweep.NO_QUOTA_SECONDS", 0.0)
 
 
 @pytest.fixture

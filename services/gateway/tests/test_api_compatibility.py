@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from api_compatibility import Document, incompatible, operations
 from record_api import FILE, record
 
+REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 CHANGELOG = Path(__file__).parents[3] / "docs" / "api-changelog.md"
 SUBMIT, LIST, GET = (
     "POST /v1/clusters/{cluster_id}/jobs/submit",
@@ -68,9 +70,15 @@ def test_a_field_that_is_gone_from_an_answer_is_found_wherever_it_was() -> None:
 
 
 def only(document: Document, name: str) -> Document:
-    """The document with one operation."""
+    """The document with one operation and the schemas that it refers to."""
     method, _, path = name.partition(" ")
-    return {**document, "paths": {path: {method.lower(): operation(document, name)}}}
+    wanted = document["paths"][path][method.lower()]
+    schemas, waiting = dict[str, Any](), [wanted]
+    while waiting:
+        for schema in set(REFERENCE.findall(json.dumps(waiting.pop()))) - schemas.keys():
+            schemas[schema] = document["components"]["schemas"][schema]
+            waiting.append(schemas[schema])
+    return {"paths": {path: {method.lower(): wanted}}, "components": {"schemas": schemas}}
 
 
 def operation(document: Document, name: str) -> dict[str, Any]:

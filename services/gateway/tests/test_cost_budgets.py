@@ -113,6 +113,7 @@ async def test_a_budget_that_cannot_be_read_stops_no_other(world: World) -> None
     assert [each["name"] for each in await budgets(boss)] == ["ada"]
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_what_is_known_counts_while_the_ledger_does_not_answer_for_one_cluster(world: World) -> None:
     boss, told = await world.login("boss@acme.example"), await heard_from(world, "budget")
     await set_budget(boss, "1.00", thresholds=[{"measure": "actual", "percent": 100}])

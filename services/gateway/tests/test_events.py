@@ -153,7 +153,8 @@ async def test_a_time_without_a_zone_or_outside_of_the_calendar_is_refused(world
     assert problem["detail"].startswith("after: ")
 
 
-async def test_one_person_cannot_open_streams_without_end(world: World) -> None:
+async def test_one_person_cannot_open_streams_without_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.5)
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
 
     async with AsyncExitStack() as opened:
@@ -269,7 +270,8 @@ async def test_an_id_that_is_no_longer_retained_is_answered_with_reset(world: Wo
     assert nodes(resumed.events[:1]) == ["n2"]
 
 
-async def test_the_stream_goes_on_after_the_events_were_lost(world: World) -> None:
+async def test_the_stream_goes_on_after_the_events_were_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_runtime.nats.streams.follow._CHECK_SECONDS", 0.1)
     browser = await world.login("boss@acme.example")
 
     async with sse_reader(browser, STREAM) as reader:
@@ -277,7 +279,12 @@ async def test_the_stream_goes_on_after_the_events_were_lost(world: World) -> No
         await reader.until_events(1)
         await world.client.jetstream().delete_stream("EVENT")
         await topology.apply(world.client)
-        await asyncio.sleep(7)  # the feed finds out within five seconds that sequences begin anew
+
+        async def begins_anew() -> bool:
+            async with browser.get("/v1/clusters/main/jobs") as answer:
+                return int(answer.headers["Event-Position"]) < int(reader.events[0].id)
+
+        await until(begins_anew, seconds=90, what="the feed to find out that sequences begin anew")
         await publish_node_down(world, "n2")
         await reader.until_events(2)
 

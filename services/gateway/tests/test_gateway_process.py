@@ -2,10 +2,11 @@
 
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import aiohttp
 import psutil
@@ -31,6 +32,7 @@ from gateway_world import CATALOGUE, provisioned
 ADA = Person(subject="ada", email="ada@mill.example", name="Ada Lovelace")
 REF = ClusterRef(tenant="mill", cluster="main")
 STOP_DELAY_SECONDS = 3.0
+NO_MORE: Mapping[str, str] = MappingProxyType({})
 MAX_RESIDENT_BYTES = 150 * 1024 * 1024
 
 
@@ -47,10 +49,9 @@ class Installation:
     oidc: Oidc
     client: Client
 
-    async def run(self, name: str, *arguments: str, aws: Aws | None = None) -> Process:
-        environment = self.environment | (aws.environment() if aws is not None else {})
+    async def run(self, name: str, *arguments: str, settings: Mapping[str, str] = NO_MORE) -> Process:
         log = self.directory / f"{name}.log"
-        return await start(name, [sys.executable, "-m", *arguments], log=log, env=environment)
+        return await start(name, [sys.executable, "-m", *arguments], log=log, env={**self.environment, **settings})
 
     async def worker(self) -> Process:
         """A process for the background work. It serves nothing but its health, at any free port."""
@@ -61,11 +62,13 @@ class Installation:
     async def provision(self, *tenants: dict[str, object]) -> tuple[int, str]:
         file = self.directory / "tenants.yaml"
         file.write_text(yaml.safe_dump({"tenants": list(tenants)}))
-        process = await self.run("provision", "clusterra_admin", "provision", "apply", str(file), aws=self.aws)
+        process = await self.run(
+            "provision", "clusterra_admin", "provision", "apply", str(file), settings=self.aws.environment()
+        )
         return await process.wait(), process.tail()
 
-    async def gateway(self, *duty: str) -> Process:
-        process = await self.run("gateway", "clusterra_gateway", *duty)
+    async def gateway(self, *duty: str, settings: Mapping[str, str] = NO_MORE) -> Process:
+        process = await self.run("gateway", "clusterra_gateway", *duty, settings=settings)
 
         async def ready() -> bool:
             try:
@@ -108,7 +111,6 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
             **oidc.environment(),
             "CLUSTERRA_HTTP_PORT": str(port),
             "CLUSTERRA_PUBLIC_URL": url,
-            "CLUSTERRA_STOP_DELAY_SECONDS": str(STOP_DELAY_SECONDS),
             "CLUSTERRA_HEALTH_PORT": str(health),
             "CLUSTERRA_SESSION_KEY_FILE": str(directory / "session.key"),
             "CLUSTERRA_CATALOGUE_FILE": str(directory / "shapes.yaml"),
@@ -116,33 +118,37 @@ async def installation(nats: NatsServer, tmp_path_factory: pytest.TempPathFactor
         yield Installation(directory, environment, aws, url, f"http://127.0.0.1:{health}", oidc, client)
 
 
+@pytest.fixture(scope="module")
+async def mill(installation: Installation) -> Installation:
+    """The installation with a tenant."""
+    code, output = await installation.provision(provisioned("mill", "main"))
+    assert code == 0, output
+    return installation
+
+
 async def projected_binding(installation: Installation) -> ClusterBinding | None:
     found = await last(installation.client, f"KV_{REGISTRY.name}", f"$KV.{REGISTRY.name}.{REF.key}", ClusterBinding)
     return None if found is None else found[0]
 
 
-async def test_clusters_are_provisioned_from_a_file(installation: Installation) -> None:
-    code, output = await installation.provision(provisioned("mill", "main"))
-    assert code == 0, output
-
-    binding = await projected_binding(installation)
+async def test_clusters_are_provisioned_from_a_file(mill: Installation) -> None:
+    binding = await projected_binding(mill)
     assert binding is not None
     assert binding.catalogue == CATALOGUE
 
-    code, output = await installation.provision(provisioned("thief") | {"domains": ["mill.example"]})
+    code, output = await mill.provision(provisioned("thief") | {"domains": ["mill.example"]})
     assert code == 1
     assert output.splitlines()[-2] == "error: domain mill.example belongs to tenant mill"
 
 
-async def test_sessions_and_idempotency_keys_survive_a_kill(installation: Installation) -> None:
-    assert (await installation.provision(provisioned("mill", "main")))[0] == 0
+async def test_sessions_and_idempotency_keys_survive_a_kill(mill: Installation) -> None:
     stand_in = ClusterStandIn(REF)
-    await stand_in.serve(installation.client)
-    gateway = await installation.gateway()
+    await stand_in.serve(mill.client)
+    gateway = await mill.gateway()
     try:
         jar = aiohttp.CookieJar(unsafe=True)
-        async with aiohttp.ClientSession(installation.url, cookie_jar=jar) as browser:
-            await installation.login(browser)
+        async with aiohttp.ClientSession(mill.url, cookie_jar=jar) as browser:
+            await mill.login(browser)
 
             async with browser.get("/v1/users/me") as answer:
                 me = await answer.json()
@@ -159,7 +165,7 @@ async def test_sessions_and_idempotency_keys_survive_a_kill(installation: Instal
 
             gateway.kill()
             await gateway.wait()
-            gateway = await installation.gateway()
+            gateway = await mill.gateway(settings={"CLUSTERRA_STOP_DELAY_SECONDS": str(STOP_DELAY_SECONDS)})
             async with browser.post("/v1/clusters/main/jobs/submit", json=body, headers=key) as answer:
                 assert (await answer.json())["repeated"] is True  # session, key and answer survive the process
 
@@ -190,16 +196,15 @@ async def test_the_gateway_does_not_start_without_a_session_key(installation: In
     assert "CLUSTERRA_SESSION_KEY_FILE" in process.tail()
 
 
-async def test_a_gateway_that_only_serves_leaves_unfinished_runs_to_the_worker(installation: Installation) -> None:
-    assert (await installation.provision(provisioned("mill", "main")))[0] == 0
+async def test_a_gateway_that_only_serves_leaves_unfinished_runs_to_the_worker(mill: Installation) -> None:
     stand_in = ClusterStandIn(REF)
-    await stand_in.serve(installation.client)
+    await stand_in.serve(mill.client)
     stand_in.lose_replies = 1
-    gateway = await installation.gateway("serve")
+    gateway = await mill.gateway("serve")
     try:
         jar = aiohttp.CookieJar(unsafe=True)
-        async with aiohttp.ClientSession(installation.url, cookie_jar=jar) as browser:
-            await installation.login(browser)
+        async with aiohttp.ClientSession(mill.url, cookie_jar=jar) as browser:
+            await mill.login(browser)
             steps = [{"step_id": "a", "script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}]
             async with browser.post("/v1/clusters/main/runs", json={"run_name": "nightly", "steps": steps}) as answer:
                 run = await answer.json()
@@ -213,7 +218,7 @@ async def test_a_gateway_that_only_serves_leaves_unfinished_runs_to_the_worker(i
                 return await state() == "active"
 
             assert await state() == "submitting"
-            worker = await installation.worker()
+            worker = await mill.worker()
             try:
                 await until(is_active, seconds=90, what="the worker to submit the job again", process=worker)
             finally:

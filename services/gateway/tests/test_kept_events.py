@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import aiohttp
+import pytest
 from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
@@ -57,6 +58,7 @@ async def told(world: World) -> None:
     await until(none, seconds=90, what="the kept events in the history of the first cluster")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world: World) -> None:
     await made_events(world)
 
@@ -71,6 +73,7 @@ async def test_events_of_a_tenant_without_clusters_wait_for_its_first_one(world:
     assert all(event.time < registered for event in events if event.kind != "cluster.registered")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_events_of_a_tenant_with_clusters_are_not_kept(world: World) -> None:
     browser = await made_events(world)
     await provision(world, "third")

@@ -8,6 +8,7 @@ import pytest
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.edge import LOG_CHUNK_BYTES
+from clusterra_gateway.jobs.output import follow
 from clusterra_gateway.jobs.output.follow import MAX_EVENT_BYTES, OutputDecoder
 from clusterra_gateway.jobs.output.output import TAIL_BYTES
 from clusterra_lab.machine.process import until
@@ -20,6 +21,13 @@ from sse_reader import sse_reader
 
 OUTPUT = "/v1/clusters/main/jobs/7/output"
 STREAM = f"{OUTPUT}/stream"
+
+
+@pytest.fixture(autouse=True)
+def quick_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower soon looks again where nothing new was written."""
+    for name in ("WAIT_SECONDS", "LAST_WAIT_SECONDS", "NO_FILE_SECONDS", "RETRY_SECONDS"):
+        monkeypatch.setattr(follow, name, 0.1)
 
 
 async def change_state(world: World, job_id: str = "7", state: str = "COMPLETED", *, restarts: int = 0) -> None:
@@ -118,8 +126,7 @@ async def test_the_stream_ends_with_its_job_after_more_events_than_it_can_hold(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.bus.event_feed.QUEUE", 1)
-    monkeypatch.setattr("clusterra_gateway.jobs.output.follow.WAIT_SECONDS", 0.2)
-    monkeypatch.setattr("clusterra_gateway.jobs.output.follow.POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(follow, "POLL_SECONDS", 3600.0)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
     world.acme.edge.write_output("7", b"one\n")
@@ -484,7 +491,8 @@ def test_no_event_is_longer_than_the_maximum() -> None:
 
 
 async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    followers = 200
+    followers = 100
+    monkeypatch.setattr(follow, "WAIT_SECONDS", 2.0)
     monkeypatch.setattr("clusterra_gateway.identity.access.limits.MAX_STREAMS", followers)
     browser = await world.login("ada@acme.example")
     world.acme.add_job("7")
@@ -496,13 +504,13 @@ async def test_many_followers_cost_the_edge_one_reader(world: World, monkeypatch
     ):
         seen = [bytearray() for _ in range(followers)]
 
-        async def follow(index: int) -> None:
+        async def read(index: int) -> None:
             async with many.get(STREAM) as answer:
                 async for data in answer.content.iter_any():
                     seen[index] += data
 
         for index in range(followers):
-            tasks.create_task(follow(index))
+            tasks.create_task(read(index))
         await until(lambda: all(b"first" in each for each in seen), seconds=60, what="all followers to have caught up")
         before = len(world.acme.edge.reads)
         for line in range(10):

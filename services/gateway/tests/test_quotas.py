@@ -140,6 +140,7 @@ async def test_a_job_without_a_time_limit_is_refused_where_a_quota_blocks(world:
     assert world.acme.submits == []
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_what_a_job_really_cost_counts_after_its_end(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -156,6 +157,7 @@ async def test_what_a_job_really_cost_counts_after_its_end(world: World) -> None
     await until(settled, seconds=90, what="the real cost")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_job_that_came_past_the_gateway_is_cancelled_by_name_beyond_the_quota(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -174,6 +176,7 @@ async def test_a_job_that_came_past_the_gateway_is_cancelled_by_name_beyond_the_
     assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_the_quota_of_the_account_that_slurm_chose_counts_a_submit_which_names_none(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -203,6 +206,7 @@ async def test_the_quota_of_the_account_that_slurm_chose_counts_a_submit_which_n
     await until(settled, seconds=90, what="what the job really cost")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_lower_quota_that_kills_cancels_the_newest_jobs(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -242,6 +246,7 @@ async def test_a_submit_without_a_key_and_with_an_unknown_outcome_keeps_its_rese
     assert (await quotas(ada))[0]["left"]["amount"] == "0.000000"
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 @pytest.mark.parametrize("with_key", [True, False])
 async def test_a_job_whose_reservation_lost_its_booking_gets_it_again_and_runs_on(
     world: World, monkeypatch: pytest.MonkeyPatch, with_key: bool
@@ -276,6 +281,7 @@ async def test_a_job_whose_reservation_lost_its_booking_gets_it_again_and_runs_o
     assert (await quotas(ada))[0]["used"]["amount"] == COST
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_what_was_reserved_on_one_cluster_is_settled_while_another_has_nothing(world: World) -> None:
     ref = ClusterRef(tenant="acme", cluster="second")
     await ClusterStandIn(ref).serve(world.client)
@@ -319,6 +325,7 @@ async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(
     assert world.acme.blocks == [BlockSubmits(), BlockSubmits(users=("ada",)), BlockSubmits()]
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_the_components_of_a_job_are_reserved_and_settled_in_sum(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -390,6 +397,7 @@ async def test_a_job_that_is_made_cheaper_and_dear_again_reserves_no_more_than_i
     assert (of_one_task, (await quotas(ada))[0]["used"]["amount"]) == (204, used)
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_job_that_became_too_dear_past_the_gateway_is_cancelled(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -404,6 +412,7 @@ async def test_a_job_that_became_too_dear_past_the_gateway_is_cancelled(world: W
     assert set(world.acme.cancelled) == {dear}
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_tasks_of_an_array_that_became_dear_one_by_one_count_together(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from clusterra_contracts.bus.subjects import Subject
@@ -21,7 +20,7 @@ from clusterra_contracts.rpc.slurm import (
 )
 from clusterra_gateway.bus import requests
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_lab.parts.nats import nats_server
+from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import RpcFailed, serve
@@ -35,36 +34,38 @@ REQUESTS: dict[str, type[Wire]] = {"get": GetJob, "list": ListJobs, "submit": Su
 
 
 @pytest.fixture
-async def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+async def client(nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
     monkeypatch.setattr(requests, "REPEAT_READ_SECONDS", (0.05, 0.1))
-    async with nats_server(tmp_path / "nats") as nats:
-        client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
-        yield client
-        await bus.close(client)
+    client = await bus.connect(ServiceSettings(nats_url=nats.url), "test")
+    yield client
+    await bus.close(client)
 
 
-async def held_up(client: Client) -> list[str]:
-    """Serve as a replica that takes requests and answers none. Returns what it takes."""
-    taken: list[str] = []
+@pytest.fixture
+async def held_up(client: Client) -> AsyncIterator[list[str]]:
+    """A replica that takes requests and answers none while a test runs: what it takes."""
+    taken, over = list[str](), asyncio.Event()
 
     async def never(subject: Subject, _request: Wire) -> Job:
         taken.append(subject.rest)
-        await asyncio.Event().wait()
-        raise AssertionError
+        await over.wait()
+        return JOB
 
     for operation, request in REQUESTS.items():
         await serve(client, f"slurm.acme.main.{operation}", request, never)
-    return taken
+    yield taken
+    over.set()  # or the client would wait for these requests before it closes
 
 
-async def test_the_replica_that_watches_answers_in_place_of_one_that_is_held_up(client: Client) -> None:
+async def test_the_replica_that_watches_answers_in_place_of_one_that_is_held_up(
+    client: Client, held_up: list[str]
+) -> None:
     async def get(_subject: Subject, _request: GetJob) -> Job:
         return JOB
 
     async def listed(_subject: Subject, _request: ListWatched) -> JobPage:
         return JobPage(jobs=(JOB,), total=1)
 
-    taken = await held_up(client)
     await serve(client, "slurm.acme.main.get-watched", GetJob, get)
     await serve(client, "slurm.acme.main.list-watched", ListWatched, listed)
     slurm = SlurmRequests(client)
@@ -72,19 +73,19 @@ async def test_the_replica_that_watches_answers_in_place_of_one_that_is_held_up(
     async with asyncio.timeout(30):
         assert await slurm.job(REF, VIEWER, "7") == JOB
         assert (await slurm.jobs(REF, ListJobs(viewer=VIEWER))).jobs == (JOB,)
-    assert taken == ["get", "list"]
+    assert held_up == ["get", "list"]
 
 
-async def test_an_error_that_is_an_answer_ends_the_waiting(client: Client) -> None:
+async def test_an_error_that_is_an_answer_ends_the_waiting(client: Client, held_up: list[str]) -> None:
     async def get(_subject: Subject, _request: GetJob) -> Job:
         raise RpcFailed(RpcError(kind="not_found", detail="there is no such job"))
 
-    await held_up(client)
     await serve(client, "slurm.acme.main.get-watched", GetJob, get)
 
     async with asyncio.timeout(30):
         with pytest.raises(RpcFailed, match="there is no such job"):
             await SlurmRequests(client).job(REF, VIEWER, "7")
+    assert held_up == ["get"]
 
 
 async def test_a_slow_replica_answers_although_nobody_watches(client: Client) -> None:
@@ -98,8 +99,7 @@ async def test_a_slow_replica_answers_although_nobody_watches(client: Client) ->
         assert await SlurmRequests(client).job(REF, VIEWER, "7") == JOB
 
 
-async def test_a_change_is_sent_once(client: Client) -> None:
-    taken = await held_up(client)
+async def test_a_change_is_sent_once(client: Client, held_up: list[str]) -> None:
     slurm = SlurmRequests(client)
     job = JobDescription(environment=("PATH=/bin",))
 
@@ -111,4 +111,4 @@ async def test_a_change_is_sent_once(client: Client) -> None:
     await asyncio.gather(changes, return_exceptions=True)
 
     assert not done
-    assert sorted(taken) == ["cancel", "submit"]
+    assert sorted(held_up) == ["cancel", "submit"]

@@ -117,6 +117,7 @@ async def test_a_rejected_step_cancels_what_depends_on_it_and_nothing_else(world
     assert "rejected as the test wants it" in run["steps"][0]["reason"]
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_run_whose_gateway_got_no_answer_is_gone_on_with(world: World) -> None:
     ada = await world.login("ada@acme.example")
     world.acme.lose_replies = 2
@@ -231,6 +232,7 @@ async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch
     await started(ada, steps("a"), key="first-run")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +317,7 @@ async def test_a_damaged_run_hides_no_other(world: World) -> None:
         assert [run["run_id"] for run in (await answer.json())["runs"]] == [sound["run_id"]]
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> None:
     ada = await world.login("ada@acme.example")
     world.acme.lose_replies = 1
@@ -335,7 +338,12 @@ async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> 
     assert sorted(world.acme.jobs) == ["1"]
 
 
-async def test_a_disabled_member_gets_no_job_from_a_step_whose_submit_had_begun(world: World) -> None:
+@pytest.mark.usefixtures("quick_sweeps")
+async def test_a_disabled_member_gets_no_job_from_a_step_whose_submit_had_begun(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Until then, the cluster may still make the job.
+    monkeypatch.setattr("clusterra_gateway.submits.claim.SETTLED_SECONDS", 0.5)
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
     world.acme.submit_error = "unavailable"
     run = await started(ada, steps("a"))
@@ -351,6 +359,7 @@ async def test_a_disabled_member_gets_no_job_from_a_step_whose_submit_had_begun(
     assert not world.acme.keys
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_job_from_before_its_owner_was_disabled_is_found(world: World) -> None:
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
     world.acme.lose_replies = 1

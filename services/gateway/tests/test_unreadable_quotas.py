@@ -3,6 +3,7 @@
 from typing import Any
 
 import aiohttp
+import pytest
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.costs import JobCost
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, quota_key, reservation_key, reservations_partition
@@ -43,6 +44,7 @@ async def test_whom_an_unreadable_quota_counts_submits_nothing_until_it_is_set_a
     assert [each["name"] for each in listed] == ["acme"]
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_the_sweep_counts_and_settles_the_jobs_of_all_others(world: World) -> None:
     boss = await world.login("boss@acme.example")
     await set_quota(boss, "0.40", path="tenant/acme")
@@ -61,6 +63,7 @@ async def test_the_sweep_counts_and_settles_the_jobs_of_all_others(world: World)
     await until(counted, seconds=90, what="the jobs that came past the gateway to be counted")
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_job_whose_reservation_cannot_be_read_is_not_counted_twice(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR
@@ -79,6 +82,7 @@ async def test_a_job_whose_reservation_cannot_be_read_is_not_counted_twice(world
     assert dearer == 503
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_job_that_cannot_be_read_keeps_no_other_from_being_settled(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR

@@ -1,6 +1,7 @@
 """Whose jobs a member sees: their own, or everybody's where the cluster's visibility says so."""
 
 import aiohttp
+import pytest
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import Visibility
@@ -63,7 +64,8 @@ async def test_a_member_sees_everybodys_jobs_where_the_visibility_says_so(world:
     assert await status(ada, "DELETE", JOB) == 204
 
 
-async def test_a_stream_ends_when_the_visibility_changes(world: World) -> None:
+async def test_a_stream_ends_when_the_visibility_changes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.1)
     world.acme.add_job("7", uid=1)
     bob = await world.login("bob@acme.example")
     await change_visibility(world, "tenant")
