@@ -1,7 +1,7 @@
 """Runs the edge-agent as a separate process."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusterra_contracts.bus import permissions
@@ -10,6 +10,7 @@ from clusterra_lab.machine.process import Process, start
 from clusterra_lab.parts.nats import NatsServer
 
 REF = ClusterRef(tenant="acme", cluster="c1")
+AGENT = ("-m", "clusterra_edge_agent")
 USERS = {"edge": permissions.edge_agent(REF), "centre": permissions.control_plane()}
 """Users of the test's NATS server."""
 
@@ -27,7 +28,12 @@ def state_dir(folder: Path) -> Path:
 
 
 async def start_agent(
-    nats: NatsServer, folder: Path, environment: Mapping[str, str], *, name: str = "edge-agent"
+    nats: NatsServer,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    name: str = "edge-agent",
+    program: Sequence[str] = AGENT,
 ) -> Process:
     """Starts an agent that logs to `agent.log` in its folder. `environment` overrides the default variables."""
     variables = {
@@ -38,5 +44,4 @@ async def start_agent(
         "CLUSTERRA_STATE_DIR": str(state_dir(folder)),
         **environment,
     }
-    argv = [sys.executable, "-m", "clusterra_edge_agent"]
-    return await start(name, argv, log=folder / "agent.log", env=variables)
+    return await start(name, [sys.executable, *program], log=folder / "agent.log", env=variables)

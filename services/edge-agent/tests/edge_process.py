@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from agent_process import REF, USERS, shared_dir, start_agent, state_dir
+from agent_process import AGENT, REF, USERS, shared_dir, start_agent, state_dir
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
@@ -33,6 +33,7 @@ class Edge:
     server: NatsServer
     centre: Client
     launcher: tuple[str, ...] = SLEEPS
+    program: tuple[str, ...] = AGENT
     heartbeats: list[Heartbeat] = field(default_factory=list)
     agent: Process | None = None
     generation: int = 0
@@ -51,7 +52,7 @@ class Edge:
             "CLUSTERRA_SCONTROL_PATH": "",
             **self.environment,
         }
-        self.agent = await start_agent(self.server, self.folder, environment)
+        self.agent = await start_agent(self.server, self.folder, environment, program=self.program)
         return self.agent
 
     async def desire(
@@ -96,8 +97,9 @@ class Edge:
         found = {}
         for process in psutil.process_iter():
             try:
-                mine = process.environ().get("CLUSTERRA_STATE_DIR") == str(state_dir(self.folder))
-                if mine and process.name() == "sleep" and process.status() != psutil.STATUS_ZOMBIE:
+                if process.name() != "sleep" or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                if process.environ().get("CLUSTERRA_STATE_DIR") == str(state_dir(self.folder)):
                     found[process.pid] = process
             except psutil.Error:
                 continue

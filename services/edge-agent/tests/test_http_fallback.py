@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import quick_agent
 from agent_process import REF
 from clusterra_contracts.agent_http import new_key
 from clusterra_contracts.heartbeat import Heartbeat
@@ -53,6 +54,7 @@ async def gateway() -> AsyncIterator[GatewayStandIn]:
 @pytest.fixture
 async def edge(tmp_path: Path, gateway: GatewayStandIn, key_file: Path) -> AsyncIterator[Edge]:
     async with running_edge(tmp_path) as edge:
+        edge.program = (quick_agent.__file__,)
         edge.environment = {"CLUSTERRA_GATEWAY_URL": gateway.url, "CLUSTERRA_AGENT_KEY_FILE": str(key_file)}
         yield edge
         assert edge.agent is not None
