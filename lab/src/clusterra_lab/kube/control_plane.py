@@ -59,6 +59,7 @@ class ControlPlane(Kubernetes):
     authority: Authority
     """The authority that signs the client certificates which the API server accepts."""
     _api_server: Component
+    _controllers: Component
 
     async def kill_api_server(self) -> None:
         """Send SIGKILL to the API server and wait for its end."""
@@ -69,6 +70,12 @@ class ControlPlane(Kubernetes):
         """Start the ended API server on the same port and wait for /readyz. Raises ProcessDied, TimeoutError."""
         await self._api_server.again()
         await self._api_server.answers(f"{self.url}/readyz", _trust(self.authority))
+
+    async def restart_controllers(self) -> None:
+        """Kill the controllers and start them again: after an outage they may wait a minute before they look again."""
+        self._controllers.process.kill()
+        await self._controllers.process.wait()
+        await self._controllers.again()
 
 
 @asynccontextmanager
@@ -97,8 +104,8 @@ async def control_plane(
         await run("etcd", components.etcd())
         api_server = await run("kube-apiserver", components.api_server())
         await api_server.answers(f"{components.url}/readyz", _trust(authority))
-        plane = ControlPlane(components.url, components.kubeconfig, directory, programs, authority, api_server)
         manager = await run("kube-controller-manager", components.controller_manager())
+        plane = ControlPlane(components.url, components.kubeconfig, directory, programs, authority, api_server, manager)
         scheduler = await run("kube-scheduler", components.scheduler())
         await scheduler.answers(f"https://{HOST}:{ports.scheduler}/readyz", _trust(authority))
         await until(
