@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
 from clusterra_contracts.events import MisclassifiedFact, WorkerFact
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import now
@@ -13,6 +14,7 @@ from clusterra_contracts.shapes import WorkerSpec
 from clusterra_edge_agent.control.desired import LatestDesired
 from clusterra_edge_agent.control.loop import ControlLoop
 from clusterra_edge_agent.kubernetes.client.api import Api, connected
+from clusterra_edge_agent.kubernetes.election import lease, record
 from clusterra_edge_agent.kubernetes.election.lease import KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.workers.substrate import KubernetesSubstrate
 from clusterra_edge_agent.substrate.port import SubstrateUnavailable
@@ -160,3 +162,11 @@ async def agent(
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
+
+
+def shorten_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the Lease of agents in this process end after 7 s. Ten renewals may fail before: machines are busy."""
+    monkeypatch.setattr(record, "LEASE_SECONDS", 7)
+    monkeypatch.setattr(record, "HOLD_SECONDS", 5.0)
+    for module in (record, lease):
+        monkeypatch.setattr(module, "RENEW_SECONDS", 0.5)

@@ -20,7 +20,7 @@ from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL, Pod
 from clusterra_lab.kube.fake_nodes import kwok_nodes
 from clusterra_lab.kube.kubernetes import ControlPlane
 from clusterra_lab.machine.process import until
-from kube_agent import Agent, agent
+from kube_agent import Agent, agent, shorten_lease
 from kube_definitions import define, definitions
 from kube_machines import KubeMachines
 from kube_observer import observer
@@ -74,8 +74,9 @@ async def _unknown(agent: Agent) -> bool:
 
 
 async def test_a_holder_stops_without_the_api_server_and_resumes_afterwards(
-    plane: ControlPlane, workers: Workers, tmp_path: Path
+    plane: ControlPlane, workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shorten_lease(monkeypatch)
     await workers.deploy()
     facts: list[WorkerFact] = []
     async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
@@ -128,6 +129,7 @@ async def test_a_reflector_recovers_after_the_api_server_was_killed(
             await api.scale(name, 1)
 
         await plane.start_api_server()
+        await plane.restart_controllers()
         await api.scale(name, 3)
 
         async def three_agreed() -> bool:
@@ -135,7 +137,6 @@ async def test_a_reflector_recovers_after_the_api_server_was_killed(
             uids = {pod.metadata.uid for pod in listed}
             return pods.following and len(uids) == 3 and _uids(pods) == uids
 
-        # The third pod took some 40 s on a quiet machine, and more than 60 s beside other tests.
         await until(three_agreed, seconds=180, what="the same three pods", every=0.05)
 
     # A ReplicaSet whose request is cut off may make one pod too many, and delete one.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import quick_agent
 from agent_process import REF, USERS, shared_dir, start_agent
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.subjects import Subject
@@ -22,6 +23,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_edge_agent.kubernetes.client.api import Collection, connected
 from clusterra_edge_agent.kubernetes.client.errors import NotHolder
 from clusterra_edge_agent.kubernetes.client.resources import SHAPE_LABEL
+from clusterra_edge_agent.kubernetes.election import record
 from clusterra_edge_agent.kubernetes.election.lease import NAME, KubernetesLease, identity
 from clusterra_edge_agent.kubernetes.election.record import HOLD_SECONDS, LEASE_SECONDS
 from clusterra_lab.kube.kubernetes import ControlPlane
@@ -30,9 +32,14 @@ from clusterra_lab.machine.process import Process, until
 from clusterra_lab.parts.nats import NatsServer, nats_server
 from clusterra_runtime.nats import bus, rpc, topology
 from clusterra_runtime.nats.client import Client
-from kube_agent import SPEC, Agent, agent
+from kube_agent import SPEC, Agent, agent, shorten_lease
 from kube_plane import account_without_rights, agent_environment
 from kube_workers import SHAPE, Workers
+
+
+@pytest.fixture
+def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_lease(monkeypatch)
 
 
 @pytest.fixture
@@ -55,6 +62,7 @@ async def set_holder(workers: Workers, holder_identity: str) -> None:
     await workers.kubectl("patch", "lease", NAME, "--type=merge", f"--patch={patch}")
 
 
+@pytest.mark.usefixtures("short_lease")
 async def test_the_standby_agent_takes_over_from_a_killed_holder_without_repeating_events(
     workers: Workers, tmp_path: Path
 ) -> None:
@@ -97,7 +105,7 @@ async def test_the_standby_agent_takes_over_from_a_killed_holder_without_repeati
         await until_held(second)
         print(f"the next one holds after {time.monotonic() - killed_at:.1f} s", file=sys.stderr)
 
-        assert time.monotonic() - killed_at > LEASE_SECONDS - HOLD_SECONDS
+        assert time.monotonic() - killed_at > record.LEASE_SECONDS - record.HOLD_SECONDS
 
         await second.applied(2)
         second.desire(3, 3)
@@ -142,6 +150,7 @@ async def test_a_killed_agent_reacquires_its_own_lease_immediately(workers: Work
         assert time.monotonic() - began < LEASE_SECONDS
 
 
+@pytest.mark.usefixtures("short_lease")
 async def test_a_holder_that_is_edited_out_stops_and_reacquires_the_lease(workers: Workers, tmp_path: Path) -> None:
     facts: list[WorkerFact] = []
     async with agent(workers.kubernetes.kubeconfig, workers.namespace, tmp_path / "one", facts) as one:
@@ -166,7 +175,7 @@ async def test_a_holder_that_is_edited_out_stops_and_reacquires_the_lease(worker
         assert await workers.replicas() == 1
 
         await until_held(one)
-        assert time.monotonic() - edited_at > HOLD_SECONDS, "it did not wait for the other holder's expiry"
+        assert time.monotonic() - edited_at > record.HOLD_SECONDS, "it did not wait for the other holder's expiry"
 
         await one.applied(2)
         assert await workers.replicas() == 2
@@ -197,6 +206,8 @@ async def test_an_agent_without_permission_does_not_act(plane: ControlPlane, nam
 
 
 # As processes, with NATS
+
+QUICK_AGENT = (quick_agent.__file__,)
 
 
 class Member:
@@ -235,7 +246,7 @@ class Pair:
         folder, port = self._folder / name, free_port()
         (shared_dir(folder) / "job_1.out").write_text(name)
         environment = {**self._environment, "CLUSTERRA_HEALTH_PORT": str(port)}
-        member = Member(await start_agent(self._nats, folder, environment, name=name), port)
+        member = Member(await start_agent(self._nats, folder, environment, name=name, program=QUICK_AGENT), port)
         self.running.push_async_callback(member.process.stop)
         await until(member.ready, seconds=60, what=f"{name} to be ready", process=member.process)
         return member

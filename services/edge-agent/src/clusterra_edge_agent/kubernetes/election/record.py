@@ -110,6 +110,7 @@ class ElectionRecord:
             return last.model_copy(update={"renew_time": renewed_at, "lease_duration_seconds": LEASE_SECONDS})
         return LeaseSpec(
             holder_identity=self._identity,
+            lease_duration_seconds=LEASE_SECONDS,
             acquire_time=renewed_at,
             renew_time=renewed_at,
             lease_transitions=last.lease_transitions + 1,
