@@ -15,7 +15,7 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.lease_terms import Pace
+from clusterra_runtime.nats.lease_terms import PACE, Pace
 from clusterra_runtime.settings import ServiceSettings
 from nats.js import JetStreamContext
 
@@ -71,7 +71,7 @@ async def test_renewed_leases_outlive_their_ttl(client: Client, js: JetStreamCon
     async with replicas(client, register, "a") as (a,):
         await shared([a])
         first = a.leases.held
-        until_then = time.monotonic() + 2 * QUICK.ttl_seconds
+        until_then = time.monotonic() + QUICK.ttl_seconds + QUICK.renew_seconds
         while time.monotonic() < until_then:
             assert a.leases.held == first
             await asyncio.sleep(0.02)
@@ -289,21 +289,22 @@ async def test_two_replicas_never_hold_the_same_shard_while_the_server_dies_and_
 async def test_the_leases_of_a_killed_holder_are_taken_over_after_their_expiry(
     nats: NatsServer, client: Client, js: JetStreamContext, tmp_path: Path, register: Register
 ) -> None:
-    pace = Pace()
-    holder = await Contender.begin(nats, tmp_path, "holder", pace)
+    holder = await Contender.begin(nats, tmp_path, "holder", QUICK)
     await holder.wait_acquired(SHARDS)
-    async with replicas(client, register, "b", pace=pace) as (b,):
+    async with replicas(client, register, "b") as (b,):
         await shared([b], shards=SHARDS // 2)
         holder.process.kill()
         await holder.process.wait()
         await until(lambda: b.held == set(range(SHARDS)), seconds=90, what="the takeover")
 
-    assert pace.ttl_seconds + 1.2 * pace.poll_seconds < 10 - 1, "a takeover takes up to a second longer"
-
     before = {event["shard"]: event["fence"] for event in holder.events("acquired")}
 
     assert all(holding.fence > before[holding.shard] for holding in register.holdings)
     register.check()
+
+
+def test_a_takeover_of_a_service_takes_less_than_ten_seconds() -> None:
+    assert PACE.ttl_seconds + 1.2 * PACE.poll_seconds < 10 - 1, "a takeover takes up to a second longer"
 
 
 async def test_a_frozen_holder_knows_immediately_that_its_leases_have_ended(

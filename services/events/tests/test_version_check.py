@@ -22,6 +22,8 @@ from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.nats.versions import announcements
 
+from . import quick_events
+
 REF = ClusterRef(tenant="acme", cluster="main")
 NEXT_BUT_ONE = Contracts(generation=CONTRACTS.generation + 2, oldest=CONTRACTS.generation + 1)
 
@@ -50,9 +52,7 @@ async def test_an_incompatible_release_keeps_a_service_waiting_and_its_work_is_n
     await client.jetstream().publish(f"$KV.versions.{other.key}", body, headers=headers, msg_ttl=300)
     port = free_port()
     settings = {**environment, "CLUSTERRA_HEALTH_PORT": str(port), "CLUSTERRA_SOFTWARE_VERSION": "1.0-g1234"}
-    process = await start(
-        "events", [sys.executable, "-m", "clusterra_events"], log=tmp_path / "events.log", env=settings
-    )
+    process = await start("events", [sys.executable, quick_events.__file__], log=tmp_path / "events.log", env=settings)
     try:
         told = await until(lambda: incompatibility(port), seconds=60, what="its problem", every=0.1, process=process)
 

@@ -20,7 +20,7 @@ from .conftest import connected
 OLD = Contracts(generation=1, oldest=1)
 NEXT = Contracts(generation=2, oldest=1)
 LATER = Contracts(generation=3, oldest=2)
-LIFE_SECONDS = 3
+LIFE_SECONDS = 2
 
 
 @pytest.fixture(autouse=True)
