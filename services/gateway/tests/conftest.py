@@ -17,14 +17,15 @@ from issuer_stand_in import CLIENT_ID, CLIENT_SECRET, IssuerStandIn, issuer_stan
 from operator_tokens import write_operators
 
 QUICKENED = (
-    "accounts.admin_events",
-    "money.budgets.sweep",
-    "money.quotas.sweep",
-    "staging.sweep",
-    "tenants.sweep",
-    "workflows.controller",
+    "accounts.admin_events.INTERVAL_SECONDS",
+    "directory.maps.refresh.LOOK_SECONDS",
+    "money.budgets.sweep.INTERVAL_SECONDS",
+    "money.quotas.sweep.INTERVAL_SECONDS",
+    "staging.sweep.INTERVAL_SECONDS",
+    "tenants.sweep.INTERVAL_SECONDS",
+    "workflows.controller.INTERVAL_SECONDS",
 )
-"""The modules whose sweeps `quick_sweeps` makes quick."""
+"""The cadences of the gateway's background work."""
 
 
 @pytest.fixture(scope="session")
@@ -66,10 +67,16 @@ def settings(common_settings: Settings, nats: NatsServer, issuer: IssuerStandIn)
 @pytest.fixture
 def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Background work of gateways that start afterwards looks for more to do all the time, not every few seconds."""
-    for module in QUICKENED:
-        monkeypatch.setattr(f"clusterra_gateway.{module}.INTERVAL_SECONDS", 0.1)
+    for cadence in QUICKENED:
+        monkeypatch.setattr(f"clusterra_gateway.{cadence}", 0.1)
     # Else the first look, before a test has set a quota, would be the only one for a while.
     monkeypatch.setattr("clusterra_gateway.money.quotas.sweep.NO_QUOTA_SECONDS", 0.0)
+
+
+@pytest.fixture
+def short_handover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that nobody serves is soon given up."""
+    monkeypatch.setattr("clusterra_gateway.bus.requests.HANDOVER_SECONDS", 0.2)
 
 
 @pytest.fixture

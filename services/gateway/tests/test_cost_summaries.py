@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 from clusterra_contracts.rpc.costs import SpendingRow
 from clusterra_contracts.rpc.slurm import Job
@@ -96,6 +97,7 @@ async def test_an_admin_sees_accounts_overhead_and_the_whole_bill_of_clusters_an
     assert cluster["as_of"]
 
 
+@pytest.mark.usefixtures("short_handover")
 async def test_the_costs_of_other_clusters_are_told_while_the_ledger_does_not_answer_for_one(world: World) -> None:
     ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
     world.acme.events.spending[:] = [of_ada(await uid_of(ada), forecast=3_000_000)]

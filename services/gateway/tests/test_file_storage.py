@@ -98,7 +98,8 @@ async def test_a_wrong_binding_is_a_bad_upstream_that_names_no_secret(
     assert str(tmp_path) not in str(answer.body)
 
 
-async def test_replaced_keys_are_used_soon(files: FilesWorld, tmp_path: Path) -> None:
+async def test_replaced_keys_are_used_soon(files: FilesWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.files.buckets._KEYS_SECONDS", 0.1)
     ada = await files.person("ada@acme.example")
     assert await ada.put("data/x", CONTENT) == 200
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import aiohttp
 import psutil
 import pytest
+import quick_worker
 import yaml
 from cluster_stand_in import ClusterStandIn
 from clusterra_contracts.bus.topology import REGISTRY
@@ -55,7 +56,7 @@ class Installation:
 
     async def worker(self) -> Process:
         """A process for the background work. It serves nothing but its health, at any free port."""
-        arguments = [sys.executable, "-m", "clusterra_gateway", "work"]
+        arguments = [sys.executable, quick_worker.__file__, "work"]
         environment = self.environment | {"CLUSTERRA_HEALTH_PORT": "0"}
         return await start("worker", arguments, log=self.directory / "worker.log", env=environment)
 

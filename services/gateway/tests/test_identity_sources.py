@@ -276,6 +276,7 @@ async def test_a_service_account_is_a_user_only_where_the_map_says_so(site: Site
     assert site.world.acme.submits[-1].user.uid == 5010
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_jobs_run_as_the_user_whom_a_directory_provisions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "PROVISIONED_SECONDS", 0.0)
     monkeypatch.setattr(map_records, "CACHE_SECONDS", 0.0)

@@ -204,6 +204,7 @@ async def test_without_a_key_an_unknown_outcome_says_where_to_look(world: World)
     assert "Retry-After" not in answer.headers  # a client that obeyed it would make a second job
 
 
+@pytest.mark.usefixtures("short_handover")
 async def test_a_submit_that_reached_nobody_leaves_its_key_free(world: World) -> None:
     browser = await world.login("ada@acme.example")
     key = str(uuid.uuid4())
@@ -290,6 +291,7 @@ async def test_an_error_of_slurm_becomes_a_problem(world: World, kind: Any, expe
     assert problem["detail"] == "rejected as the test wants it"
 
 
+@pytest.mark.usefixtures("short_handover")
 async def test_a_cluster_without_a_proxy_is_unavailable(world: World) -> None:
     browser = await world.login("ada@acme.example")
     await world.acme.stop_serving()
@@ -413,6 +415,7 @@ async def test_only_the_owner_and_admins_get_the_explanation(world: World) -> No
         assert answer.status == 401
 
 
+@pytest.mark.usefixtures("short_handover")
 async def test_why_is_unavailable_without_a_scaler(world: World) -> None:
     browser = await world.login("ada@acme.example")
     await world.acme.stop_serving()

@@ -62,7 +62,8 @@ class Edges:
 
 
 @pytest.fixture
-async def origin() -> AsyncIterator[tuple[str, Edges]]:
+async def origin(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, Edges]]:
+    monkeypatch.setattr("clusterra_gateway.sessions.pages.SHUTDOWN_SECONDS", 0.1)
     edges: Any = Edges()
     pages = Pages(edges, None, COOKIES, "http://127.0.0.1", frozenset())  # type: ignore[arg-type]
     async with serving_pages(pages, "127.0.0.1", 0) as port:
