@@ -33,6 +33,17 @@ NEEDS_A_SHAPE: Sequence[tuple[str, ...]] = (
     ("--nodes=3", "--gres=gpu:h100:1"),
 )
 """Each fits some shape, but neither a cluster without records nor one with only a small worker."""
+FITS_NO_SHAPE: Sequence[tuple[str, ...]] = (
+    ("--cpus-per-task=17",),
+    ("--mem=64001",),
+    ("--constraint=general-small", "--cpus-per-task=5"),
+    ("--nodes=4", "--constraint=general-large"),
+    ("--nodes=11",),
+    ("--ntasks=1000",),
+    ("--gres=gpu:5",),
+    ("--gres=gpu:a100:1",),
+    ("--constraint=nowhere",),
+)
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +137,15 @@ async def test_without_placeholders_slurm_rejects_new_jobs_and_holds_waiting_one
     await bare.delete_node_record("plain-a")
 
 
-@pytest.mark.parametrize("options", NEEDS_A_SHAPE, ids=" ".join)
-async def test_a_job_that_fits_a_shape_is_accepted_without_workers(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+async def test_jobs_that_fit_a_shape_are_accepted_without_workers(bare: SlurmWorld) -> None:
     async with kept_placeholders(bare, *SHAPES):
-        job_id = await sbatch_accepted(bare, *options)
+        jobs = {" ".join(options): await sbatch_accepted(bare, *options) for options in NEEDS_A_SHAPE}
         await wait_for_scheduler(bare)
-        assert (await priorities(bare, job_id))[job_id] > 0
-        await scancel(bare, job_id)
+
+        found = await priorities(bare, *jobs.values())
+
+        assert {options for options, job_id in jobs.items() if not found[job_id]} == set()
+        await scancel(bare, *jobs.values())
 
 
 async def test_waiting_jobs_keep_their_priority_when_a_worker_of_another_shape_registers(bare: SlurmWorld) -> None:
@@ -148,24 +161,10 @@ async def test_waiting_jobs_keep_their_priority_when_a_worker_of_another_shape_r
         await bare.delete_node_record("plain-b")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--cpus-per-task=17",),
-        ("--mem=64001",),
-        ("--constraint=general-small", "--cpus-per-task=5"),
-        ("--nodes=4", "--constraint=general-large"),
-        ("--nodes=11",),
-        ("--ntasks=1000",),
-        ("--gres=gpu:5",),
-        ("--gres=gpu:a100:1",),
-        ("--constraint=nowhere",),
-    ],
-    ids=" ".join,
-)
-async def test_sbatch_rejects_a_job_that_fits_no_shape(bare: SlurmWorld, options: tuple[str, ...]) -> None:
+async def test_sbatch_rejects_a_job_that_fits_no_shape(bare: SlurmWorld) -> None:
     async with kept_placeholders(bare, *SHAPES):
-        await sbatch_rejected(bare, *options)
+        for options in FITS_NO_SHAPE:
+            await sbatch_rejected(bare, *options)
 
 
 async def test_reconfigure_and_kill_leave_waiting_jobs_unchanged(bare: SlurmWorld) -> None:
