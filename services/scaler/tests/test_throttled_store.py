@@ -17,7 +17,7 @@ from fleet_examples import binding, group
 from stand_ins import Neighbours
 
 CLUSTERS = 10
-WINDOW_SECONDS = 6.0
+WINDOW_SECONDS = 4.0
 
 
 def total(proxy: AwsProxy) -> int:
