@@ -3,13 +3,16 @@
 from clusterra_edge_agent.app import main
 from clusterra_edge_agent.heartbeat import heartbeat, http_fallback
 
-FALLBACK_AFTER_SECONDS = 2.0
-"""Long enough that an agent on a busy machine reaches a NATS that is there."""
-PAUSE_SECONDS = 0.1
+QUICK = (
+    # Long enough that an agent on a busy machine reaches a NATS that is there.
+    (http_fallback, "FALLBACK_AFTER_SECONDS", 2.0),
+    (http_fallback, "EVERY_SECONDS", 0.1),
+    (http_fallback, "LIMIT_SECONDS", 0.1),
+    (http_fallback, "HEARTBEAT_SECONDS", 0.5),
+    (heartbeat, "HEARTBEAT_SECONDS", 0.5),
+)
 
 if __name__ == "__main__":
-    http_fallback.FALLBACK_AFTER_SECONDS = FALLBACK_AFTER_SECONDS
-    http_fallback.EVERY_SECONDS = PAUSE_SECONDS
-    http_fallback.HEARTBEAT_SECONDS = heartbeat.HEARTBEAT_SECONDS = 5 * PAUSE_SECONDS
-    http_fallback.LIMIT_SECONDS = PAUSE_SECONDS
+    for module, name, seconds in QUICK:
+        setattr(module, name, seconds)
     main()

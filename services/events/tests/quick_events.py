@@ -3,7 +3,9 @@
 from clusterra_events.app import main
 from clusterra_runtime.nats import versions
 
+QUICK = {"RENEW_SECONDS": 0.2, "LIFE_SECONDS": 3}
+
 if __name__ == "__main__":
-    versions.RENEW_SECONDS = 0.2
-    versions.LIFE_SECONDS = 3
+    for name, seconds in QUICK.items():
+        setattr(versions, name, seconds)
     main()
