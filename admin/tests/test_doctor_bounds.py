@@ -9,6 +9,7 @@ import pytest
 from admin_command import admin
 from bindings import BINDING
 from certificate import write_certificate
+from clusterra_admin.doctor import examination
 from clusterra_admin.doctor.clusters import check_slurm
 from clusterra_admin.doctor.connection import DoctorClient
 from clusterra_admin.doctor.credentials import check_credentials
@@ -50,12 +51,22 @@ async def prefix(emulator: Aws, environment: dict[str, str], monkeypatch: pytest
     return prefix
 
 
+@pytest.fixture
+def without_nats(monkeypatch: pytest.MonkeyPatch) -> DoctorSettings:
+    """Settings for a server that does not exist, which is soon given up."""
+    monkeypatch.setattr(examination, "CONNECT_SECONDS", 0.5)
+    return DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}")
+
+
 def of(findings: tuple[Finding, ...], check: str) -> list[Finding]:
     return [finding for finding in findings if finding.check == check]
 
 
 @pytest.mark.usefixtures("prefix")
-async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_path: Path) -> None:
+async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "CLUSTER_SECONDS", 3.0)
     async with declared_nats(tmp_path / "nats") as nats:
         client = await bus.connect(nats.settings(), "test")
         for number in range(MANY):
@@ -65,7 +76,7 @@ async def test_a_thousand_clusters_that_do_not_answer_end_with_the_timeout(tmp_p
         silent = await client.subscribe("slurm.*.*.diag")
         began = time.monotonic()
 
-        report = await examine(DoctorSettings(nats_url=nats.url), 20.0)
+        report = await examine(DoctorSettings(nats_url=nats.url), 12.0)
 
         assert time.monotonic() - began < 30
         await silent.unsubscribe()
@@ -99,13 +110,13 @@ async def test_a_proxy_that_takes_up_a_cluster_is_waited_for(tmp_path: Path) -> 
 
 
 async def test_missing_rights_in_dynamodb_are_named(
-    emulator: Aws, prefix: str, monkeypatch: pytest.MonkeyPatch
+    emulator: Aws, prefix: str, without_nats: DoctorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scaler's role has rights on its own table only, and none to look at the definition of any."""
     async with with_rights(emulator, policy("scaler", prefix=prefix)) as restricted:
         monkeypatch.setenv("AWS_ENDPOINT_URL", restricted.endpoint_url)
 
-        report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
+        report = await examine(without_nats, 20.0)
 
     failures = {each.about: each for each in of(report.findings, "record.table") if each.status == "failure"}
     assert {f"{prefix}{name}" for name in ("accounts", "idempotency", "events")} <= failures.keys()
@@ -114,13 +125,13 @@ async def test_missing_rights_in_dynamodb_are_named(
 
 
 async def test_a_missing_region_is_a_finding_and_ends_no_other_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without_nats: DoctorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "nothing"))
 
-    report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 10.0)
+    report = await examine(without_nats, 10.0)
 
     (found,) = of(report.findings, "record.connection")
     assert found.status == "failure"
@@ -128,11 +139,11 @@ async def test_a_missing_region_is_a_finding_and_ends_no_other_check(
     assert of(report.findings, "nats.connection")
 
 
-async def test_records_of_a_newer_release_are_named(prefix: str) -> None:
+async def test_records_of_a_newer_release_are_named(prefix: str, without_nats: DoctorSettings) -> None:
     async with DynamoDBStore(table_prefix=prefix) as store:
         await store.write(Put(ACCOUNTS, LEVEL, {"level": 99, "readable_from": 99}, Absent()))
 
-    report = await examine(DoctorSettings(nats_url=f"nats://127.0.0.1:{free_port()}"), 20.0)
+    report = await examine(without_nats, 20.0)
 
     (found,) = [each for each in of(report.findings, "record.level") if each.status == "failure"]
     assert found.about == f"{prefix}accounts"
