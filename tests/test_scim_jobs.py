@@ -10,7 +10,7 @@ from clusterra_lab.demo.observer import Observer
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.fleet import run_setup
-from clusterra_lab.stack.services import setup
+from clusterra_lab.stack.services import provisioning
 from clusterra_lab.stack.stack import Stack
 from scim_directory import ADA, POSIX_GROUP, POSIX_USER, directory_of, made
 
@@ -20,13 +20,12 @@ POLICY = ScalingPolicy(idle_seconds=2.0)
 
 async def provision(lab: Stack, source: str) -> None:
     """Applies the lab's provision file with this identity source of the cluster."""
-    commands = setup(lab.parts, POLICY)
-    file = lab.parts.directory / "tenants.json"
+    command, file = provisioning(lab.parts, POLICY), lab.parts.provision_file
     given = json.loads(file.read_text())
     given["tenants"][0]["identity_sources"] = {"campus": {"kind": "scim"}}
     given["tenants"][0]["clusters"][0]["identity_source"] = source
     file.write_text(json.dumps(given))
-    await run_setup(commands, lab.home.logs)
+    await run_setup([command], lab.home.logs)
 
 
 @pytest.fixture

@@ -3,15 +3,18 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.events import Event, JobFact, NodeFact
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.scale import DesiredState
+from clusterra_runtime.nats import direct
 from clusterra_runtime.nats.bus import subscribe
 from clusterra_runtime.nats.client import Client
 
@@ -121,7 +124,10 @@ def array_of(job_id: str) -> str:
 
 @asynccontextmanager
 async def observe(client: Client, ref: ClusterRef) -> AsyncIterator[Observer]:
-    """Observe one cluster until the block ends; `client` must be allowed to read its subjects."""
+    """Observe one cluster until the block ends, from its last heartbeat on.
+
+    `client` must be allowed to read the cluster's subjects, and the stream of heartbeats. Raises BusUnavailable.
+    """
     observer = Observer()
     subscriptions = [
         await subscribe(client, subjects.job_pending(ref), QueueSnapshot, observer.on_snapshot),
@@ -130,7 +136,21 @@ async def observe(client: Client, ref: ClusterRef) -> AsyncIterator[Observer]:
         await subscribe(client, subjects.events_of(ref), Event, observer.on_event),
     ]
     try:
+        last = await _last_heartbeat(client, ref)
+        if last is not None and observer.workers is None:
+            await observer.on_heartbeat(subjects.parse(subjects.heartbeat(ref)), last)
         yield observer
     finally:
         for subscription in subscriptions:
             await subscription.unsubscribe()
+
+
+async def _last_heartbeat(client: Client, ref: ClusterRef) -> Heartbeat | None:
+    """The last heartbeat of an edge that is alive: its next one may be seconds away. None if it cannot be read."""
+    stored = await direct.last_stored(client, HB.name, subjects.heartbeat(ref))
+    if stored is None or stored.stored_at is None or now() - stored.stored_at > timedelta(seconds=HEARTBEAT_SECONDS):
+        return None
+    try:
+        return decode(Heartbeat, stored.body, stored.headers)
+    except InvalidMessage:
+        return None

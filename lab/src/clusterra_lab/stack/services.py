@@ -59,30 +59,41 @@ class Parts:
         """The file of the key with which the edge-agent authenticates at the gateway."""
         return self.directory / "agent-key"
 
+    @property
+    def provision_file(self) -> Path:
+        """The file of which `provisioning` makes the tenants and the cluster."""
+        return self.directory / "tenants.json"
 
-def setup(parts: Parts, policy: ScalingPolicy) -> list[Command]:
-    """The commands that run to their end while the services start; running them again changes nothing."""
+
+def tables(parts: Parts) -> Command:
+    """The command that creates the services' tables. Running it again changes nothing."""
+    return _admin_command(parts, "tables", "tables", "apply")
+
+
+def provisioning(parts: Parts, policy: ScalingPolicy) -> Command:
+    """The command that provisions the tenants and the cluster, after `tables`. Running it again changes nothing."""
     if not parts.agent_key_file.exists():
         write_secret(parts.agent_key_file, new_key())
-    file = parts.directory / "tenants.json"
-    content = provision_file(
-        parts.slurm,
-        policy,
-        jwt_key=f"file:{parts.slurm.jwt_key_file}",
-        agent_key=f"file:{parts.agent_key_file}",
-        storage=storage(parts.aws, parts.directory),
-        accounting_enforced=parts.accounting_enforced,
+    parts.provision_file.write_text(
+        provision_file(
+            parts.slurm,
+            policy,
+            jwt_key=f"file:{parts.slurm.jwt_key_file}",
+            agent_key=f"file:{parts.agent_key_file}",
+            storage=storage(parts.aws, parts.directory),
+            accounting_enforced=parts.accounting_enforced,
+        )
     )
-    file.write_text(content)
+    return _admin_command(parts, "tenants and clusters", "provision", "apply", str(parts.provision_file))
+
+
+def _admin_command(parts: Parts, name: str, *arguments: str) -> Command:
     environment = {
         **parts.nats.environment("setup"),
         **parts.aws.environment(),
         "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
     }
-    return [
-        Command("tables", "clusterra_admin", environment, ["tables", "apply"]),
-        Command("tenants and clusters", "clusterra_admin", environment, ["provision", "apply", str(file)]),
-    ]
+    return Command(name, "clusterra_admin", environment, arguments)
 
 
 def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:

@@ -31,7 +31,7 @@ from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.leftovers import end_processes
 from clusterra_lab.stack.nats_login import NatsLogin, lab_nats
-from clusterra_lab.stack.services import CATALOGUE, CLUSTER, PEOPLE, POLICY, Parts, services, setup
+from clusterra_lab.stack.services import CATALOGUE, CLUSTER, PEOPLE, POLICY, Parts, provisioning, services, tables
 from clusterra_lab.stack.substrate import Substrate, SubstrateName, edge_substrate
 from clusterra_lab.stack.up import open_home
 
@@ -63,7 +63,7 @@ class Stack:
 
     async def set_policy(self, policy: ScalingPolicy) -> None:
         """Change the cluster's scaling policy as an operator does, by provisioning it again. Raises SetupFailed."""
-        await run_setup(setup(self.parts, policy), self.home.logs)
+        await run_setup([provisioning(self.parts, policy)], self.home.logs)
 
     async def log_in(self, authorization_url: str, email: str) -> str:
         """Log in through the provider's form like a browser, and return the callback URL. Raises LoginRejected."""
@@ -116,7 +116,7 @@ class LabOptions:
     nats_login: NatsLogin = "password"
     """How services log in at NATS: by passwords, or by credentials in operator mode, as in production."""
     accounting_enforced: bool = False
-    """Whether Slurm enforces the limits of associations. Then a user without one can submit nothing."""
+    """Whether Slurm enforces the limits of associations and QOS. Then a user without one can submit nothing."""
     fresh: bool = False
     """Whether the lab starts with an empty state, instead of that of the folder's last lab."""
     software: bool = False
@@ -146,7 +146,7 @@ async def stack(
             edge = await running.enter_async_context(
                 edge_substrate(options.substrate, home.directory / "kubernetes", progress)
             )
-            enforced = ("AccountingStorageEnforce=limits",) if options.accounting_enforced else ()
+            enforced = ("AccountingStorageEnforce=limits,qos",) if options.accounting_enforced else ()
             of_slurm = ClusterOptions(
                 address=edge.address,
                 one_host=edge.one_host,
@@ -196,7 +196,8 @@ async def stack(
         await topology.apply(client)
         await made_bucket(parts.aws)
         async with unwrapped_task_group() as starting:
-            starting.create_task(run_setup(setup(parts, options.policy), home.logs, progress))
+            commands = [tables(parts), provisioning(parts, options.policy)]
+            starting.create_task(run_setup(commands, home.logs, progress))
             started = starting.create_task(
                 running.enter_async_context(fleet(services(parts, options.environment), home.logs, progress))
             )
