@@ -1,4 +1,4 @@
-"""A plugin of pytest: files that share a lab go to two processes, and the longest files start first.
+"""A plugin of pytest: files that share a lab go to one process or two, and the longest files start first.
 
 `make record-durations` records how long each file takes.
 """
@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[1]
 DURATIONS = Path(__file__).with_name("durations.json")
 """File -> seconds that its tests and their fixtures took, without the files below NOTABLE_SECONDS."""
 NOTABLE_SECONDS = 2
+SPLIT_SECONDS = 300
+"""The files of a lab go to two processes if they take longer. Each of them then starts the lab, for some 15 seconds."""
+SPOILS_LAB = "spoils_lab"
+"""The marker of a file that leaves its lab unusable. It comes last there."""
 
 
 class SharedLabScheduling(LoadGroupScheduling):  # type: ignore[misc]
@@ -54,7 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record durations in the process that gets all reports."""
+    """Register the marker, and record durations in the process that gets all reports."""
+    config.addinivalue_line("markers", f"{SPOILS_LAB}: leaves its lab unusable, so it comes last there")
     if config.getoption("record_durations") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(DurationRecorder())
 
@@ -68,12 +73,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SharedLab
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that share a lab into groups, and the longest groups and files first."""
     seconds = recorded()
-    groups = halves({path_of(item.nodeid): lab for item in items if (lab := shared_lab(item))}, seconds)
+    groups = lab_groups({path_of(item.nodeid): lab for item in items if (lab := shared_lab(item))}, seconds)
     for item in items:
         if group := groups.get(path_of(item.nodeid)):
             item.add_marker(pytest.mark.xdist_group(group))
     place = places({path_of(item.nodeid) for item in items}, groups, seconds)
-    items.sort(key=lambda item: place[path_of(item.nodeid)])
+    items.sort(key=lambda item: (place[path_of(item.nodeid)], item.get_closest_marker(SPOILS_LAB) is not None))
 
 
 def shared_lab(item: pytest.Item) -> str | None:
@@ -86,15 +91,17 @@ def shared_lab(item: pytest.Item) -> str | None:
     return None
 
 
-def halves(lab_of: Mapping[str, str], seconds: Mapping[str, float]) -> dict[str, str]:
-    """File -> group, from file -> lab: two groups of each lab, of about the same duration.
-
-    A lab takes some 10 seconds to start, and the files of one take too long for one process.
-    """
+def lab_groups(lab_of: Mapping[str, str], seconds: Mapping[str, float]) -> dict[str, str]:
+    """File -> group, from file -> lab: one group of each lab, or two of about the same duration."""
+    whole: defaultdict[str, float] = defaultdict(float)
+    for file, lab in lab_of.items():
+        whole[lab] += seconds.get(file, 1)
     total: defaultdict[str, float] = defaultdict(float)
     groups = {}
     for file in sorted(lab_of, key=lambda file: (-seconds.get(file, 1), file)):
-        group = min((f"{lab_of[file]}-1", f"{lab_of[file]}-2"), key=lambda name: total[name])
+        lab = lab_of[file]
+        of_lab = (f"{lab}-1", f"{lab}-2") if whole[lab] > SPLIT_SECONDS else (lab,)
+        group = min(of_lab, key=lambda name: total[name])
         total[group] += seconds.get(file, 1)
         groups[file] = group
     return groups

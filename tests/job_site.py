@@ -32,15 +32,14 @@ _KINDS = (
 PLACEHOLDERS = ",".join(f"placeholder-{kind.name}-[1-4]" for kind in _KINDS)
 
 LIMITS = (
-    "AccountingStorageEnforce=associations,limits,qos",
     "Licenses=matlab:2",
     "PartitionName=debug Nodes=ALL State=UP",
     "PartitionName=closed Nodes=ALL State=DOWN",
     "PartitionName=bounded Nodes=ALL MaxNodes=2 MaxTime=60 State=UP",
 )
-"""Lines of slurm.conf with licences, partitions and limits, which do not depend on the nodes."""
+"""Lines of slurm.conf with licences and partitions, which do not depend on the nodes."""
 
-SETTINGS = (*(kind.placeholders for kind in _KINDS), *LIMITS)
+SETTINGS = (*(kind.placeholders for kind in _KINDS), "AccountingStorageEnforce=associations,limits,qos", *LIMITS)
 
 
 def member(name: str) -> str:

@@ -28,7 +28,6 @@ CHANGED = {
     "nodes from to with tasks that need more": "-N 2-4 -n 80 -C general",
     "features in parentheses": "-C '(general|compute)&compute-small'",
     "heterogeneous": "-n 2 -c 4",
-    "begin time": "--begin=now+20",
     # Otherwise it may run before it is held.
     "held by an administrator": "--begin=now+5",
     "licences taken": "-t 60 -L matlab:1",
@@ -56,6 +55,7 @@ _WITH_SBATCH = (
 """Options that the HTTP API does not accept, or that only users of a login node have."""
 
 RELEASED = {
+    "begin time": ("scontrol update jobid={job} starttime=now",),
     "held by the user": ("scontrol release {job}",),
     "held by an administrator": ("scontrol release {job}",),
     "heterogeneous and held": ("scontrol release {job}",),

@@ -1,72 +1,72 @@
 """A tenant is deleted on the whole lab: its job ends, its workers go, and nothing of it is left but the tombstone.
 
-The gateway is killed twice meanwhile.
+The gateway is killed twice meanwhile, and another replica goes on with the deletion.
 """
 
 import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
-from hashlib import sha256
-from pathlib import Path
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from aiohttp import ClientSession
 from clusterra_contracts.bus.topology import BOUNDS
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_events.tables import TABLES as OF_EVENTS
+from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import tenant_key
 from clusterra_gateway.tables import TABLES as OF_GATEWAY
+from clusterra_gateway.tenants import removal
+from clusterra_gateway.tenants.deletions import Deletions
+from clusterra_gateway.tenants.removal import ClusterRemoval
+from clusterra_gateway.tenants.tenant_removal import DeletionSweep, TenantRemoval
+from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.demo.observer import observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_lab.stack.stack import Stack
+from clusterra_runtime.nats import bus
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.item import Item
+from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Store
 from clusterra_runtime.store.table_use import tables_of
 from clusterra_scaler.fleet_table import TABLES as OF_SCALER
+from gates import closed_gate
 from scim_directory import ADA, directory_of, made
 
-TOKEN = f"clusterra-operator_{secrets.token_urlsafe(32)}"
 TENANT = "/v1/tenants/acme"
 WORDS = ("acme", "Lovelace", '"ada"', "#ada", "-ada-")
 """Names of the tenant and of its person. No key and no value may contain one."""
 
 
 @pytest.fixture
-async def lab(tmp_path: Path) -> AsyncIterator[Stack]:
-    """A lab of its own, whose tenant nobody else needs."""
-    file = tmp_path / "operators.yaml"
-    entry = {
-        "name": "anna",
-        "token_sha256": sha256(TOKEN.encode()).hexdigest(),
-        "scopes": ["tenants:read", "tenants:write"],
-    }
-    file.write_text(json.dumps({"operators": [entry]}))
-    environment = {"CLUSTERRA_OPERATORS_FILE": str(file)}
-    async with stack(
-        tmp_path / "lab", LabOptions(ScalingPolicy(idle_seconds=600.0), environment=environment)
-    ) as running:
-        yield running
+def lab(production_lab: Stack) -> Stack:
+    return production_lab
 
 
 @pytest.fixture
-async def operator(lab: Stack) -> AsyncIterator[ClientSession]:
-    async with ClientSession(lab.gateway_url, headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+async def operator(lab: Stack, operator_token: str) -> AsyncIterator[ClientSession]:
+    async with ClientSession(lab.gateway_url, headers={"Authorization": f"Bearer {operator_token}"}) as session:
         yield session
 
 
+@pytest.mark.spoils_lab
 async def test_nothing_of_a_deleted_tenant_is_left(
     lab: Stack, operator: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gateway = lab.services["gateway"]
     async with lab.user("ada@acme.example") as ada, observe(lab.bus, lab.cluster) as observer:
         await leave_traces(ada)
         async with directory_of(lab, ada, monkeypatch) as directory:
             user = await made(directory, "Users", {"userName": ADA, "externalId": "e1"})
             await made(directory, "Groups", {"displayName": "acme", "members": [{"value": user}]})
-        running = await ada.submit("#!/bin/bash\nsleep 30\n", {"name": "long"}, key=secrets.token_hex(8))
+        gate = closed_gate(lab)
+        running = await ada.submit(f"#!/bin/bash\n{gate.wait}", {"name": "long"}, key=secrets.token_hex(8))
         await until(lambda: (running.job_id, "job.running") in observer.job_events, seconds=120, what="a running job")
+        await until(lambda: crossed(ada), seconds=60, what="a budget that has crossed a threshold", every=0.5)
         assert observer.workers
         assert len(await traces(lab, monkeypatch)) > 50
         assert len(await subjects(lab)) > 10
@@ -75,21 +75,32 @@ async def test_nothing_of_a_deleted_tenant_is_left(
             assert answer.status == 202, await answer.text()
             assert (await answer.json())["state"] == "deleting"
 
+        async with replica(lab, monkeypatch) as sweep:
+            await sweep.sweeper().once()
+        gateway.kill()
+        await gateway.start()
+        await gateway.ready()
         await until(lambda: shown_as(ada, "deleting"), seconds=90, what="a cluster that is deleted")
         assert await refused_submit(ada) == 409
-        await lab_gateway_dies(lab)
+        gate.open()
         await until(lambda: (running.job_id, "job.completed") in observer.job_events, seconds=90, what="the job's end")
         await until(lambda: not observer.workers, seconds=120, what="an edge without workers")
         await until(lambda: shown_as(ada, None), seconds=90, what="a cluster that has left the registry")
     # An agent that runs on would tell heartbeats of a cluster that nobody knows.
     await lab.services["edge-agent"].stop()
-    await lab_gateway_dies(lab)
+    gateway.kill()
+    async with replica(lab, monkeypatch) as sweep:
 
-    async def gone() -> bool:
-        async with operator.get(TENANT) as answer:
-            return answer.status == 404
+        async def over() -> bool:
+            await sweep.sweeper().once()
+            return await sweep.marks() == []
 
-    await until(gone, seconds=180, what="the end of the deletion", every=1.0)
+        await until(over, seconds=180, what="the end of the deletion", every=0.2)
+    await gateway.start()
+    await gateway.ready()
+
+    async with operator.get(TENANT) as answer:
+        assert answer.status == 404
     found = await traces(lab, monkeypatch)
     assert [item.key for item in found] == [tenant_key("acme")], found
     assert "anna" in text_of(found[0])
@@ -103,7 +114,8 @@ async def test_nothing_of_a_deleted_tenant_is_left(
 
 
 async def leave_traces(ada: User) -> None:
-    """Make jobs with a key and with files, a run, a token, an invitation, a service account, a quota, a used budget."""
+    """Make jobs with a key and with files, a run, a token, an invitation, a service account, a quota, a budget."""
+    await limit(ada, "budgets/tenant/acme", "0.000001")
     job = await ada.submit("#!/bin/bash\ntrue\n", {"name": "first"}, key=secrets.token_hex(8))
     step = {"step_id": "one", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
     staged = {
@@ -126,16 +138,18 @@ async def leave_traces(ada: User) -> None:
         return (await ada.job(job.job_id)).state == "COMPLETED"
 
     await until(ended, seconds=120, what="the end of the first job", every=0.5)
-    for path, limit in (("quotas/user/ada", "1000.00"), ("budgets/tenant/acme", "0.000001")):
-        async with ada.session.put(f"/v1/{path}", json={"limit": limit}) as answer:
-            assert answer.status == 200, await answer.text()
+    await limit(ada, "quotas/user/ada", "1000.00")
 
-    async def crossed() -> bool:
-        async with ada.session.get("/v1/budgets") as answer:
-            (budget,) = (await answer.json())["budgets"]
-            return budget["thresholds"][0]["crossed_at"] is not None
 
-    await until(crossed, seconds=60, what="a budget that has crossed a threshold", every=0.5)
+async def limit(ada: User, path: str, most: str) -> None:
+    async with ada.session.put(f"/v1/{path}", json={"limit": most}) as answer:
+        assert answer.status == 200, await answer.text()
+
+
+async def crossed(ada: User) -> bool:
+    async with ada.session.get("/v1/budgets") as answer:
+        (budget,) = (await answer.json())["budgets"]
+        return budget["thresholds"][0]["crossed_at"] is not None
 
 
 async def shown_as(ada: User, state: str | None) -> bool:
@@ -153,12 +167,24 @@ async def refused_submit(ada: User) -> int:
         return answer.status
 
 
-async def lab_gateway_dies(lab: Stack) -> None:
-    gateway = lab.services["gateway"]
-    gateway.kill()
-    await until(lambda: not gateway.alive, seconds=30, what="the end of the gateway")
-    await gateway.start()
-    await gateway.ready()
+@asynccontextmanager
+async def replica(lab: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DeletionSweep]:
+    """The deletions of another replica of the lab's gateway. The services of a lab hear soon of a cluster's end."""
+    monkeypatch.setattr(removal, "SETTLE_SECONDS", 5.0)
+    for name, value in lab.aws.environment().items():
+        monkeypatch.setenv(name, value)
+    registry = Registry()
+    await registry.start(lab.bus)
+    try:
+        async with (
+            DynamoDBStore(table_prefix="clusterra-") as store,
+            Outbox(store, partial(bus.store, lab.bus)) as outbox,
+        ):
+            directory = Directory(store, outbox)
+            clusters = ClusterRemoval(directory, lab.bus, registry, WorkflowRecords(store), wait_seconds=3600.0)
+            yield DeletionSweep(store, clusters, TenantRemoval(directory, Deletions(directory, registry)))
+    finally:
+        await registry.stop()
 
 
 async def traces(lab: Stack, monkeypatch: pytest.MonkeyPatch) -> list[Item]:

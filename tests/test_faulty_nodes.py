@@ -1,30 +1,25 @@
 """Nodes that Slurm drained by itself, that an operator drained, and that slurmctld has forgotten, on a real Slurm."""
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_lab.stack.stack import Stack
+from gates import closed_gate
+from site_lab import SITE_POLICY
 
 JOB = {"name": "faulty", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
-POLICY = ScalingPolicy(idle_seconds=2.0, boot_timeout_seconds=10.0)
 
 
-@pytest.fixture(scope="module")
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    """A separate lab: its epilog fails, and its slurmctld loses its state."""
-    if os.geteuid() != 0:
-        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(POLICY)) as running:
-        yield running
+@pytest.fixture
+def lab(site_lab: Stack) -> Stack:
+    return site_lab
 
 
 @contextmanager
@@ -74,11 +69,16 @@ async def told(user: User, reason: str) -> None:
 
 
 async def test_a_worker_that_slurm_drained_is_removed_after_its_jobs(lab: Stack, ada: User, observer: Observer) -> None:
+    of_short, of_long = closed_gate(lab), closed_gate(lab)
     with failing_epilog(lab):
         # The first job fails the epilog while the second still runs on the same worker.
-        short = await ada.submit("#!/bin/bash\nsleep 1\n", JOB)
-        long = await ada.submit("#!/bin/bash\nsleep 6\n", JOB)
+        short, long = [await ada.submit(f"#!/bin/bash\n{gate.wait}", JOB) for gate in (of_short, of_long)]
+        for job in (short, long):
+            await until(lambda: observer.states.get(job.job_id) == "RUNNING", seconds=120, what="both jobs to run")  # noqa: B023
+        of_short.open()
         await ended(observer, short.job_id)
+        await the_node(lab, "draining")
+        of_long.open()
         await ended(observer, long.job_id)
         await empty(lab, observer)
 
@@ -89,9 +89,11 @@ async def test_a_worker_that_slurm_drained_is_removed_after_its_jobs(lab: Stack,
 async def test_a_worker_that_an_operator_drained_stays_until_it_is_resumed(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
-    first = await ada.submit("#!/bin/bash\nsleep 3\n", JOB)
+    gate = closed_gate(lab)
+    first = await ada.submit(f"#!/bin/bash\n{gate.wait}", JOB)
     name = await the_node(lab, "mixed")
     await lab.slurm.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=disk is broken")
+    gate.open()
     await ended(observer, first.job_id)
 
     second = await ada.submit("#!/bin/bash\ntrue\n", JOB)
@@ -107,9 +109,22 @@ async def test_a_worker_that_an_operator_drained_stays_until_it_is_resumed(
     await empty(lab, observer)
 
 
+@pytest.fixture
+async def lasting_workers(lab: Stack, observer: Observer) -> AsyncIterator[None]:
+    """Idle workers stay, and booting ones have little time. The fleet is empty before and after."""
+    await empty(lab, observer)
+    await lab.set_policy(SITE_POLICY.model_copy(update={"idle_seconds": 600.0, "boot_timeout_seconds": 10.0}))
+    yield
+    await lab.set_policy(SITE_POLICY)
+    await empty(lab, observer)
+
+
+@pytest.mark.usefixtures("lasting_workers")
 async def test_a_worker_that_slurmctld_has_forgotten_is_replaced(lab: Stack, ada: User, observer: Observer) -> None:
-    await lab.set_policy(POLICY.model_copy(update={"idle_seconds": 600.0}))
     states = lab.slurm.spool_dir.parent / "state"
+    # It saves its state now. Otherwise that may still have nodes that have been deleted since.
+    assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
+    await until(lab.slurm.admits, seconds=60, what="Slurm to accept jobs", every=0.1)
     saved = save(states)
     first = await ada.submit("#!/bin/bash\ntrue\n", JOB)
     await ended(observer, first.job_id)

@@ -2,7 +2,7 @@
 
 import json
 
-from file_order import DURATIONS, NOTABLE_SECONDS, ROOT, halves, places
+from file_order import DURATIONS, NOTABLE_SECONDS, ROOT, lab_groups, places
 
 
 def in_order(files: set[str], groups: dict[str, str], seconds: dict[str, float]) -> list[str]:
@@ -26,11 +26,19 @@ def test_files_of_one_lab_count_together() -> None:
 
 
 def test_the_files_of_a_lab_are_divided_by_their_durations() -> None:
-    seconds = {"a.py": 50.0, "b.py": 30.0, "c.py": 25.0}
+    seconds = {"a.py": 250.0, "b.py": 150.0, "c.py": 125.0}
 
-    groups = halves(dict.fromkeys(seconds, "lab"), seconds)
+    groups = lab_groups(dict.fromkeys(seconds, "lab"), seconds)
 
     assert groups == {"a.py": "lab-1", "b.py": "lab-2", "c.py": "lab-2"}
+
+
+def test_files_of_a_lab_that_take_little_time_stay_together() -> None:
+    seconds = {"a.py": 150.0, "b.py": 50.0, "c.py": 500.0}
+
+    groups = lab_groups({"a.py": "lab", "b.py": "lab", "c.py": "other"}, seconds)
+
+    assert groups == {"a.py": "lab", "b.py": "lab", "c.py": "other-1"}
 
 
 def test_recorded_files_exist_and_are_notable() -> None:

@@ -1,36 +1,29 @@
 """GPUs on the whole lab: jobs for GPUs are accepted without a worker, cause the right workers, and run there."""
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import closed
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import UnexpectedAnswerError, User
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from gpu_shapes import catalogue_with_gpus
+from clusterra_lab.stack.stack import Stack
+from gates import closed_gate
+from site_lab import SITE_POLICY
 
 BOB = SlurmUser(name="bob", uid=5002, gid=5002)
 SECONDS = 60.0
 PRINT_GPUS = "echo $SLURMD_NODENAME $SLURM_JOB_GPUS\n"
 RAN = r"(?P<shape>.+)-\w+ ?(?P<gpus>[\d,]*)\n"
-POLICY = ScalingPolicy(idle_seconds=1.0, max_workers=12)
 
 
-@pytest.fixture(scope="module")
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    if os.geteuid() != 0:
-        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    folder = tmp_path_factory.mktemp("gpus")
-    async with stack(folder / "lab", LabOptions(POLICY, catalogue=catalogue_with_gpus(folder))) as running:
-        yield running
+@pytest.fixture
+def lab(site_lab: Stack) -> Stack:
+    return site_lab
 
 
 @pytest.fixture
@@ -52,11 +45,6 @@ def script(options: str, body: str = PRINT_GPUS) -> str:
     return f"#!/bin/sh\n#SBATCH {options}\n{body}"
 
 
-def until_exists(lab: Stack, go: Path) -> str:
-    """Script body of a job that runs until the file exists in the shared folder."""
-    return f"until [ -e {lab.slurm.shared_path}/{go.name} ]; do sleep 0.1; done\n"
-
-
 async def ended(observer: Observer, *job_ids: str) -> None:
     def done() -> bool:
         return all(observer.states.get(job_id) == "COMPLETED" for job_id in job_ids)
@@ -75,8 +63,8 @@ async def ran_on(user: User, job_id: str) -> tuple[str, str]:
 async def test_jobs_without_gpus_do_not_use_the_cpus_of_gpu_workers(
     lab: Stack, observer: Observer, grace: User
 ) -> None:
-    go = lab.slurm.shared_dir / "beside"
-    runs = (await grace.submit(script("--gres=gpu:l4:4", until_exists(lab, go)), {})).job_id
+    gate = closed_gate(lab)
+    runs = (await grace.submit(script("--gres=gpu:l4:4", gate.wait), {})).job_id
     await until(lambda: observer.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
 
     explained = await grace.why(runs)
@@ -92,16 +80,25 @@ async def test_jobs_without_gpus_do_not_use_the_cpus_of_gpu_workers(
     assert (await ran_on(grace, wanted.job_id))[0] == "l4-large"
     assert observer.workers_peak == {"l4-large": 1, "compute-xs": 1}
 
-    go.touch()
+    gate.open()
     await ended(observer, runs)
 
 
-@pytest.mark.parametrize("policy", [POLICY.name, "family"])
+@pytest.fixture(params=[SITE_POLICY.name, "family"])
+async def policy(request: pytest.FixtureRequest, lab: Stack) -> AsyncIterator[None]:
+    """The name of the policy of the lab."""
+    if request.param == SITE_POLICY.name:
+        yield
+        return
+    await lab.set_policy(SITE_POLICY.model_copy(update={"name": request.param}))
+    yield
+    await lab.set_policy(SITE_POLICY)
+
+
+@pytest.mark.usefixtures("policy")
 async def test_each_job_gets_the_gpus_it_requests_and_other_jobs_get_none(
-    lab: Stack, observer: Observer, grace: User, policy: str
+    lab: Stack, observer: Observer, grace: User
 ) -> None:
-    if policy != POLICY.name:
-        await lab.set_policy(POLICY.model_copy(update={"name": policy}))
     # A job for GPUs without a type may use any idle ones, but only the cheapest are bought for it. Without a number of
     # nodes, Slurm could also give a job of four tasks the GPUs of several workers.
     some = ("l4-small", "l4-large", "h100-xlarge")
@@ -151,8 +148,8 @@ async def test_gpus_that_no_shape_has_are_rejected_at_submit(lab: Stack, observe
 
 
 async def test_gpu_types_survive_a_reconfigure(lab: Stack, observer: Observer, grace: User) -> None:
-    go = lab.slurm.shared_dir / "types"
-    runs = (await grace.submit(script("--gres=gpu:l4:3", until_exists(lab, go)), {})).job_id
+    gate = closed_gate(lab)
+    runs = (await grace.submit(script("--gres=gpu:l4:3", gate.wait), {})).job_id
     await until(lambda: observer.states.get(runs) == "RUNNING", seconds=SECONDS, what="the job to run")
     assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
 
@@ -173,19 +170,26 @@ async def test_gpu_types_survive_a_reconfigure(lab: Stack, observer: Observer, g
     assert (await ran_on(grace, other))[0] == "h100-xlarge"
     assert observer.workers_peak == {"l4-large": 1, "h100-xlarge": 1}
 
-    go.touch()
+    gate.open()
     await ended(observer, runs)
 
 
+@pytest.fixture
+async def warm_workers(lab: Stack, observer: Observer) -> AsyncIterator[None]:
+    """The fleet is empty before they are bought."""
+    warm = {"compute-xs": 2, "h100-xlarge": 1, "l4-large": 1, "l4-small": 1}
+    await lab.set_policy(SITE_POLICY.model_copy(update={"warm": warm}))
+    yield
+    await lab.set_policy(SITE_POLICY)
+
+
+@pytest.mark.usefixtures("warm_workers")
 async def test_slurm_prefers_idle_workers_without_gpus_and_then_the_cheapest(
     lab: Stack, observer: Observer, grace: User
 ) -> None:
-    warm = {"compute-xs": 2, "h100-xlarge": 1, "l4-large": 1, "l4-small": 1}
-    await lab.set_policy(POLICY.model_copy(update={"warm": warm}))
-
     async def idle() -> bool:
         """Whether all warm workers are idle, each with its weight."""
-        shown = await lab.slurm.run("sinfo", "--noheader", "--Node", "--format=%T %w %f")
+        shown = await lab.slurm.run("sinfo", "--noheader", "--Node", "--partition=main", "--format=%T %w %f")
         return sorted(shown.stdout.splitlines()) == [
             *("idle 1 compute,compute-xs",) * 2,
             "idle 5 l4,l4-large",
@@ -208,6 +212,3 @@ async def test_slurm_prefers_idle_workers_without_gpus_and_then_the_cheapest(
 
     assert (await lab.slurm.run("scontrol", "reconfigure")).returncode == 0
     await until(idle, seconds=SECONDS, every=0.1, what="the same workers with the same weights")
-
-    await lab.set_policy(POLICY)
-    await until(lambda: observer.workers == {}, seconds=SECONDS, what="an empty fleet")

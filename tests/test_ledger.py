@@ -15,14 +15,15 @@ from clusterra_lab.parts.user import User
 from clusterra_lab.stack.services import CATALOGUE
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime import catalogue
+from gates import closed_gate
 
 SCRIPT = "#!/bin/bash\nsleep 3\n"
 STEPS_SCRIPT = """\
 #!/bin/bash
-srun --exact --ntasks=1 --job-name=long sleep 4 &
-srun --exact --ntasks=1 --job-name=short sleep 2 &
+srun --exact --ntasks=1 --job-name=long sleep 2 &
+srun --exact --ntasks=1 --job-name=short sleep 1 &
 wait
-srun --exact --ntasks=2 --job-name=both sleep 2
+srun --exact --ntasks=2 --job-name=both sleep 1
 sleep 2
 """
 
@@ -209,18 +210,20 @@ async def test_the_profile_says_what_running_jobs_cost(ada: User, observer: Obse
 async def test_slurm_shows_what_a_job_and_each_task_cost_and_keeps_the_comments_of_admins(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
-    job = (await ada.submit("#!/bin/bash\nsleep 12\n", {"name": "noted", "memory_per_cpu": 512})).job_id
+    gate = closed_gate(lab)
+    job = (await ada.submit(f"#!/bin/bash\n{gate.wait}", {"name": "noted", "memory_per_cpu": 512})).job_id
     array = (await ada.submit(SCRIPT, {"name": "noted-tasks", "memory_per_cpu": 512, "array": "0-1"})).job_id
-    other = (await ada.submit("#!/bin/bash\nsleep 12\n", {"name": "commented", "memory_per_cpu": 512})).job_id
+    other = (await ada.submit(f"#!/bin/bash\n{gate.wait}", {"name": "commented", "memory_per_cpu": 512})).job_id
     ids = (job, f"{array}_0", f"{array}_1")
 
     async def noted_while_it_runs() -> bool:
         shown = (await lab.slurm.run("scontrol", "show", "job", job)).stdout
         return "JobState=RUNNING" in shown and "AdminComment=clusterra:cost_usd=0." in shown
 
-    await until(noted_while_it_runs, seconds=120, what="a note of the running job", every=0.5)
+    await until(noted_while_it_runs, seconds=120, what="a note of the running job", every=0.2)
     by_hand = await lab.slurm.run("scontrol", "update", f"jobid={other}", "admincomment=by-hand")
     assert by_hand.returncode == 0, by_hand
+    gate.open()
     for each in (*ids, other):
         await until(lambda: (each, "job.completed") in observer.job_events, seconds=120, what=f"the end of {each}")  # noqa: B023
 
@@ -236,7 +239,7 @@ async def test_slurm_shows_what_a_job_and_each_task_cost_and_keeps_the_comments_
         return set(told.stdout.split()) == notes | {f"{other}|by-hand"}
 
     try:
-        await until(noted, seconds=240, what="the whole costs in accounting", every=1.0)
+        await until(noted, seconds=240, what="the whole costs in accounting", every=0.3)
     except TimeoutError as late:
         raise AssertionError(" ".join(seen)) from late
 

@@ -6,22 +6,19 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
 from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import SlurmUser
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import UnavailableError, UnexpectedAnswerError, User
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from gpu_shapes import catalogue_with_gpus
+from clusterra_lab.stack.stack import Stack
 from job_cases import CASES
-from job_site import ACCOUNTING, LIMITS, member
 from mixed_queue import (
     APART,
     CHANGED,
@@ -34,12 +31,12 @@ from mixed_queue import (
     mixed_queue,
     sample,
 )
+from site_lab import SITE_POLICY
 
 JOBS = int(os.environ.get("MIXED_JOBS", "60"))
 """Number of jobs submitted besides the samples."""
 SEED = int(os.environ.get("MIXED_SEED", "1"))
-POLICY = os.environ.get("MIXED_POLICY", "packing")
-MAX_WORKERS = 14
+POLICY = os.environ.get("MIXED_POLICY", SITE_POLICY.name)
 SECONDS_EACH = 0.5
 """Time limit per job, when there are many."""
 
@@ -88,7 +85,9 @@ class Site:
 
     async def submit(self, job: Queued, last: str, number: int) -> str:
         """Submit a job over HTTP or by sbatch, alternately where both are possible."""
-        options = job.options.format(fill=self.fill, node=self.node, last=last or self.fill, most=MAX_WORKERS)
+        options = job.options.format(
+            fill=self.fill, node=self.node, last=last or self.fill, most=SITE_POLICY.max_workers
+        )
         if job.by_sbatch or number % 3 == 0:
             user = ALICE if job.name == FILL or number % 2 else BOB
             script = job.script(options) if job.components else job.script()
@@ -112,20 +111,11 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    if os.geteuid() != 0:
-        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    policy = ScalingPolicy.model_validate({"name": POLICY, "idle_seconds": 3.0, "max_workers": MAX_WORKERS})
-    async with AsyncExitStack() as opened:
-        folder = tmp_path_factory.mktemp("queue")
-        shapes = catalogue_with_gpus(folder)
-        options = LabOptions(policy, settings=LIMITS, catalogue=shapes)
-        lab = await opened.enter_async_context(stack(folder / "lab", options))
-        people = [await opened.enter_async_context(lab.user(f"{name}@acme.example")) for name in ("ada", "grace")]
-        site = Site(lab, people)
-        for change in (*ACCOUNTING, *(member(name) for name in ("bob", *(each.profile.name for each in people)))):
-            await site.command("sacctmgr", "--immediate", *change.split())
-        yield site
+async def site(site_lab: Stack) -> AsyncIterator[Site]:
+    if SITE_POLICY.name != POLICY:
+        await site_lab.set_policy(SITE_POLICY.model_copy(update={"name": POLICY}))
+    async with site_lab.user("ada@acme.example") as ada, site_lab.user("grace@acme.example") as grace:
+        yield Site(site_lab, (ada, grace))
 
 
 def test_all_left_out_and_changed_cases_are_in_the_table() -> None:
@@ -213,7 +203,7 @@ async def archived(user: User, runs: set[str]) -> list[Event]:
             return events if runs <= {event.subject for event in events if event.kind in JOB_ENDS} else None
         return None
 
-    return await until(complete, seconds=120, every=1.0, what="the archive of all ends")
+    return await until(complete, seconds=120, every=0.3, what="the archive of all ends")
 
 
 async def check_explanations(site: Site, cases: Sequence[str]) -> None:

@@ -2,9 +2,7 @@
 
 import asyncio
 import gzip
-import os
 import re
-from collections.abc import AsyncIterator
 
 import nats.errors
 import pytest
@@ -12,11 +10,10 @@ from aiohttp import ClientSession
 from clusterra_contracts.bus import sharing
 from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from session_client import asked, entered, place, until_ready
 
@@ -24,13 +21,6 @@ CLUSTER = ClusterRef(tenant="acme", cluster="main")
 GARBAGE = gzip.compress(b'{"workers":[' + b"1," * 1_000_000 + b"1]}")
 JOB = {"name": "hello", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
 SCRIPT = "#!/bin/bash\necho hello from $SLURMD_NODENAME\n"
-OPTIONS = LabOptions(ScalingPolicy(idle_seconds=1.0), nats_login="credentials")
-
-
-pytestmark = [
-    pytest.mark.slurm,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root, because its Slurm runs jobs as several users"),
-]
 
 
 _SERVER = """\
@@ -66,10 +56,9 @@ async def served_by_a_session(lab: Stack, user: User) -> str:
     return served
 
 
-@pytest.fixture(scope="module")
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    async with stack(tmp_path_factory.mktemp("lab"), OPTIONS) as running:
-        yield running
+@pytest.fixture
+def lab(production_lab: Stack) -> Stack:
+    return production_lab
 
 
 async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(lab: Stack) -> None:
@@ -106,6 +95,7 @@ async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(la
 
 
 async def test_a_job_goes_its_way_while_a_login_of_the_edge_floods_events_and_dead_letters(lab: Stack) -> None:
+    """Events of the edge may be lost or late after it. So `test_job_traces.py`, which needs them, comes before it."""
     async with lab.user("ada@acme.example") as ada:
         agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
         # Not its heartbeats: those are full states, and garbage in their place takes its own cluster away.

@@ -1,38 +1,23 @@
 """Quotas on real Slurm: what fits runs, over HTTP and by sbatch, and the real costs count afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-from aiohttp import ClientSession
 from clusterra_contracts.events import JobActionFact
 from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import Profile, User
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
+from gates import closed_gate
+from members import service_account
 
 MINUTES = 10
 JOB = {"environment": ["PATH=/usr/bin:/bin"], "memory_per_cpu": 512, "time_limit": MINUTES}
-SCRIPT = "#!/bin/bash\nsleep 15\n"
-LONG_SCRIPT = "#!/bin/bash\nsleep 30\n"
-"""Longer than all submits take: what a job really cost makes room for others at its end."""
+SCRIPT = "#!/bin/bash\n"
 MICRO_USD = -(-72_500 * MINUTES // (2 * 60))
 """One of the two CPUs of a compute-xs, which costs 0.0725 USD per hour."""
 ENDS = ("job.completed", "job.cancelled", "job.failed", "job.timeout")
-
-
-@asynccontextmanager
-async def member(lab: Stack, admin: User, name: str) -> AsyncIterator[User]:
-    """A service account: a member with a Slurm user of its own."""
-    async with admin.session.post("/v1/service-accounts", json={"name": name}) as answer:
-        assert answer.status == 201, await answer.text()
-        account = await answer.json()
-    async with admin.session.post(f"/v1/service-accounts/{name}/keys", json={"name": "test"}) as answer:
-        key = (await answer.json())["token"]
-    async with ClientSession(lab.gateway_url, headers={"Authorization": f"Bearer {key}"}) as session:
-        yield User(session, Profile(name=account["name"], uid=account["uid"], email=""), lab.cluster.cluster)
 
 
 async def set_quota(admin: User, user: User, micro_usd: int, mode: str) -> None:
@@ -47,7 +32,7 @@ async def quota_of(user: User) -> dict[str, Any]:
         return dict(found)
 
 
-async def submit(user: User, number: int, script: str = SCRIPT) -> tuple[int, dict[str, Any]]:
+async def submit(user: User, number: int, script: str) -> tuple[int, dict[str, Any]]:
     async with user.session.post(
         f"/v1/clusters/{user.cluster}/jobs/submit",
         json={"script": script, "job": JOB},
@@ -65,13 +50,21 @@ async def ended(observer: Observer, jobs: list[str]) -> None:
         )
 
 
-async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, ada: User, observer: Observer) -> None:
-    async with member(lab, ada, "quincy") as quincy:
-        await set_quota(ada, quincy, 10 * MICRO_USD, "block")
+def of_kind(observer: Observer, jobs: list[str], kind: str) -> list[str]:
+    """The jobs of which there is an event of this kind."""
+    return [job for job in jobs if (job, kind) in observer.job_events]
 
-        answers = await asyncio.gather(*(submit(quincy, number) for number in range(50)))
+
+async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, ada: User, observer: Observer) -> None:
+    async with service_account(lab, ada, "quincy") as quincy:
+        await set_quota(ada, quincy, 10 * MICRO_USD, "block")
+        # What a job really cost makes room for others at its end.
+        gate = closed_gate(lab)
+
+        answers = await asyncio.gather(*(submit(quincy, number, SCRIPT + gate.wait) for number in range(50)))
         accepted = [answer["job_id"] for status, answer in answers if status == 201]
         full = await quota_of(quincy)
+        gate.open()
         await ended(observer, accepted)
 
         async def settled() -> bool:
@@ -97,20 +90,29 @@ async def test_of_fifty_submits_at_a_quota_for_ten_exactly_ten_run(lab: Stack, a
 async def test_of_fifty_jobs_by_http_and_sbatch_at_a_quota_for_ten_exactly_ten_run(
     lab: Stack, ada: User, observer: Observer
 ) -> None:
-    async with member(lab, ada, "quinn") as quinn:
+    async with service_account(lab, ada, "quinn") as quinn:
         owner = SlurmUser(name=quinn.profile.name, uid=quinn.profile.uid, gid=quinn.profile.uid)
         await set_quota(ada, quinn, 10 * MICRO_USD, "block")
+        gate = closed_gate(lab)
+        script = SCRIPT + gate.wait
 
         options = (f"--time={MINUTES}", "--mem-per-cpu=512", "--ntasks=1")
         http, by_sbatch = await asyncio.gather(
-            asyncio.gather(*(submit(quinn, number, LONG_SCRIPT) for number in range(25))),
-            asyncio.gather(*(lab.slurm.sbatch(owner, LONG_SCRIPT, *options) for _ in range(25))),
+            asyncio.gather(*(submit(quinn, number, script) for number in range(25))),
+            asyncio.gather(*(lab.slurm.sbatch(owner, script, *options) for _ in range(25))),
         )
         jobs = [answer["job_id"] for status, answer in http if status == 201] + list(by_sbatch)
+        await until(
+            lambda: len(of_kind(observer, jobs, "job.cancelled")) >= len(jobs) - 10,
+            seconds=240,
+            what="the cancels of all jobs beyond the quota",
+            every=0.1,
+        )
+        gate.open()
         await ended(observer, jobs)
 
-    completed = [job for job in jobs if (job, "job.completed") in observer.job_events]
-    cancelled = [job for job in jobs if (job, "job.cancelled") in observer.job_events]
+    completed = of_kind(observer, jobs, "job.completed")
+    cancelled = of_kind(observer, jobs, "job.cancelled")
     assert (len(completed), len(completed) + len(cancelled)) == (10, len(jobs))
     assert set(cancelled) <= set(by_sbatch)
     actors = {
@@ -122,21 +124,24 @@ async def test_of_fifty_jobs_by_http_and_sbatch_at_a_quota_for_ten_exactly_ten_r
 
 
 async def test_a_quota_that_kills_ends_running_jobs_by_name(lab: Stack, ada: User, observer: Observer) -> None:
-    async with member(lab, ada, "quentin") as quentin:
+    async with service_account(lab, ada, "quentin") as quentin:
         await set_quota(ada, quentin, 3 * MICRO_USD, "block")
-        jobs = [(await submit(quentin, number))[1]["job_id"] for number in range(2)]
+        gate = closed_gate(lab)
+        jobs = [(await submit(quentin, number, SCRIPT + gate.wait))[1]["job_id"] for number in range(2)]
         for job in jobs:
             await until(lambda: (job, "job.running") in observer.job_events, seconds=120, what="both jobs")  # noqa: B023
 
         await set_quota(ada, quentin, 3 * MICRO_USD // 2, "block_and_kill")
-        await ended(observer, jobs)
+        await ended(observer, jobs[1:])
+        gate.open()
+        await ended(observer, jobs[:1])
 
     assert (jobs[0], "job.completed") in observer.job_events
     assert (jobs[1], "job.cancelled") in observer.job_events
 
 
 async def test_no_change_of_a_job_gets_around_a_quota(lab: Stack, ada: User, observer: Observer) -> None:
-    async with member(lab, ada, "quirin") as quirin:
+    async with service_account(lab, ada, "quirin") as quirin:
         await set_quota(ada, quirin, 2 * MICRO_USD, "block")
         path = f"/v1/clusters/{quirin.cluster}/jobs"
         body = {"script": SCRIPT, "job": JOB | {"hold": True}}

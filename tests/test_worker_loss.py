@@ -1,18 +1,18 @@
 """A machine is lost with all its processes: Slurm requeues its job without a hold, and it ends on another worker."""
 
-import os
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_lab.stack.stack import Stack
 from lost_machines import lose_workers
 
+SLURMD_TIMEOUT = "SlurmdTimeout=30"
 SCRIPT = """#!/bin/bash
 echo "began on $SLURMD_NODENAME"
 [ "$SLURM_RESTART_COUNT" ] || sleep 600
@@ -20,14 +20,26 @@ echo ended
 """
 
 
-@pytest.fixture(scope="module")
-async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    """A separate lab: the loss leaves a node record and events, and SlurmdTimeout is shorter here."""
-    if os.geteuid() != 0:
-        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    policy, settings = ScalingPolicy(idle_seconds=2.0), ("SlurmdTimeout=10",)
-    async with stack(tmp_path_factory.mktemp("lab"), LabOptions(policy, settings=settings)) as running:
-        yield running
+@pytest.fixture
+async def lab(site_lab: Stack) -> AsyncIterator[Stack]:
+    """A lab whose SlurmdTimeout is shorter until the end of the test. The record of a lost node goes then, too."""
+    file = site_lab.slurm.spool_dir.parent / "etc" / "slurm.conf"
+    before = file.read_text()
+    assert before.count(SLURMD_TIMEOUT) == 1
+    await reconfigure(site_lab, file, before.replace(SLURMD_TIMEOUT, "SlurmdTimeout=10"))
+    yield site_lab
+    shown = await site_lab.slurm.run("sinfo", "--noheader", "--partition=main", "--states=down", "--format=%n")
+    for name in shown.stdout.split():
+        deleted = await site_lab.slurm.run("scontrol", "delete", f"nodename={name}")
+        assert deleted.returncode == 0, deleted
+    await reconfigure(site_lab, file, before)
+
+
+async def reconfigure(lab: Stack, file: Path, settings: str) -> None:
+    file.write_text(settings)
+    done = await lab.slurm.run("scontrol", "reconfigure")
+    assert done.returncode == 0, done
+    await until(lab.slurm.admits, seconds=60, what="Slurm to accept jobs", every=0.1)
 
 
 async def test_a_job_of_a_lost_machine_is_requeued_and_ends_on_another_worker(

@@ -1,20 +1,17 @@
 """One job's way as a trace, from its HTTP request to its end, received over OTLP from the whole lab."""
 
 import json
-import os
-from collections.abc import AsyncIterator
 
 import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import decode
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import observe
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.otlp import OtlpReceiver, ReceivedSpan, otlp_receiver
-from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from clusterra_lab.parts.otlp import OtlpReceiver, ReceivedSpan
+from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats.direct import replay
 
 JOB = {"name": "traced", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}
@@ -42,19 +39,13 @@ DECISION_SPANS = {
 }
 
 
-@pytest.fixture(scope="module")
-async def receiver() -> AsyncIterator[OtlpReceiver]:
-    async with otlp_receiver() as receiving:
-        yield receiving
-
-
-@pytest.fixture(scope="module")
-async def traced(tmp_path_factory: pytest.TempPathFactory, receiver: OtlpReceiver) -> AsyncIterator[Stack]:
-    if os.geteuid() != 0:
-        pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment=receiver.environment)
-    async with stack(tmp_path_factory.mktemp("traced"), options) as running:
-        yield running
+@pytest.fixture
+async def traced(production_lab: Stack, receiver: OtlpReceiver) -> Stack:
+    """The lab with an empty fleet, and a receiver without spans of other tests."""
+    async with observe(production_lab.bus, production_lab.cluster) as observer:
+        await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+    receiver.spans.clear()
+    return production_lab
 
 
 def named(spans: list[ReceivedSpan], service: str, name: str) -> ReceivedSpan:
@@ -66,6 +57,17 @@ def named(spans: list[ReceivedSpan], service: str, name: str) -> ReceivedSpan:
     }
     assert len(found) == sum((span.service, span.name) == (service, name) for span in spans) > 0, spans
     return next(iter(found.values()))
+
+
+async def trace_of(receiver: OtlpReceiver, job_id: str) -> str:
+    """The id of the only trace in which a job is queued."""
+
+    def traces() -> set[str]:
+        queued = [span for span in receiver.spans if span.name == "job queued"]
+        return {span.trace_id for span in queued if span.attributes["clusterra.job.id"] == job_id}
+
+    [trace_id] = await until(traces, seconds=90, what=f"the span of the queued job {job_id}")
+    return trace_id
 
 
 async def complete(receiver: OtlpReceiver, trace_id: str, wanted: set[tuple[str, str]]) -> list[ReceivedSpan]:
@@ -86,10 +88,7 @@ async def test_one_trace_leads_from_the_request_to_the_end_of_the_job(traced: St
         job = await ada.submit(SCRIPT, JOB)
         await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the job's end")
 
-    def submits() -> set[str]:
-        return {span.trace_id for span in receiver.spans if span.name == "POST /v1/clusters/{cluster_id}/jobs/submit"}
-
-    [trace_id] = await until(submits, seconds=90, what="the span of the submit")
+    trace_id = await trace_of(receiver, job.job_id)
     spans = await complete(receiver, trace_id, JOB_SPANS)
     submit = named(spans, "gateway", "POST /v1/clusters/{cluster_id}/jobs/submit")
     sent = named(spans, "gateway", "request slurm.{tenant}.{cluster}.submit")
@@ -130,14 +129,7 @@ async def test_log_line_span_and_event_share_the_trace(traced: Stack, receiver: 
         job = await ada.submit(SCRIPT, JOB)
         await until(lambda: (job.job_id, "job.completed") in observer.job_events, seconds=120, what="the job's end")
 
-    def traces() -> set[str]:
-        return {
-            span.trace_id
-            for span in receiver.spans
-            if span.name == "job queued" and span.attributes["clusterra.job.id"] == job.job_id
-        }
-
-    [trace_id] = await until(traces, seconds=90, what="the span of the queued job")
+    trace_id = await trace_of(receiver, job.job_id)
 
     lines = [json.loads(line) for line in traced.services["gateway"].log.read_text().splitlines()]
     stored = [
