@@ -322,6 +322,7 @@ async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> 
     ada = await world.login("ada@acme.example")
     world.acme.lose_replies = 1
     run = await started(ada, steps("a", "b"))
+    world.acme.hold = asyncio.Event()
     boss = await world.login("boss@acme.example")
     async with ada.get("/v1/users/me") as answer:
         me = await answer.json()
@@ -329,6 +330,7 @@ async def test_a_member_who_lost_the_role_gets_no_further_step(world: World) -> 
         member = next(each for each in (await answer.json())["members"] if each["name"] == me["name"])
     async with boss.patch(f"/v1/members/{member['id']}", json={"role": "viewer"}) as answer:
         assert answer.status == 200, await answer.text()
+    world.acme.hold.set()
 
     async def is_cancelled() -> bool:
         return (await read(boss, run["run_id"]))["state"] in ("cancelling", "cancelled")

@@ -79,7 +79,7 @@ class Bucket:
         return self.s3.credentials.expires_at
 
     async def ask[T](self, work: Callable[[S3], T]) -> T:
-        """Run a request in a thread. Raises the request errors of `s3_errors`.
+        """Run a request in a thread. Raises the request errors of `translated`.
 
         A bucket that does not answer has few threads, so that it leaves others to the buckets that do.
         """
