@@ -1,4 +1,4 @@
-"""What the tests across services share: three labs, and the Compose project.
+"""What the tests across services share: the lab, two kinds of labs of a file's own, and the Compose project.
 
 A test leaves its lab as it found it: without jobs, with the same policy, and with workers that go by themselves. A file
 with a lab of its own, or another policy, says so by a fixture `lab`, on which the other fixtures here depend.
@@ -39,15 +39,15 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def site_lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    """A lab with GPUs, licences, partitions and limits."""
+    """A lab of a file's own, with GPUs, licences, partitions and limits."""
     _needs_root()
     async with site(tmp_path_factory.mktemp("site")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def receiver() -> AsyncIterator[OtlpReceiver]:
     """Receives the spans of `production_lab`."""
     async with otlp_receiver() as receiving:
@@ -60,11 +60,11 @@ def operator_token() -> str:
     return f"clusterra-operator_{secrets.token_urlsafe(32)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def production_lab(
     tmp_path_factory: pytest.TempPathFactory, receiver: OtlpReceiver, operator_token: str
 ) -> AsyncIterator[Stack]:
-    """A lab as in production: NATS in operator mode, a receiver of spans, and operators."""
+    """A lab of a file's own, as in production: NATS in operator mode, a receiver of spans, and operators."""
     _needs_root()
     folder = tmp_path_factory.mktemp("production")
     operators = folder / "operators.yaml"

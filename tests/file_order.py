@@ -22,8 +22,6 @@ DURATIONS = Path(__file__).with_name("durations.json")
 NOTABLE_SECONDS = 2
 SPLIT_SECONDS = 300
 """The files of a lab go to two processes if they take longer. Each of them then starts the lab, for some 15 seconds."""
-SPOILS_LAB = "spoils_lab"
-"""The marker of a file that leaves its lab unusable. It comes last there."""
 
 
 class SharedLabScheduling(LoadGroupScheduling):  # type: ignore[misc]
@@ -61,8 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and record durations in the process that gets all reports."""
-    config.addinivalue_line("markers", f"{SPOILS_LAB}: leaves its lab unusable, so it comes last there")
+    """Record durations in the process that gets all reports."""
     if config.getoption("record_durations") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(DurationRecorder())
 
@@ -81,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group := groups.get(path_of(item.nodeid)):
             item.add_marker(pytest.mark.xdist_group(group))
     place = places({path_of(item.nodeid) for item in items}, groups, seconds)
-    items.sort(key=lambda item: (place[path_of(item.nodeid)], item.get_closest_marker(SPOILS_LAB) is not None))
+    items.sort(key=lambda item: place[path_of(item.nodeid)])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -53,7 +53,6 @@ async def operator(lab: Stack, operator_token: str) -> AsyncIterator[ClientSessi
         yield session
 
 
-@pytest.mark.spoils_lab
 async def test_nothing_of_a_deleted_tenant_is_left(
     lab: Stack, operator: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

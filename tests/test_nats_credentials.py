@@ -95,7 +95,6 @@ async def test_a_job_runs_and_its_worker_goes_while_all_log_in_by_credentials(la
 
 
 async def test_a_job_goes_its_way_while_a_login_of_the_edge_floods_events_and_dead_letters(lab: Stack) -> None:
-    """Events of the edge may be lost or late after it. So `test_job_traces.py`, which needs them, comes before it."""
     async with lab.user("ada@acme.example") as ada:
         agent = await bus.connect(lab.nats.settings("edge-agent"), "test", inbox_prefix="_EDGE.acme.main")
         # Not its heartbeats: those are full states, and garbage in their place takes its own cluster away.
