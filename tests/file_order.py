@@ -1,6 +1,6 @@
 """A plugin of pytest: files that share a lab go to one process or two, and the longest files start first.
 
-A lab ends with the last of its tests. One that ran on would take a sixth of a core from the tests after it.
+A lab ends with the last of its tests. One that ran on would take CPU from the tests after it.
 
 `make record-durations` records how long each file takes.
 """
@@ -21,7 +21,7 @@ DURATIONS = Path(__file__).with_name("durations.json")
 """File -> seconds that its tests and their fixtures took, without the files below NOTABLE_SECONDS."""
 NOTABLE_SECONDS = 2
 SPLIT_SECONDS = 300
-"""The files of a lab go to two processes if they take longer. Each of them then starts the lab, for some 15 seconds."""
+"""The files of a lab go to two processes if they take longer, since each of the two starts the lab."""
 
 
 class SharedLabScheduling(LoadGroupScheduling):  # type: ignore[misc]

@@ -15,8 +15,6 @@ DaemonName = Literal["mariadbd", "slurmdbd", "slurmctld", "slurmrestd"]
 
 READY_SECONDS = 180.0
 _STOP_SECONDS = 20.0
-_LISTEN = "0A"
-"""A socket that listens, in /proc/net/tcp."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +122,7 @@ async def launch(daemon: Daemon, launcher: Sequence[str], logs: Path) -> Running
 
 def listening(port: int) -> bool:
     """Whether a process listens on a TCP port of this machine. A test connection would leave an error in its log."""
-    # psutil would look for the owners of all sockets, which takes as long as a daemon's start.
-    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return any(address.endswith(f":{port:04X}") and state == _LISTEN for _, address, _, state, *_ in sockets)
+    return any(
+        connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+        for connection in psutil.net_connections("tcp4")
+    )

@@ -4,6 +4,7 @@ The answer is cached for a few seconds. Requests that ask meanwhile share one lo
 """
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,8 +70,8 @@ class SessionLookup:
         self._gone = BoundedCache[PageClaims, None](MAX_KNOWN, WAITING_SECONDS)
         """The sessions that are gone. They are looked for again after a second."""
         self._looks = SingleFlight[tuple[PageClaims, int], FoundSession]()
-        self._forgotten = 0
-        """How often somebody may have come to see less: what began before is neither shared nor cached."""
+        self._forgotten = Counter[str]()
+        """Tenant -> how often somebody there may have come to see less: looks from before are not shared or cached."""
         self._targets = BoundedCache[str, tuple[ClusterRef, SessionJob]](MAX_KNOWN)
 
     async def find(self, claims: PageClaims) -> FoundSession:
@@ -87,7 +88,8 @@ class SessionLookup:
             return known
         if claims in self._gone:
             raise _gone()
-        return await self._looks.get((claims, self._forgotten), partial(self._look, claims, self._forgotten))
+        forgotten = self._forgotten[claims.tenant]
+        return await self._looks.get((claims, forgotten), partial(self._look, claims, forgotten))
 
     async def _look(self, claims: PageClaims, forgotten: int) -> FoundSession:
         try:
@@ -96,7 +98,7 @@ class SessionLookup:
         except NotFound:
             self._gone.put(claims, None)
             raise
-        if self._forgotten == forgotten:
+        if self._forgotten[claims.tenant] == forgotten:
             seconds = READY_SECONDS if view.state == "ready" else WAITING_SECONDS
             self._known.put(claims, reached, seconds=seconds)
         return reached
@@ -119,7 +121,7 @@ class SessionLookup:
     def forget(self, tenant: str) -> None:
         """Have the sessions of a tenant be looked at again: somebody may see less than before."""
         self._known.forget(lambda claims, _: claims.tenant == tenant)
-        self._forgotten += 1
+        self._forgotten[tenant] += 1
 
     async def open(self, host: str) -> ByteStream:
         """Open a stream to the session that a host name stands for. Raises RpcFailed."""
