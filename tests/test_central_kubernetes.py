@@ -16,7 +16,7 @@ from clusterra_lab.kube.programs.binaries import BINARIES, can_have_binaries
 from clusterra_lab.machine.container import engine_answers
 from clusterra_lab.machine.debian_root import RootNotBuilt
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import UnavailableError, User
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions
 from rolling_load import FOLLOWED, LINES, Load, load
 
@@ -52,10 +52,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kuberne
 
 async def archived(user: User, job_ids: set[str]) -> list[Event] | None:
     """The archived events of these jobs, once all of them are archived as completed."""
-    try:
-        events = [event for event in await user.history("job.*") if event.subject in job_ids]
-    except UnavailableError:
-        return None
+    events = [event for event in await user.history("job.*") if event.subject in job_ids]
     return events if {event.subject for event in events if event.data.kind == "job.completed"} == job_ids else None
 
 

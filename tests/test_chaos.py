@@ -10,7 +10,8 @@ from clusterra_contracts.events import Event, JobFact
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import SubmittedJob, UnavailableError, User
+from clusterra_lab.parts.api_errors import UnavailableError
+from clusterra_lab.parts.user import SubmittedJob, User
 from clusterra_lab.stack.stack import Stack
 
 JOBS = 30
@@ -59,10 +60,7 @@ async def test_each_job_runs_once_and_each_event_is_published_once_while_service
     await lab.nats.restart()
 
     async def complete() -> list[Event] | None:
-        try:
-            events = [event for event in await ada.history("job.*") if event.subject in job_ids]
-        except UnavailableError:
-            return None
+        events = [event for event in await ada.history("job.*") if event.subject in job_ids]
         ended = {event.subject for event in events if event.data.kind == "job.completed"}
         return events if ended == job_ids else None
 
@@ -77,7 +75,9 @@ async def test_each_job_runs_once_and_each_event_is_published_once_while_service
         # The edge may reconnect to the restarted NATS server later than the archive does.
         read = partial(available_output, ada, job_id)
         output = await until(read, seconds=120, every=0.2, what=f"the output of job {job_id}")
-        assert output == f"began {job_id}\nended {job_id}\n"
+        # On a busy machine slurmstepd has added a line of its own, "[...] error: no task list created!".
+        lines = [line for line in output.splitlines() if not line.startswith("[")]
+        assert lines == [f"began {job_id}", f"ended {job_id}"]
 
     repeated = await ada.submit(SCRIPT, job, key="chaos-job-00")
 

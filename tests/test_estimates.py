@@ -7,7 +7,8 @@ import pytest
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import JobExplanation, UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import JobExplanation, User
 
 SCRIPT = "#!/bin/bash\n#SBATCH --time=30\nsleep 300\n"
 JOB = {"name": "estimated", "cpus_per_task": 1, "memory_per_cpu": 8 * GIB}

@@ -9,11 +9,11 @@ from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.scale import DesiredState
 from clusterra_lab.demo.observer import observe
 from clusterra_lab.machine.process import until
+from clusterra_lab.parts.patience import patiently
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from clusterra_runtime.nats import bus
 from nats.js.errors import NotFoundError
-from unavailability import retry_while_unavailable
 
 
 def every_subject(ref: ClusterRef) -> list[str]:
@@ -65,7 +65,7 @@ async def test_garbage_goes_to_the_dead_letters_and_changes_nothing(lab: Stack, 
         after = {"name": "after", "memory_per_cpu": 2048}
         submit = partial(ada.submit, "#!/bin/bash\necho still here\n", after, key=f"after-{body.hex()}")
 
-        job = await retry_while_unavailable(submit)
+        job = await patiently(submit)
         await until(
             lambda: (job.job_id, "job.completed") in observer.job_events,
             seconds=120,

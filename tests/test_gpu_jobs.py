@@ -9,7 +9,8 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import closed
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import User
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_lab.stack.stack import Stack
 from gates import closed_gate

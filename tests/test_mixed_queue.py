@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,7 +14,8 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import UnavailableError, UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import User
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_lab.stack.stack import Stack
 from job_cases import CASES
@@ -198,10 +198,8 @@ async def archived(user: User, runs: set[str]) -> list[Event]:
     """Wait until the archive has the ends of these jobs, and return all their events."""
 
     async def complete() -> list[Event] | None:
-        with suppress(UnavailableError):
-            events = [event for event in await user.history("job.*") if event.subject in runs]
-            return events if runs <= {event.subject for event in events if event.kind in JOB_ENDS} else None
-        return None
+        events = [event for event in await user.history("job.*") if event.subject in runs]
+        return events if runs <= {event.subject for event in events if event.kind in JOB_ENDS} else None
 
     return await until(complete, seconds=120, every=0.3, what="the archive of all ends")
 

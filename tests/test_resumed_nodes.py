@@ -13,9 +13,9 @@ from clusterra_contracts.events import JOB_ENDS, Event, JobFact, WorkerFact
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
+from clusterra_lab.parts.patience import patiently
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from unavailability import retry_while_unavailable
 
 SEEDS = int(os.environ.get("HISTORIES_SEEDS", "3"))
 """Number of random queues; `make test-histories` plays 30."""
@@ -66,7 +66,7 @@ async def play(user: User, seed: int) -> set[str]:
         job = {"name": "resumed", "cpus_per_task": rng.choice((1, 2, 4)), "memory_per_cpu": 2 * GIB}
         script = f"#!/bin/bash\necho began\nsleep {rng.choice((0.0, 1.0, 2.5))}\necho ended\n"
         key = f"resumed-{seed}-{number}"
-        submitted.add((await retry_while_unavailable(partial(user.submit, script, job, key=key))).job_id)
+        submitted.add((await patiently(partial(user.submit, script, job, key=key))).job_id)
     return submitted
 
 

@@ -10,9 +10,9 @@ from clusterra_contracts.events import JOB_ENDS, Event, JobFact, ScaleFact, Work
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
+from clusterra_lab.parts.patience import patiently
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from unavailability import retry_while_unavailable
 
 HISTORIES = int(os.environ.get("HISTORIES", "8"))
 """Number of random queues; `make test-histories` plays 200."""
@@ -44,10 +44,10 @@ class History:
             seconds = self._random.choice((0.0, 0.0, 1.0, 2.5))
             script = f"#!/bin/bash\necho began\nsleep {seconds}\necho ended\n"
             key = f"history-{self._number}-{number}"
-            submitted = await retry_while_unavailable(partial(user.submit, script, job, key=key))
+            submitted = await patiently(partial(user.submit, script, job, key=key))
             if self._random.random() < 0.15:
                 await asyncio.sleep(self._random.uniform(0.0, 1.5))
-                await retry_while_unavailable(partial(user.cancel, submitted.job_id))
+                await patiently(partial(user.cancel, submitted.job_id))
                 self.cancelled.add(submitted.job_id)
             else:
                 self.ended_by_itself.add(submitted.job_id)

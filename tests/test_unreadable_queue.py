@@ -5,7 +5,8 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
 SLEEP = "#!/bin/sh\nsleep 300\n"

@@ -11,7 +11,8 @@ from clusterra_contracts.rpc.why import Explanation
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
 JOB = {"name": "why", "cpus_per_task": 1, "memory_per_cpu": 2 * GIB}

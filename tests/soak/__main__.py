@@ -25,9 +25,10 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.demo.observer import Observer, observe
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress, console_progress
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
 from clusterra_lab.parts.aws import aws_emulator
 from clusterra_lab.parts.aws_proxy import aws_proxy
-from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.services import PEOPLE
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import ClientError
 from clusterra_lab.demo.scenario import GIB
-from clusterra_lab.parts.user import SubmittedJob, UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import SubmittedJob, User
 
 SCRIPT = '#!/bin/bash\necho "began $SLURM_JOB_ID"\nsleep {seconds}\necho "ended $SLURM_JOB_ID"\n'
 LONGEST_JOB_SECONDS = 25

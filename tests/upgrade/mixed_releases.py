@@ -15,7 +15,8 @@ from clusterra_contracts.events import JOB_ENDS
 from clusterra_lab.demo.observer import Observer
 from clusterra_lab.demo.scenario import GIB
 from clusterra_lab.machine.process import start, until
-from clusterra_lab.parts.user import UnexpectedAnswerError, User
+from clusterra_lab.parts.api_errors import UnexpectedAnswerError
+from clusterra_lab.parts.user import User
 from clusterra_lab.stack.fleet import RunningService
 from clusterra_lab.stack.services import services
 from clusterra_lab.stack.stack import Stack

@@ -14,10 +14,10 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.job_states import ENDED
 
 from clusterra_lab.demo.observer import Observer, observe
-from clusterra_lab.demo.patience import AWAY, patiently, resumed
 from clusterra_lab.demo.scenario import DEMO_JOBS, DemoJob, Output, read_output
 from clusterra_lab.demo.site import DemoSite
 from clusterra_lab.machine.process import until
+from clusterra_lab.parts.patience import AWAY, patiently, resumed
 from clusterra_lab.parts.user import SubmittedJob, User
 
 EMAILS = ("ada@acme.example", "grace@acme.example")

@@ -12,6 +12,8 @@ from clusterra_contracts.rpc.history import HistoryPage
 from clusterra_contracts.rpc.why import Explanation
 from pydantic import BaseModel, ConfigDict
 
+from clusterra_lab.parts.api_errors import UnavailableError, UnexpectedAnswerError
+from clusterra_lab.parts.patience import patiently
 from clusterra_lab.parts.sse import ServerSentEvent, events
 
 LogIn = Callable[[str], Awaitable[str]]
@@ -23,15 +25,6 @@ class JobExplanation(Explanation):
 
     state: Literal["pending", "running", "ended"]  # type: ignore[assignment]  # the gateway knows one more
     final_state: str | None = None
-
-
-class UnexpectedAnswerError(RuntimeError):
-    """The gateway answered with an unexpected status; the text has its problem document."""
-
-
-class UnavailableError(UnexpectedAnswerError):
-    """The gateway, or a service behind it, is not available now (status 503, 504; 502 of a reverse proxy), or an equal
-    request is in flight (409 with Retry-After)."""
 
 
 _UNAVAILABLE = (502, 503, 504)
@@ -118,12 +111,19 @@ class User:
         return self._stream(f"/v1/clusters/{self.cluster}/events/stream", after)
 
     async def history(self, kind: str) -> list[Event]:
-        """Read all archived events of a kind, such as `job.*`. Raises UnavailableError, UnexpectedAnswerError."""
+        """Read all archived events of a kind, such as `job.*`. Asks again while the archive does not answer.
+
+        Raises UnavailableError, UnexpectedAnswerError.
+        """
         found: list[Event] = []
         query = {"kind": kind, "limit": "500"}
-        while True:
+
+        async def read() -> HistoryPage:
             async with self.session.get(f"/v1/clusters/{self.cluster}/events", params=query) as response:
-                page = HistoryPage.model_validate(await _expect(response, 200))
+                return HistoryPage.model_validate(await _expect(response, 200))
+
+        while True:
+            page = await patiently(read)
             found += page.events
             if page.cursor is None:
                 return found

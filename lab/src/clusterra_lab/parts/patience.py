@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from aiohttp import ClientConnectionError, ClientPayloadError
 
+from clusterra_lab.parts.api_errors import UnavailableError
 from clusterra_lab.parts.sse import ServerSentEvent
-from clusterra_lab.parts.user import UnavailableError
 
 AWAY = (UnavailableError, ClientConnectionError, ClientPayloadError, TimeoutError)
 """Errors of a call that may succeed later."""
 PATIENCE_SECONDS = 90.0
+"""On a busy machine slurmctld has been busy for ten seconds, and an unknown outcome of a submit settles within 52 s."""
 _AGAIN_SECONDS = 0.5
 
 
 async def patiently[T](call: Callable[[], Awaitable[T]], *, seconds: float = PATIENCE_SECONDS) -> T:
-    """Repeat an idempotent call while its service is away. Raises its last error after `seconds`."""
+    """Repeat a call while its service is away. Raises its last error after `seconds`.
+
+    A call that was not answered may have been carried out, so a submit needs an idempotency key.
+    """
     started = time.monotonic()
     while True:
         try:
