@@ -80,7 +80,7 @@ async def pods_become(plane: ControlPlane, namespace: str, phases: list[str]) ->
     async def are() -> bool:
         return await pods(plane, namespace) == phases
 
-    await until(are, seconds=90, what=f"pods {phases} in {namespace}", every=0.1)
+    await until(are, seconds=240, what=f"pods {phases} in {namespace}", every=0.1)
 
 
 def running(directory: Path) -> list[str]:

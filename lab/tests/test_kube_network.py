@@ -121,7 +121,7 @@ async def test_a_service_is_reached_by_name_from_pods_and_by_address_from_the_ma
     async def answers() -> bool:
         return await status(f"http://{service['clusterIP']}/static/") == 200
 
-    await until(answers, seconds=90, what="the Service to answer")
+    await until(answers, seconds=240, what="the Service to answer")
     listed = await in_a_pod(plane, "client", "get", "--raw=/static/", "--server=http://web", *LOGIN)
 
     assert "kubectl" in listed

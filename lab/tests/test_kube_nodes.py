@@ -45,7 +45,7 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
     async def reached() -> bool:
         return await phases(plane, namespace) == wanted
 
-    await until(reached, seconds=90, what=f"pods {wanted} in {namespace}", every=0.05)
+    await until(reached, seconds=240, what=f"pods {wanted} in {namespace}", every=0.05)
 
 
 async def nodes(plane: ControlPlane, prefix: str) -> list[str]:
