@@ -1,0 +1,150 @@
+"""Jobs that act against what root does for them: none survives it, blinds it, or leads it to the files of others."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from worker_pod import pod
+from worker_site import ALICE, BOB, Site, worker_site
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a mount namespace")
+
+SCRIPTS = Path(__file__).parents[1]
+KILLER = "perl -e '1 while kill(KILL => -1) || 1'"
+"""Kills all processes of its user but itself, again and again."""
+ESCAPED = "perl -MPOSIX -e 'fork and exit; POSIX::setsid(); 1 while kill(KILL => -1) || 1'"
+"""The same, in a process that Slurm does not take for one of the job's."""
+MACHINE = """
+mount -t tmpfs -o mode=0755 run /run; mount -t tmpfs -o mode=1777 tmp /tmp; mount -t proc proc /proc
+mkdir -p /run/clusterra/jobs/5001/7 /mnt/efs; mount -t tmpfs -o mode=1777 efs /mnt/efs
+echo '1 5001' >/run/clusterra/jobs/5001/7/w1
+as() { setpriv --reuid=$1 --regid=$1 --clear-groups env -i PATH=/usr/bin:/bin SLURM_JOB_ID=7 sh -c "$2"; }
+script() { env -i SLURM_JOB_UID=5001 SLURM_JOB_GID=5001 SLURM_JOB_USER=alice SLURM_JOB_ID=7 SLURM_JOB_CPUS_PER_NODE=1 \\
+  SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT=/mnt/efs/job_%j.out SLURM_JOB_STDERR=/mnt/efs/job_%j.out \\
+  SLURMD_NODENAME=w1 sh /srv/$1; }
+"""
+
+
+def played(tmp_path: Path, script: str) -> str:
+    """What a script prints. In it, `script NAME` runs a script of the worker, and `as UID COMMAND` a user's command."""
+    for name in ("prolog", "epilog", "worker-limits", "worker-namespace"):
+        shutil.copy(SCRIPTS / name, tmp_path)
+    bound = f"mount --bind {tmp_path} /srv"
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
+    command = [*namespaces, "sh", "-ec", f"{bound}\n{MACHINE}\n{script}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("machine", ["a worker's container", "a machine with others"])
+def test_no_loop_that_kills_outlives_its_job(tmp_path: Path, machine: str) -> None:
+    rounds = 5
+    marked = ": >/run/clusterra/worker" if machine == "a worker's container" else ":"
+
+    left = played(
+        tmp_path,
+        f"""
+        {marked}
+        setpriv --reuid=5002 sleep 1000 &
+        for round in $(seq {rounds}); do
+          mkdir -p /run/clusterra/jobs/5001/7
+          as 5001 "{ESCAPED}" || :
+          until pgrep --uid 5001 >/dev/null; do sleep 0.01; done
+          script epilog
+          echo $(pgrep --uid 5001 | wc --lines) $(pgrep --uid 5002 | wc --lines)
+        done
+        """,
+    )
+
+    assert left.splitlines() == ["0 1"] * rounds
+
+
+PLANTED = {
+    "a link to the shared folder": "ln -s /mnt/efs {0}",
+    "a link to a folder of root": "ln -s /srv {0}",
+    "a link that leads nowhere": "ln -s /nowhere {0}",
+    "a FIFO": "mkfifo {0}",
+    "a file": "touch {0}",
+    "a folder": "mkdir -m 0700 {0}",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_what_a_user_plants_leads_root_nowhere(tmp_path: Path, planted: str) -> None:
+    """A user takes each name in a folder of all users that root will use, before the prolog, a look and the epilog."""
+    plant = PLANTED[planted]
+    names = ["/tmp/job-7", "/tmp/.private", "/mnt/efs/home", "/mnt/efs/job_7.out"]
+    inside = "mkdir -p /tmp/.private/a 2>/dev/null && " + plant.format("/tmp/.private/a/b") + " || :"
+
+    told = played(
+        tmp_path,
+        f"""
+        chmod 0755 /srv; as 5002 '{"; ".join(plant.format(name) for name in names)}'; as 5002 '{inside}'
+        ls -la --time-style=+ /srv >/run/before; stat --format='%a %u' /mnt/efs /srv >>/run/before
+        script prolog; script worker-limits; script epilog
+        ls -la --time-style=+ /srv >/run/after; stat --format='%a %u' /mnt/efs /srv >>/run/after
+        cmp /run/before /run/after && echo untouched
+        stat --format='%u %a %F' /mnt/efs/job_7.out
+        """,
+    )
+
+    assert told.splitlines() == ["untouched", "5001 640 regular empty file"]
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_the_private_folders_of_jobs_are_below_a_folder_of_root(tmp_path: Path, planted: str) -> None:
+    plant = PLANTED[planted].format("/tmp/.private")
+
+    told = played(
+        tmp_path,
+        f"""
+        as 5002 '{plant}'; mkdir -p /run/slurm; ln -s /bin/true /run/slurmd
+        /srv/worker-namespace /run/slurmd
+        stat --format='%u %F' /tmp/.private
+        """,
+    )
+
+    assert told.splitlines() == ["0 directory"]
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    async with worker_site(tmp_path_factory.mktemp("hostile")) as site:
+        yield site
+
+
+async def test_a_job_that_kills_the_looks_at_its_files_is_stopped(site: Site) -> None:
+    """Of 128 MiB, the user of one of eight CPUs may use 16."""
+    small = "mount -t tmpfs -o mode=0777,size=128m volume /tmp"
+    eight = {"CLUSTERRA_CPUS": "8", "CLUSTERRA_CONFIG_OVERRIDES": "yes"}
+    async with pod("blind", site, machine=small, environment=eight):
+        bad = await site.submit(ALICE, f'head --bytes=30M /dev/zero >"$TMPDIR/big"; exec {KILLER}')
+
+        await site.in_state(bad, "FAILED")
+
+        assert "AdminComment=exceeded scratch limit: " in await site.ask("show", "job", bad)
+
+
+async def test_a_name_with_line_breaks_gives_no_job_the_output_of_another(site: Site) -> None:
+    async with pod("names", site):
+        first = int(await site.submit(BOB, "true"))
+        own, victim = first + 1, first + 2
+        name = "".join(f"\nJobId={own} ArrayJobId={victim} ArrayTaskId={task} x" for task in range(2))
+        attack = await site.cluster.sbatch(
+            BOB, "#!/bin/sh\ntrue\n", "--mem=64", f"--job-name={name}", "--output=job_%A.%a.out"
+        )
+        await site.in_state(attack, "COMPLETED")
+
+        array = await site.cluster.sbatch(
+            ALICE, "#!/bin/sh\necho mine\n", "--mem=64", "--array=0-1", "--output=job_%A.%a.out"
+        )
+
+        await site.in_state(array, "COMPLETED\nCOMPLETED")
+
+    assert (int(attack), int(array)) == (own, victim)
+    shared = site.cluster.shared_dir
+    assert {file.name: file.stat().st_uid for file in shared.glob(f"job_{victim}.*")} == {
+        f"job_{victim}.{task}.out": ALICE.uid for task in range(2)
+    }
