@@ -453,3 +453,40 @@ def test_the_tasks_of_an_array_are_counted(text: str, count: int) -> None:
 def test_tasks_with_records_of_their_own_are_not_counted_twice(waiting: set[int], apart: set[int]) -> None:
     assert task_count(",".join(map(str, waiting)), apart) == len(waiting - apart)
     assert task_count("3-30:4", apart) == len(set(range(3, 31, 4)) - apart)
+
+
+async def test_a_slow_ledger_does_not_hold_up_the_cancel_of_a_job_over_its_quota(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look settles for a while only, and the next one goes on from there."""
+    monkeypatch.setattr("clusterra_gateway.money.quotas.settling.SETTLE_SECONDS", 0.0)
+    boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
+    world.acme.time_limit_seconds = HOUR
+    await set_quota(boss, "3.00")
+    ended = [(await submit(ada))[1]["job_id"] for _ in range(3)]
+    dear = (await submit(ada))[1]["job_id"]
+    changed = {"time_limit_seconds": 9 * HOUR, "array_tasks": "0-9"}
+    world.acme.jobs[dear] = world.acme.jobs[dear].model_copy(update=changed)
+    for job_id in ended:
+        over = {"state": "COMPLETED", "started_at": now(), "ended_at": now()}
+        world.acme.jobs[job_id] = world.acme.jobs[job_id].model_copy(update=over)
+        world.acme.events.job_costs[job_id] = JobCost(runs=1, micro_usd=0, as_of=now())
+    sweep = QuotaSweep(
+        Reservations(world.store), SlurmRequests(world.client), LedgerRequests(world.client), world.registry
+    )
+    binding = world.registry.clusters[world.acme.ref]
+
+    await sweep.sweep(world.acme.ref, binding)
+    left_after_one = await reserved_jobs(world)
+    for _ in ended:
+        await sweep.sweep(world.acme.ref, binding)
+
+    assert world.acme.cancelled == [dear]
+    assert len(left_after_one & set(ended)) == 2
+    assert not await reserved_jobs(world) & set(ended)
+
+
+async def reserved_jobs(world: World) -> set[Any]:
+    """The jobs that have reservations."""
+    items = (await world.store.query(ACCOUNTS, reservations_partition(world.acme.ref))).items
+    return {each.attributes["job_id"] for each in items}

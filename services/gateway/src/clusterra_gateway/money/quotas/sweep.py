@@ -22,7 +22,6 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.money.quotas.jobs import (
-    UNANSWERED_SECONDS,
     ListedPrices,
     counts,
     listed_jobs,
@@ -33,13 +32,14 @@ from clusterra_gateway.money.quotas.jobs import (
 )
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
 from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations
+from clusterra_gateway.money.quotas.settling import Settling, Unanswered
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
 SWEEP_SECONDS = 300.0
-"""How long one look at a cluster may take: one at thousands of reservations has as many answers to wait for."""
+"""How long one look at a cluster may take: thousands of jobs may be over a quota at once."""
 BOUNDS = Bounds(at_once=8)
 NO_QUOTA_SECONDS = 15.0
 """How long a cluster without reservations is skipped while its tenant has no quotas.
@@ -48,10 +48,6 @@ So a tenant's first quota counts jobs of plain sbatch after this time at the lat
 """
 ANSWER_SECONDS = 60.0
 """How long after a submit without an answer its user's new jobs are left alone: one may be that submit's."""
-LEDGER_SECONDS = 600.0
-"""How long the ledger may take to learn of a job's end. Then the projected cost stays."""
-MAX_SILENT = 2
-"""How many requests about jobs of a cluster may stay unanswered before its other jobs wait for the next look."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
 TOLERATED_PERCENT = 125
@@ -61,7 +57,7 @@ The record may show more than the submit did, such as memory that the submit lef
 """
 MAX_RESERVATIONS = 5000
 LOOKS_AT_ONCE = 500
-"""How many reservations of jobs that go on are looked at, before other requests have their turn."""
+"""How many reservations are looked at, before other requests have their turn."""
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
@@ -80,8 +76,8 @@ class QuotaSweep:
     ) -> None:
         self._reservations = reservations
         self._slurm = slurm
-        self._ledger = ledger
         self._registry = registry
+        self._settling = Settling(reservations, slurm, ledger, ACTOR)
         self._limits = SlurmLimits(slurm)
         self._skip_until: dict[ClusterRef, float] = {}
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
@@ -125,22 +121,17 @@ class QuotaSweep:
         # The jobs come first: one that is booked meanwhile is then among the reservations.
         active = await self._active(ref)
         reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
+        ended = [each for each in reserved.reservations if each.job_id not in active]
+        await self._settling.settle(ref, ended, quotas)
         prices = ListedPrices(binding.catalogue)
-        silent = 0
+        unanswered = Unanswered()
         for number, reservation in enumerate(reserved.reservations):
             if number % LOOKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             jobs = active.get(reservation.job_id, ())
-            try:
-                await self._settle(ref, reservation, active, quotas)
+            with unanswered.noted(reservation):
                 await self._reserve_more(ref, prices, reservation, jobs)
                 await self._count_account(ref, reservation, jobs, quotas)
-            except RpcFailed as failed:
-                # Nobody may be able to read this one. Where Slurm or the ledger is silent, each would take seconds.
-                silent += failed.error.kind == "unavailable" and not failed.error.internal
-                if silent > MAX_SILENT:
-                    raise
-                log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
         await self._reserve_others(ref, prices, quotas, active, reserved)
         for quota in quotas:
             if quota.mode == "block_and_kill":
@@ -162,39 +153,6 @@ class QuotaSweep:
         for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
             found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
         return {job_id: tuple(sorted(jobs, key=record_order)) for job_id, jobs in found.items()}
-
-    async def _settle(self, ref: ClusterRef, reservation: Reservation, active: Active, quotas: Iterable[Quota]) -> None:
-        if not reservation.job_id:
-            if now() - reservation.made_at > timedelta(seconds=UNANSWERED_SECONDS):
-                await self._reservations.settle(reservation, 0)
-            return
-        if reservation.job_id in active:
-            return
-        try:
-            job = await self._slurm.job(ref, ACTOR, reservation.job_id)
-        except RpcFailed as failed:
-            if failed.error.kind != "not_found":
-                raise
-            if now() - reservation.made_at >= timedelta(seconds=UNANSWERED_SECONDS):
-                await self._reservations.settle(reservation, 0)
-            return
-        cost = await self._final_cost(ref, reservation, job)
-        if cost is not None:
-            further = of_account(quotas, reservation, job)
-            counted = await self._reservations.widen(reservation, further, force=True) if further else reservation
-            await self._reservations.settle(counted, cost)
-
-    async def _final_cost(self, ref: ClusterRef, reservation: Reservation, job: Job) -> int | None:
-        """What a job really cost; None while it has not ended, or the ledger does not know it yet."""
-        if job.ended_at is None:
-            return None
-        costs = [await self._ledger.job(ref, ACTOR, each) for each in job.het_components or (reservation.job_id,)]
-        missing = any(cost.runs == 0 for cost in costs) and job.started_at is not None
-        incomplete = missing or any(cost.open_runs > 0 for cost in costs)
-        known = [cost.micro_usd for cost in costs if cost.micro_usd is not None and not cost.unknown]
-        if not incomplete and len(known) == len(costs):
-            return sum(known)
-        return reservation.micro_usd if now() - job.ended_at > timedelta(seconds=LEDGER_SECONDS) else None
 
     async def _reserve_more(
         self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, jobs: tuple[Job, ...]
