@@ -23,8 +23,8 @@ mkdir -p /run/clusterra/jobs/5001/7 /mnt/efs; mount -t tmpfs -o mode=1777 efs /m
 echo '1 5001' >/run/clusterra/jobs/5001/7/w1
 as() { setpriv --reuid=$1 --regid=$1 --clear-groups env -i PATH=/usr/bin:/bin SLURM_JOB_ID=7 sh -c "$2"; }
 script() { env -i SLURM_JOB_UID=5001 SLURM_JOB_GID=5001 SLURM_JOB_USER=alice SLURM_JOB_ID=7 SLURM_JOB_CPUS_PER_NODE=1 \\
-  SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT=/mnt/efs/job_%j.out SLURM_JOB_STDERR=/mnt/efs/job_%j.out \\
-  SLURMD_NODENAME=w1 sh /srv/$1; }
+  SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT=$OUTPUT SLURM_JOB_STDERR=$OUTPUT SLURMD_NODENAME=w1 sh /srv/$1; }
+OUTPUT=/mnt/efs/job_%j.out
 """
 
 
@@ -33,7 +33,7 @@ def played(tmp_path: Path, script: str) -> str:
     for name in ("prolog", "epilog", "worker-limits", "worker-namespace"):
         shutil.copy(SCRIPTS / name, tmp_path)
     bound = f"mount --bind {tmp_path} /srv"
-    namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
+    namespaces = ["unshare", "--mount", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
     command = [*namespaces, "sh", "-ec", f"{bound}\n{MACHINE}\n{script}"]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
@@ -59,6 +59,79 @@ def test_no_loop_that_kills_outlives_its_job(tmp_path: Path, machine: str) -> No
     )
 
     assert left.splitlines() == ["0 1"] * rounds
+
+
+def test_an_epilog_ends_nothing_that_acts_for_another_user(tmp_path: Path) -> None:
+    look = "setpriv --ruid=65531 --euid=5002 --regid=5002 --clear-groups sleep 1000"
+
+    left = played(
+        tmp_path,
+        f": >/run/clusterra/worker; {look} & as 5001 'sleep 1000 &'; script epilog; ps --no-headers -eo ruid,args",
+    )
+
+    assert [line.split() for line in left.splitlines() if "sleep" in line] == [["65531", "sleep", "1000"]]
+
+
+DEEP = "perl -e 'for (1..30) { mkdir q(x) x 200; chdir q(x) x 200 } open F, q(>f); print F q(x) x 9e6; chmod 0, q(.)'"
+"""A file whose path is too long for any program that names it whole, in a closed folder."""
+
+
+def test_nothing_that_an_epilog_cannot_name_or_see_is_left(tmp_path: Path) -> None:
+    told = played(
+        tmp_path,
+        f"""
+        as 5001 "cd /tmp; {DEEP}"
+        for uid in 5001 5002; do as $uid "perl -e 'shmget($uid, 1e6, 0600 | 01000) // die'"; done
+        script epilog
+        ls -A /tmp; ipcs --shmems | awk '$3 ~ /^500/ {{ print $3 }}'
+        """,
+    )
+
+    assert told.split() == ["5002"]
+
+
+def test_a_look_counts_no_file_twice_and_fails_at_one_that_it_cannot_name(tmp_path: Path) -> None:
+    look = "sed -n '/^used_kib/,/^LOOK$/p' /srv/worker-limits >/run/look; echo } >>/run/look; . /run/look; state=/run"
+
+    told = played(
+        tmp_path,
+        f"""
+        {look}
+        as 5001 'cd /tmp; head --bytes=4M /dev/zero >a; ln a b; mkdir no; head --bytes=4M /dev/zero >no/c; chmod 0 no'
+        used_kib 5001 5001 /tmp
+        as 5001 "cd /tmp; {DEEP}"
+        used_kib 5001 5001 /tmp 2>&1 || echo failed
+        """,
+    )
+
+    assert told.splitlines() == ["8192", "a path of the user is too long", "failed"]
+
+
+def test_no_old_output_becomes_that_of_another_job(tmp_path: Path) -> None:
+    told = played(
+        tmp_path,
+        """
+        script prolog; echo old >/mnt/efs/job_7.out; cd /mnt/efs
+        chown 5002 job_7.out; as 5002 'chmod 0666 job_7.out'
+        script prolog
+        stat --format='%u %a %s' job_7.out; cat job_7.out.*
+        """,
+    )
+
+    assert told.splitlines() == ["5001 640 0", "old"]
+
+
+def test_no_job_takes_the_name_of_a_file_of_another_user(tmp_path: Path) -> None:
+    told = played(
+        tmp_path,
+        """
+        as 5002 'umask 077; echo mine >/mnt/efs/model-7.pt'
+        OUTPUT=/mnt/efs/model-%j.pt; script prolog
+        ls /mnt/efs; cat /mnt/efs/model-7.pt
+        """,
+    )
+
+    assert told.splitlines() == ["home", "model-7.pt", "mine"]
 
 
 PLANTED = {
