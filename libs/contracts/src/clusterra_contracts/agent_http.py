@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from clusterra_contracts.heartbeat import Heartbeat
-from clusterra_contracts.identity import Id, Moment, Wire
+from clusterra_contracts.identity import Id, PastMoment, Wire
 from clusterra_contracts.scale import DesiredState
 
 PATH = "/v1/internal/agent/heartbeat"
@@ -64,7 +64,7 @@ class AgentNodeClaim(_FromAgent):
     zone: str = ""
     nodepool: str = ""
     node_name: str = ""
-    billable_from: Moment
+    billable_from: PastMoment
     launched: bool
 
 

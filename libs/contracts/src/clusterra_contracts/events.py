@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from clusterra_contracts.condition import Reason
-from clusterra_contracts.identity import ClusterRef, JobId, Moment, ShapeName, Wire, WorkerName
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, PastMoment, ShapeName, Wire, WorkerName
 
 JobKind = Literal[
     "job.submitted",
@@ -94,9 +94,9 @@ class JobFact(Wire):
     reason: str = ""
     exit_code: int | None = None
     nodes: tuple[str, ...] = ()
-    submitted_at: Moment
-    started_at: Moment | None = None
-    ended_at: Moment | None = None
+    submitted_at: PastMoment
+    started_at: PastMoment | None = None
+    ended_at: PastMoment | None = None
     restarts: Annotated[int, Field(ge=0)] | None = None
     """How often Slurm had requeued the job before this run; None from a release that does not tell."""
     account: str = ""
@@ -168,7 +168,7 @@ class WorkerFact(Wire):
     worker: WorkerName
     shape: ShapeName
     reason: str = ""
-    started_at: Moment | None = None
+    started_at: PastMoment | None = None
     """When this worker was started: its name may have been another worker's before."""
 
 
@@ -178,7 +178,7 @@ class PriceFact(Wire):
     kind: PriceKind = "worker.priced"
     worker: WorkerName
     shape: ShapeName
-    started_at: Moment
+    started_at: PastMoment
     """When the worker was started."""
     micro_usd_per_hour: Annotated[int, Field(ge=0)] | None
     """In millionths of a US dollar; None: unknown."""
@@ -187,7 +187,7 @@ class PriceFact(Wire):
     edge knows no prices."""
     stale: bool = False
     """Whether the edge has not confirmed the price for 90 s."""
-    billable_from: Moment | None = None
+    billable_from: PastMoment | None = None
     """When the machine was launched, where the edge reports it: it costs money from then on."""
 
 
@@ -221,7 +221,7 @@ class ConditionFact(Wire):
     reason: Reason
     message: str = ""
     """What is wrong, for people to read; empty when the cluster has recovered."""
-    since: Moment
+    since: PastMoment
 
 
 class AdminFact(Wire):
@@ -356,7 +356,7 @@ class Event(Wire):
     """`cloud.clusterra.<kind>`."""
     subject: str
     """The entity: a job id, a node, a worker, a cluster."""
-    time: Moment
+    time: PastMoment
     """When the fact happened, as far as known; not when it was published."""
     datacontenttype: Literal["application/json"] = "application/json"
     data: Fact

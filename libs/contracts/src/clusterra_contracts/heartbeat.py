@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import FailFast, Field
 
-from clusterra_contracts.identity import Moment, ShapeName, Wire, WorkerName
+from clusterra_contracts.identity import NearMoment, PastMoment, ShapeName, Wire, WorkerName
 from clusterra_contracts.versions import Contracts
 
 WorkerPhase = Literal["booting", "running", "terminating", "failed"]
@@ -29,11 +29,11 @@ class Worker(Wire):
     name: WorkerName
     shape: ShapeName
     phase: WorkerPhase
-    started_at: Moment
+    started_at: PastMoment
     reason: str = ""
     node: str = ""
     """The machine that the worker runs on, as in `nodes` and `node_claims`; empty where it is unknown."""
-    leaves_by: Moment | None = None
+    leaves_by: NearMoment | None = None
     """When the machine will be reclaimed, where that was announced, as for spot machines."""
 
 
@@ -53,7 +53,7 @@ class Node(Wire):
 
     name: str
     ready: bool
-    created_at: Moment
+    created_at: PastMoment
     instance_type: str = ""
     instance_id: str = ""
 
@@ -69,7 +69,7 @@ class NodeClaim(Wire):
     zone: str = ""
     node_name: str = ""
     launched: bool
-    billable_from: Moment
+    billable_from: PastMoment
     """When the machine was launched, else when the NodeClaim was created: it costs money from then on."""
 
 
@@ -87,7 +87,7 @@ class Applied(Wire):
 
     generation: int
     fence: int
-    applied_at: Moment
+    applied_at: PastMoment
     """When the substrate had accepted the change (a process started, a PATCH acknowledged)."""
 
 
@@ -101,7 +101,7 @@ class Heartbeat(Wire):
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every heartbeat of a cluster, also over restarts (milliseconds of the epoch)."""
-    sent_at: Moment
+    sent_at: PastMoment
     agent_version: str
     contracts: Contracts | None = None
     """The generations of the contracts that the agent can work with; None from agents before this field."""

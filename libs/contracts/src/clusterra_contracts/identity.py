@@ -4,10 +4,22 @@ An id becomes a token of a NATS subject and of a credential's permission list, w
 meaning. Therefore every id is checked here, when it is created and again wherever credentials are made.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated, Self
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
 """The id of a tenant or a cluster: one subject token that cannot contain a wildcard."""
@@ -42,6 +54,58 @@ def _in_utc(moment: datetime) -> datetime:
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc), Field(json_schema_extra={"format": "date-time"})]
 """A time-zone aware timestamp, kept in UTC."""
+
+MAX_AGE = timedelta(days=3653)
+"""How long before its arrival a message from outside may say that something happened: ten years."""
+MAX_CLOCK_AHEAD = timedelta(days=1)
+"""How far the clock of a sender may be ahead."""
+_ARRIVED_AT = "arrived_at"
+
+
+def arrival(at: datetime | None = None) -> dict[str, Any]:
+    """The validation context of a message from outside, which arrived at a moment; None: now."""
+    return {_ARRIVED_AT: now() if at is None else at}
+
+
+@dataclass(frozen=True, slots=True)
+class AroundArrival:
+    """Bounds a time in a message from outside around its arrival. Without an arrival it bounds nothing.
+
+    So a stored record stays readable for ever, and what an agent sends is refused at the boundary.
+    """
+
+    before: timedelta
+    after: timedelta
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Adds the check to the schema of the type."""
+        return core_schema.with_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, moment: datetime, info: ValidationInfo) -> datetime:
+        arrived_at = None if info.context is None else info.context.get(_ARRIVED_AT)
+        if arrived_at is not None and not -self.before <= moment - arrived_at <= self.after:
+            raise ValueError("the time is too far from the time of its arrival")
+        return moment
+
+
+PastMoment = Annotated[Moment, AroundArrival(MAX_AGE, MAX_CLOCK_AHEAD)]
+"""When something happened, by the sender's clock."""
+NearMoment = Annotated[Moment, AroundArrival(MAX_AGE, MAX_AGE)]
+"""When something happened or will happen, by the sender's clock."""
+
+
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""The latest time that is read from a number of seconds. It leaves a year of the calendar for calculations."""
+
+
+def from_epoch(seconds: float) -> datetime:
+    """The moment so many seconds after 1970, between 1970 and `LATEST`: a file or a job may have any time."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST.timestamp()), UTC)
+
+
+def has_happened(moment: datetime, arrived_at: datetime) -> bool:
+    """Whether a time that was told at `arrived_at` is within the bounds of `PastMoment`."""
+    return -MAX_AGE <= moment - arrived_at <= MAX_CLOCK_AHEAD
 
 
 def now() -> datetime:

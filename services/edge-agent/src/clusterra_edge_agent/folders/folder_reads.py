@@ -4,10 +4,10 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.identity import from_epoch
 from clusterra_contracts.rpc.edge_folders import FileChunk, FolderEntry, FolderPage, ListFolder, ReadFile
 from pydantic import ValidationError
 
@@ -81,5 +81,5 @@ class FolderReads:
 
 
 def _entry(told: dict[str, Any]) -> FolderEntry:
-    at = datetime.fromtimestamp(told["at"], UTC)
+    at = from_epoch(told["at"])
     return FolderEntry(name=told["name"], kind=told["kind"], size=told["size"], modified_at=at)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, quote
 
 from aiohttp import web
-from clusterra_contracts.identity import JobId, Moment
+from clusterra_contracts.identity import JobId, Moment, arrival
 from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
@@ -114,7 +114,7 @@ async def body[B: BaseModel](
 def parsed[B: BaseModel](content: bytes, model: type[B], hints: Hints | None = None) -> B:
     """Reads JSON that `read_json` has let pass. Raises InvalidRequest."""
     try:
-        return model.model_validate_json(content)
+        return model.model_validate_json(content, context=arrival())
     except ValidationError as error:
         raise _invalid("body", error, hints or {}) from None
 
@@ -122,7 +122,7 @@ def parsed[B: BaseModel](content: bytes, model: type[B], hints: Hints | None = N
 def checked[B: BaseModel](model: type[B], values: Mapping[str, Any], hints: Hints | None = None) -> B:
     """Checks the values of a body that was read already. Raises InvalidRequest."""
     try:
-        return model.model_validate(values)
+        return model.model_validate(values, context=arrival())
     except ValidationError as error:
         raise _invalid("body", error, hints or {}) from None
 
@@ -135,7 +135,7 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
             raise InvalidRequest(f"{name} is given twice", hint="separate several values with commas")
         given[name] = value
     try:
-        return model.model_validate(given)
+        return model.model_validate(given, context=arrival())
     except ValidationError as error:
         raise _invalid("query", error, _known_parameters(model, error)) from None
 
