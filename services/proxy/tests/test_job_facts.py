@@ -2,6 +2,7 @@ from collections.abc import Iterable
 
 import pytest
 from clusterra_contracts.events import JOB_ENDS, JobFact
+from clusterra_contracts.identity import now
 from clusterra_proxy.slurmrestd.records import ExitCode, JobRecord
 from clusterra_proxy.watch.event_queue import PendingEvent
 from clusterra_proxy.watch.job_facts import (
@@ -35,6 +36,21 @@ def test_a_finished_job_proves_all_its_transitions() -> None:
 
     over = events[-1].fact
     assert (over.exit_code, over.nodes, over.state, over.user, over.uid) == (0, ("w1",), "COMPLETED", "alice", 5001)
+
+
+def test_what_a_clock_that_is_ahead_tells_has_happened_when_it_was_seen() -> None:
+    ahead = round((now() - at(0)).total_seconds()) + 3600
+
+    seen = [
+        each
+        for state in ("RUNNING", "COMPLETED")
+        for each in job_events(job(7, state, submit=0, start=ahead, end=ahead + 60))
+    ]
+
+    told = [each.time for each in seen] + [each.fact.started_at or each.time for each in seen]
+    assert max(told) <= now()
+    assert seen[-1].fact.ended_at == seen[-1].time
+    assert (seen[-1].fact.submitted_at, seen[-1].version) == (at(0), f"{int(at(0).timestamp())}.0")
 
 
 def test_each_state_proves_its_transitions() -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
 from clusterra_contracts.gres import gpu_count_of
-from clusterra_contracts.identity import JobId
+from clusterra_contracts.identity import JobId, now
 
 from clusterra_proxy.slurmrestd.gres import allocated_gres
 from clusterra_proxy.slurmrestd.notation.tres import memory_mib
@@ -61,7 +61,12 @@ def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
 
 
 def job_event(transition: JobTransition, record: JobRecord, user: str) -> PendingEvent[JobFact]:
-    """Return the event of a transition, with the details of the job's record."""
+    """Return the event of a transition, with the details of the job's record.
+
+    What has happened did so before now at the latest. So a run whose start and end are seen costs what it took, also
+    where slurmctld's clock is ahead.
+    """
+    seen_at = now()
     over = transition.kind in JOB_ENDS
     ran = transition.kind not in ("job.submitted", "job.requeued")
     fact = JobFact(
@@ -76,8 +81,8 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         exit_code=record.return_code if over else None,
         nodes=record.hosts if ran else (),
         submitted_at=record.submit_time or transition.time,
-        started_at=record.started_at if ran else None,
-        ended_at=record.end_time if over else None,
+        started_at=min(record.started_at, seen_at) if ran and record.started_at is not None else None,
+        ended_at=min(record.end_time, seen_at) if over and record.end_time is not None else None,
         restarts=record.restart_cnt,
         account=record.account,
         cpus=record.cpus if ran else None,
@@ -85,7 +90,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         gpus=_gpus(record) if ran else {},
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
     )
-    return PendingEvent(fact, transition.version, transition.time, record.parsed_comment.trace)
+    return PendingEvent(fact, transition.version, min(transition.time, seen_at), record.parsed_comment.trace)
 
 
 def _gpus(record: JobRecord) -> dict[str, int]:

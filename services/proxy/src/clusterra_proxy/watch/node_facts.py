@@ -59,7 +59,8 @@ class PublishedNodeEvents:
 
         def append(kind: NodeKind, version: str, time: datetime | None) -> None:
             fact = NodeFact(kind=kind, node=node.name, states=node.state, reason=node.reason, size=_size(node))
-            pending.append(PendingEvent(fact, version, time or at))
+            # A worker's clock may be ahead.
+            pending.append(PendingEvent(fact, version, min(time or at, at)))
 
         started = _version(node.slurmd_start_time)
         if started and started != published.registered and not _UNREGISTERED & set(node.state):
