@@ -158,6 +158,7 @@ CASES: Sequence[Case] = (
     ),
     _event("ClusterraConsumerMissing", "clusterra_nats_unserved_pulls_total", 'job="events",consumer="events-archive"'),
     _event("ClusterraDeadLetters", "clusterra_dead_letters_total", 'job="events",family="event"'),
+    _event("ClusterraCostsLeftOut", "clusterra_ledger_left_out_total", 'job="events",what="worker"'),
     Case(
         "ClusterraStreamNearlyFull",
         _gauge("clusterra_stream_use", 'job="events",stream="SCALE",of="bytes"', 0.95),

@@ -23,6 +23,10 @@ class ModelWorker:
     """From when on, and micro-USD per hour."""
     cpus: int
 
+    def is_there(self, at: int) -> bool:
+        """Whether it has started and not ended."""
+        return self.start <= at and (self.end is None or at < self.end)
+
 
 @dataclass
 class History:
@@ -110,8 +114,11 @@ def job_events(
     return events
 
 
-def history(seed: int, *, workers: int, jobs: int) -> History:
-    """Random workers with random prices and ends, and random jobs on them: some requeued, some that outlive workers."""
+def history(seed: int, *, workers: int, jobs: int, clocks_agree: bool = False) -> History:
+    """Random workers with random prices and ends, and random jobs on them: some requeued, some that outlive workers.
+
+    Jobs may seem to start when their worker is not there, unless the clocks agree.
+    """
     chance = random.Random(seed)
     made = History()
     for number in range(workers):
@@ -127,7 +134,8 @@ def history(seed: int, *, workers: int, jobs: int) -> History:
     for job in range(1, jobs + 1):
         start = chance.randrange(0, 12 * 3_600_000_000)
         for run in range(chance.choice([1, 1, 1, 2, 3])):
-            chosen = chance.sample(made.workers, k=min(len(made.workers), chance.choice([1, 1, 2])))
+            able = [each for each in made.workers if not clocks_agree or each.is_there(start)]
+            chosen = chance.sample(able, k=min(len(able), chance.choice([1, 1, 2])))
             end = start + chance.randrange(1, 3 * 3_600_000_000)
             ended = end if chance.random() < 0.8 else None
             size = (chance.randrange(1, 97), chance.randrange(1, 20_000))

@@ -3,11 +3,13 @@
 They are a set, so events are idempotent and commute: neither repetitions nor their order change an account.
 """
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Literal
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, PriceFact, WorkerFact
 from clusterra_contracts.identity import JobId, Moment, Wire
-from pydantic import Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 
 class Life(Wire):
@@ -92,6 +94,11 @@ FACT: TypeAdapter[WorkerFacts] = TypeAdapter(
     Annotated[Life | Ready | Priced | Run | Superseded, Field(discriminator="type")]
 )
 """Reads a stored fact."""
+
+
+def times_of(told: BaseModel) -> Iterator[datetime]:
+    """All times in a fact."""
+    return (value for value in told.__dict__.values() if isinstance(value, datetime))
 
 
 def facts_of(event: Event) -> tuple[tuple[str, WorkerFacts], ...]:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from clusterra_contracts.identity import ClusterRef
-from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.store import Delete, Store
+from pydantic import ValidationError
 
 from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.facts import FACT, Run, Superseded
@@ -61,9 +62,8 @@ class Forgetting:
             if not page.items:
                 break
             for item in page.items:
-                fact = FACT.validate_json(str(item.attributes["fact"]))
-                if isinstance(fact, Run | Superseded):
-                    removed += await self._partition(keyspace.runs_partition(ref, fact.job_id))
+                if (job_id := _job_of(item)) is not None:
+                    removed += await self._partition(keyspace.runs_partition(ref, job_id))
                 await self._store.delete(Delete(LEDGER, item.key))
                 removed += 1
         await self._store.delete(Delete(LEDGER, found_by))
@@ -76,3 +76,12 @@ class Forgetting:
                 await self._store.delete(Delete(LEDGER, item.key))
                 removed += 1
         return removed
+
+
+def _job_of(item: Item) -> str | None:
+    """The job of a fact; None for a fact about a worker, or for one that this release cannot read."""
+    try:
+        fact = FACT.validate_json(str(item.attributes.get("fact")))
+    except ValidationError:
+        return None
+    return fact.job_id if isinstance(fact, Run | Superseded) else None

@@ -6,22 +6,28 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import combinations
 
 import structlog
+from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
-from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire, from_epoch, has_happened
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Value
 from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
+from prometheus_client import Counter
 from pydantic import ValidationError
 
 from clusterra_events.ledger import keyspace
-from clusterra_events.ledger.facts import FACT, Superseded, WorkerFacts, facts_of
+from clusterra_events.ledger.facts import FACT, Superseded, WorkerFacts, facts_of, times_of
 from clusterra_events.ledger.keyspace import LEDGER
+
+LEFT_OUT = Counter("clusterra_ledger_left_out_total", "What the ledger leaves out of the costs", ("what",))
+"""`record`: a fact or a run cannot be read, or has impossible times. `worker`: its account cannot be computed."""
 
 log = structlog.get_logger(__name__)
 
@@ -66,9 +72,14 @@ class Journal:
         self._known = BoundedCache[tuple[ClusterRef, str], tuple[int, tuple[WorkerFacts, ...]]](MAX_KNOWN_WORKERS)
 
     async def take(self, subject: Subject, event: Event, _sequence: int) -> None:
-        """Keep what an event tells of workers and runs."""
-        ref = subject.ref
-        for worker, fact in facts_of(event):
+        """Keep what an event tells of workers and runs.
+
+        Raises InvalidMessage for times that cannot be: an account over them would take hours, or never end.
+        """
+        ref, facts = subject.ref, facts_of(event)
+        if (facts or isinstance(event.data, JobFact)) and not self._has_happened(event.time, *times_of(event.data)):
+            raise InvalidMessage("the event has a time that is too far from now")
+        for worker, fact in facts:
             await self._add(ref, worker, event.id, fact)
         if isinstance(event.data, JobFact):
             await self._take_run(ref, event.data)
@@ -85,7 +96,7 @@ class Journal:
         if known is not None and known[0] == worker.version:
             return known[1]
         items = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
-        facts = tuple(fact for item in items if (fact := _fact(item)) is not None)
+        facts = await asyncio.to_thread(self._facts, items)
         self._known.put(key, (worker.version, facts))
         return facts
 
@@ -94,6 +105,25 @@ class Journal:
         of_task = f"{job_id}#" if "_" in job_id else ""
         items = await self._all(keyspace.runs_partition(ref, job_id), of_task, MAX_RUNS)
         return await asyncio.to_thread(_runs_of, items)
+
+    def _facts(self, items: Iterable[Item]) -> tuple[WorkerFacts, ...]:
+        return tuple(fact for item in items if (fact := self._fact(item)) is not None)
+
+    def _fact(self, item: Item) -> WorkerFacts | None:
+        """The fact of an item; None for one that this release cannot read, or whose times cannot be."""
+        try:
+            fact = FACT.validate_json(str(item.attributes.get("fact")))
+        except ValidationError as error:
+            _log_unreadable(item, error.error_count())
+            return None
+        if not self._has_happened(*times_of(fact)):
+            _log_unreadable(item, 1)
+            return None
+        return fact
+
+    def _has_happened(self, *moments: datetime) -> bool:
+        at = from_epoch(self._clock())
+        return all(has_happened(moment, at) for moment in moments)
 
     async def _add(self, ref: ClusterRef, worker: str, fact_id: str, fact: WorkerFacts) -> None:
         key = keyspace.fact_key(ref, worker, fact_id)
@@ -155,15 +185,6 @@ class Journal:
         return int(self._clock() + self._retention_seconds)
 
 
-def _fact(item: Item) -> WorkerFacts | None:
-    """The fact of an item; None for one that this release cannot read, such as one of a newer release."""
-    try:
-        return FACT.validate_json(str(item.attributes.get("fact")))
-    except ValidationError as error:
-        _log_unreadable(item, error)
-        return None
-
-
 def _runs_of(items: Iterable[Item]) -> tuple[JobRun, ...]:
     return tuple(run for item in items if (run := _run(item)) is not None)
 
@@ -172,10 +193,11 @@ def _run(item: Item) -> JobRun | None:
     try:
         return JobRun.model_validate({**item.attributes, "nodes": json.loads(str(item.attributes.get("nodes", "[]")))})
     except ValidationError as error:
-        _log_unreadable(item, error)
+        _log_unreadable(item, error.error_count())
         return None
 
 
-def _log_unreadable(item: Item, error: ValidationError) -> None:
+def _log_unreadable(item: Item, problems: int) -> None:
     # Not the error's text: it repeats the record.
-    log.error("ledger_unreadable", key=f"{item.key.pk} {item.key.sk}", problems=error.error_count())
+    LEFT_OUT.labels("record").inc()
+    log.error("ledger_unreadable", key=f"{item.key.pk} {item.key.sk}", problems=problems)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import has_happened, now
 from clusterra_contracts.rpc.costs import (
     MAX_COST_DAYS,
     MAX_RUN_COSTS,
@@ -237,11 +237,16 @@ def _cursor(as_of: datetime, key: _Key) -> str:
 
 
 def _position(cursor: str) -> tuple[datetime, _Key]:
+    as_of: datetime | None
     try:
         at, *key = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split("\n")
-        return datetime.fromisoformat(at).astimezone(UTC), tuple(key)
+        as_of = datetime.fromisoformat(at).astimezone(UTC)
     except (binascii.Error, ValueError, OverflowError):
-        raise _invalid("the cursor does not belong to these costs", "start without a cursor") from None
+        as_of = None
+    # Whoever makes up a cursor must not have costs computed until the end of the calendar.
+    if as_of is None or not has_happened(as_of, now()):
+        raise _invalid("the cursor does not belong to these costs", "start without a cursor")
+    return as_of, tuple(key)
 
 
 def _invalid(detail: str, hint: str) -> RpcFailed:

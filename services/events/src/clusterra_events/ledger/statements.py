@@ -1,11 +1,17 @@
-"""The lines of all workers: computed from facts while a worker lives, and written by day once it has ended."""
+"""The lines of all workers: computed from facts while a worker lives, and written by day once it has ended.
+
+All that counts is done in a thread, and has a bound. The lines of a worker that cannot be computed are left out, and
+one line in their place says that they are unknown. Other workers lose nothing.
+"""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
+import structlog
 from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item, Value
 from clusterra_runtime.store.page import all_items
@@ -16,9 +22,10 @@ from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.account import Line, lines_of
 from clusterra_events.ledger.charge import microseconds
 from clusterra_events.ledger.facts import WorkerFacts
-from clusterra_events.ledger.journal import Journal, OpenWorker
+from clusterra_events.ledger.journal import LEFT_OUT, Journal, OpenWorker
 from clusterra_events.ledger.keyspace import LEDGER
 from clusterra_events.ledger.lives import lives_of
+from clusterra_events.ledger.sweep import NotComputed
 
 SETTLE_AFTER_SECONDS = 600.0
 """How long after its end the lines of a worker are written. A fact that arrives later makes them written again."""
@@ -26,7 +33,13 @@ LINES_PER_ITEM = 500
 """A line has about 300 bytes, and an item at most 400 KiB."""
 MAX_KNOWN_DAYS = 62
 """How many days of a cluster are remembered."""
+SETTLE_SECONDS = 30.0
+"""How long the workers of one cluster may take at once. The next ones are settled in the next round."""
+MAX_SET_ASIDE = 10_000
 _PAGE = 100
+
+log = structlog.get_logger(__name__)
+
 LINES: TypeAdapter[tuple[Line, ...]] = TypeAdapter(tuple[Line, ...])
 
 
@@ -49,6 +62,9 @@ class Statements:
         self._settle_after_seconds = settle_after_seconds
         self._days: dict[ClusterRef, tuple[int, dict[date, tuple[Line, ...]]]] = {}
         """The written lines by day, and how often lines had been written when they were read."""
+        self._set_aside = BoundedCache[tuple[ClusterRef, str], int](MAX_SET_ASIDE)
+        """The versions of the workers whose costs cannot be computed."""
+        self._settled_last: dict[ClusterRef, str] = {}
 
     async def open_facts(
         self, ref: ClusterRef, workers: frozenset[str] | None = None
@@ -67,20 +83,57 @@ class Statements:
 
         With `workers` only those of workers with these names.
         """
+        as_of_day = utc_day(as_of)
+        # No lines are kept for longer, and there are none of days to come.
+        first = max(first, as_of_day - timedelta(seconds=self._retention_seconds) - timedelta(days=1))
+        last = min(last, as_of_day + timedelta(days=1))
         # The open workers come first: one that is settled meanwhile is then in both, and counts once.
-        facts = await self.open_facts(ref, workers)
-        written = await self._written(ref, first, last)
-        return await asyncio.to_thread(_lines, written, facts, (first, last), microseconds(as_of), workers)
+        found = list[Line]()
+        facts = dict[str, tuple[WorkerFacts, ...]]()
+        versions = dict[str, int]()
+        for worker in await self._journal.open_workers(ref):
+            if workers is None or worker.name in workers:
+                facts[worker.name], versions[worker.name] = await self._journal.facts(ref, worker), worker.version
+        for line in await self._written(ref, first, last):
+            if line.worker not in facts and (workers is None or line.worker in workers):
+                found.append(line)
+        known = {name for name, version in versions.items() if self._set_aside.get((ref, name)) == version}
+        computed, failed = await asyncio.to_thread(_computed, facts, (first, last), as_of, known)
+        for name, reason in failed.items():
+            self._put_aside(ref, OpenWorker(name, versions[name]), reason)
+        return [*found, *computed]
 
     async def settle(self, ref: ClusterRef) -> None:
-        """Write the lines of the workers that have ended."""
-        now = self._clock()
-        for worker in await self._journal.open_workers(ref):
-            facts = await self._journal.facts(ref, worker)
-            lives = lives_of(facts)
-            over_at = None if not lives else lives[-1].end
-            if over_at is not None and over_at <= (now - self._settle_after_seconds) * 1_000_000:
-                await self._write(ref, worker, lines_of(worker.name, facts, over_at))
+        """Write the lines of the workers that have ended, for SETTLE_SECONDS at most."""
+        stop = time.monotonic() + SETTLE_SECONDS
+        last = self._settled_last.get(ref, "")
+        for worker in sorted(await self._journal.open_workers(ref), key=lambda each: (each.name <= last, each.name)):
+            self._settled_last[ref] = worker.name
+            if self._set_aside.get((ref, worker.name)) != worker.version:
+                await self._settle(ref, worker)
+            if time.monotonic() > stop:
+                log.warning("ledger_settles_later", tenant=ref.tenant, cluster=ref.cluster, after=worker.name)
+                return
+
+    async def _settle(self, ref: ClusterRef, worker: OpenWorker) -> None:
+        facts = await self._journal.facts(ref, worker)
+        until = round((self._clock() - self._settle_after_seconds) * 1_000_000)
+        try:
+            lines = await asyncio.to_thread(_final_lines, worker.name, facts, until)
+        except NotComputed as error:
+            self._put_aside(ref, worker, str(error))
+        except Exception:
+            log.exception("ledger_not_computed", tenant=ref.tenant, cluster=ref.cluster, worker=worker.name)
+            self._put_aside(ref, worker, "an error of the ledger")
+        else:
+            if lines is not None:
+                await self._write(ref, worker, lines)
+
+    def _put_aside(self, ref: ClusterRef, worker: OpenWorker, reason: str) -> None:
+        """Leave a worker alone until it has a new fact."""
+        self._set_aside.put((ref, worker.name), worker.version)
+        LEFT_OUT.labels("worker").inc()
+        log.error("ledger_set_aside", tenant=ref.tenant, cluster=ref.cluster, worker=worker.name, reason=reason)
 
     async def _write(self, ref: ClusterRef, worker: OpenWorker, lines: Iterable[Line]) -> None:
         by_day: dict[date, list[Line]] = {}
@@ -129,17 +182,41 @@ class Statements:
                     yield line
 
 
-def _lines(
-    written: list[Line],
-    facts: Mapping[str, tuple[WorkerFacts, ...]],
-    days: tuple[date, date],
-    as_of: int,
-    workers: frozenset[str] | None,
-) -> list[Line]:
-    found = [line for line in written if line.worker not in facts and (workers is None or line.worker in workers)]
-    for worker, known in facts.items():
-        found.extend(line for line in lines_of(worker, known, as_of) if days[0] <= line.day <= days[1])
-    return found
+def _final_lines(worker: str, facts: tuple[WorkerFacts, ...], until: int) -> list[Line] | None:
+    """The lines of a worker that had ended by a moment; None if it had not."""
+    lives = lives_of(facts)
+    over_at = None if not lives else lives[-1].end
+    return lines_of(worker, facts, over_at) if over_at is not None and over_at <= until else None
+
+
+def _computed(
+    facts: Mapping[str, tuple[WorkerFacts, ...]], days: tuple[date, date], as_of: datetime, known: set[str]
+) -> tuple[list[Line], dict[str, str]]:
+    """The lines of open workers, and which of those that are not `known` for it cannot be computed, and why."""
+    found, failed = list[Line](), dict[str, str]()
+    for worker, told in facts.items():
+        try:
+            if worker in known:
+                found.append(_unknown(worker, as_of))
+                continue
+            found.extend(lines_of(worker, told, microseconds(as_of), days))
+        except NotComputed as error:
+            failed[worker] = str(error)
+            found.append(_unknown(worker, as_of))
+    return found, failed
+
+
+def _unknown(worker: str, as_of: datetime) -> Line:
+    """What is told of a worker whose lines cannot be computed."""
+    return Line(
+        day=utc_day(as_of),
+        worker=worker,
+        shape="",
+        purpose="unattributed",
+        micro_usd=None,
+        microseconds=0,
+        unknown=True,
+    )
 
 
 def _chunks(item: Item) -> int:
