@@ -80,6 +80,8 @@ class Forgetting:
 
 def _job_of(item: Item) -> str | None:
     """The job of a fact; None for a fact about a worker, or for one that this release cannot read."""
+    if (job_id := keyspace.job_of_fact(item.key)) is not None:
+        return job_id
     try:
         fact = FACT.validate_json(str(item.attributes.get("fact")))
     except ValidationError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import combinations
+from itertools import pairwise
 
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
@@ -16,30 +16,31 @@ from clusterra_contracts.events import JOB_ENDS, Event, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, Wire, from_epoch, has_happened
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Item, Value
+from clusterra_runtime.store.item import Item, Key, Value
 from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import ConditionFailed, Put, Store, Update
 from prometheus_client import Counter
 from pydantic import ValidationError
 
 from clusterra_events.ledger import keyspace
-from clusterra_events.ledger.facts import FACT, Superseded, WorkerFacts, facts_of, times_of
+from clusterra_events.ledger.facts import FACT, Run, Superseded, WorkerFacts, facts_of, times_of
 from clusterra_events.ledger.keyspace import LEDGER
 
 LEFT_OUT = Counter("clusterra_ledger_left_out_total", "What the ledger leaves out of the costs", ("what",))
-"""`record`: a fact or a run cannot be read, or has impossible times. `worker`: its account cannot be computed."""
+"""`record`: a fact or a run cannot be read, or has impossible times. `worker`: its account cannot be computed.
+`rest`: there is more than is read."""
 
 log = structlog.get_logger(__name__)
 
 MAX_FACTS = 50_000
-"""The most facts about the workers of one name that are read. A worker that runs a job a minute has them in a week."""
+"""The most facts about the workers of one name that are read. A worker that runs a job a minute has them in a month."""
 MAX_RUNS = 50_000
 """The most runs of one job, or of all tasks of an array, that are read: a Slurm that allows more jobs is rare."""
-_MAX_RESTARTS = 1_000
-"""The most runs of one job or task among which those that were queued again are looked for."""
 MAX_KNOWN_WORKERS = 5_000
 """For how many workers the facts are remembered, so that only changed ones are read again."""
 _PAGE = 1_000
+_START, _END, _REQUEUE = "fact", "end", "superseded"
+"""The attributes of a run's fact: what was told while it ran, of its end, and of its requeue."""
 
 
 class JobRun(Wire):
@@ -52,6 +53,8 @@ class JobRun(Wire):
     nodes: tuple[str, ...] = ()
     started_at: Moment | None = None
     ended_at: Moment | None = None
+    superseded_at: Moment | None = None
+    """When its job was queued again, once its workers' facts say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Journal:
         self._retention_seconds = retention_seconds
         self._clock = clock
         self._known = BoundedCache[tuple[ClusterRef, str], tuple[int, tuple[WorkerFacts, ...]]](MAX_KNOWN_WORKERS)
+        self._cut = BoundedCache[tuple[ClusterRef, str], int](MAX_KNOWN_WORKERS)
+        """The versions of workers that have more facts than are read."""
 
     async def take(self, subject: Subject, event: Event, _sequence: int) -> None:
         """Keep what an event tells of workers and runs.
@@ -80,13 +85,16 @@ class Journal:
         if (facts or isinstance(event.data, JobFact)) and not self._has_happened(event.time, *times_of(event.data)):
             raise InvalidMessage("the event has a time that is too far from now")
         for worker, fact in facts:
-            await self._add(ref, worker, event.id, fact)
+            if isinstance(fact, Run):
+                await self._add_to_run(ref, worker, fact, _START if fact.ended_at is None else _END)
+            else:
+                await self._add(ref, worker, event.id, fact)
         if isinstance(event.data, JobFact):
             await self._take_run(ref, event.data)
 
     async def open_workers(self, ref: ClusterRef) -> tuple[OpenWorker, ...]:
         """The names of the workers whose lines are not written yet."""
-        items = await self._all(keyspace.open_partition(ref), "", MAX_FACTS)
+        items, _ = await self._all(keyspace.open_partition(ref), "", MAX_FACTS)
         return tuple(OpenWorker(item.key.sk, item.version) for item in items)
 
     async def facts(self, ref: ClusterRef, worker: OpenWorker) -> tuple[WorkerFacts, ...]:
@@ -95,24 +103,35 @@ class Journal:
         known = self._known.get(key)
         if known is not None and known[0] == worker.version:
             return known[1]
-        items = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
+        items, whole = await self._all(keyspace.facts_partition(ref, worker.name), keyspace.FACTS, MAX_FACTS)
+        if not whole:
+            self._cut.put(key, worker.version)
         facts = await asyncio.to_thread(self._facts, items)
         self._known.put(key, (worker.version, facts))
         return facts
 
+    def is_cut(self, ref: ClusterRef, worker: OpenWorker) -> bool:
+        """Whether a worker of this version has more facts than were read."""
+        return self._cut.get((ref, worker.name)) == worker.version
+
     async def runs(self, ref: ClusterRef, job_id: JobId) -> tuple[JobRun, ...]:
         """The runs of a job or an array task in their order, or those of all tasks of an array."""
         of_task = f"{job_id}#" if "_" in job_id else ""
-        items = await self._all(keyspace.runs_partition(ref, job_id), of_task, MAX_RUNS)
+        items, _ = await self._all(keyspace.runs_partition(ref, job_id), of_task, MAX_RUNS)
         return await asyncio.to_thread(_runs_of, items)
 
     def _facts(self, items: Iterable[Item]) -> tuple[WorkerFacts, ...]:
-        return tuple(fact for item in items if (fact := self._fact(item)) is not None)
+        return tuple(
+            fact
+            for item in items
+            for part in (_START, _END, _REQUEUE)
+            if part in item.attributes and (fact := self._fact(item, part)) is not None
+        )
 
-    def _fact(self, item: Item) -> WorkerFacts | None:
-        """The fact of an item; None for one that this release cannot read, or whose times cannot be."""
+    def _fact(self, item: Item, part: str) -> WorkerFacts | None:
+        """A fact in an item; None for one that this release cannot read, or whose times cannot be."""
         try:
-            fact = FACT.validate_json(str(item.attributes.get("fact")))
+            fact = FACT.validate_json(str(item.attributes[part]))
         except ValidationError as error:
             _log_unreadable(item, error.error_count())
             return None
@@ -132,7 +151,17 @@ class Journal:
             await self._store.write(
                 Put(LEDGER, key, {"fact": fact.model_dump_json()}, Absent(), expires_at=self._expiry())
             )
-        # After the fact: who reads the new version reads the fact, too.
+        await self._reopen(ref, worker, fact_id)
+
+    async def _add_to_run(self, ref: ClusterRef, worker: str, fact: Run | Superseded, part: str) -> None:
+        """Keep a part of what is told of a run, in one item. Each part is told once, so their order does not matter."""
+        seconds = int(fact.submitted_at.timestamp())
+        key = keyspace.run_fact_key(ref, worker, fact.job_id, seconds, fact.restarts)
+        await self._store.write(Update(LEDGER, key, set={part: fact.model_dump_json()}, expires_at=self._expiry()))
+        await self._reopen(ref, worker, key.sk)
+
+    async def _reopen(self, ref: ClusterRef, worker: str, fact_id: str) -> None:
+        """Make a new version of a worker, after its new fact: who reads the version reads the fact, too."""
         await self._store.write(
             Update(LEDGER, keyspace.open_key(ref, worker), set={"fact": fact_id}, expires_at=self._expiry())
         )
@@ -152,34 +181,52 @@ class Journal:
             told |= {"ended_at": fact.ended_at.isoformat()}
         key = keyspace.run_key(ref, fact.job_id, int(fact.submitted_at.timestamp()), fact.restarts)
         await self._store.write(Update(LEDGER, key, set=told, expires_at=self._expiry()))
-        await self._supersede(ref, fact.job_id)
+        around = [
+            await self._store.query(
+                LEDGER, key.pk, sort=keyspace.runs_until(fact.job_id, key), descending=True, limit=2
+            ),
+            await self._store.query(LEDGER, key.pk, sort=keyspace.runs_from(fact.job_id, key), limit=2),
+        ]
+        for page in around:
+            if len(page.items) == 2:  # the run itself, and the one before it or after it
+                await self._supersede(ref, fact.job_id, min(page.items, key=lambda item: item.key.sk).key)
 
-    async def _supersede(self, ref: ClusterRef, job_id: JobId) -> None:
-        """Tell the workers of a run that it had ended when the job was queued again.
+    async def _supersede(self, ref: ClusterRef, job_id: JobId, earlier_key: Key) -> None:
+        """Tell the workers of a run that it had ended when the job was queued again, with the next run.
 
-        Events may arrive in any order and at any replica. Each writes its run and then reads all: of two that write at
-        once, one at least reads both.
+        Events may arrive in any order and at any replica. Each writes its run and then reads its neighbours. A run that
+        another replica writes between two neighbours meanwhile is found when the neighbours are read again.
         """
-        items = await self._all(keyspace.runs_partition(ref, job_id), f"{job_id}#", _MAX_RESTARTS)
-        for earlier, later in combinations(_runs_of(items), 2):
-            fact = Superseded(
-                job_id=job_id, submitted_at=earlier.submitted_at, restarts=earlier.restarts, at=later.submitted_at
+        while True:
+            page = await self._store.query(
+                LEDGER, earlier_key.pk, sort=keyspace.runs_from(job_id, earlier_key), limit=2
             )
-            if earlier.ended_at is None or earlier.ended_at > later.submitted_at:
-                identity = f"superseded:{job_id}:{earlier.submitted_at.timestamp():.0f}.{earlier.restarts}:{fact.at}"
+            for earlier, later in pairwise(_runs_of(page.items)):
+                at = later.submitted_at
+                ended = earlier.ended_at is not None and earlier.ended_at <= at
+                if ended or not earlier.nodes or earlier.superseded_at == at:
+                    return
+                fact = Superseded(job_id=job_id, submitted_at=earlier.submitted_at, restarts=earlier.restarts, at=at)
                 for node in earlier.nodes:
-                    await self._add(ref, node, identity, fact)
+                    await self._add_to_run(ref, node, fact, _REQUEUE)
+                told: dict[str, Value] = {"superseded_at": at.isoformat()}
+                await self._store.write(Update(LEDGER, earlier_key, set=told, expires_at=self._expiry()))
+                break
+            else:
+                return
 
-    async def _all(self, partition: str, prefix: str, most: int) -> list[Item]:
+    async def _all(self, partition: str, prefix: str, most: int) -> tuple[list[Item], bool]:
+        """The first items of a partition, and whether these are all."""
         found, sort = list[Item](), Prefix(prefix) if prefix else None
         async for item in all_items(
             lambda after: self._store.query(LEDGER, partition, sort=sort, limit=_PAGE, cursor=after)
         ):
             if len(found) == most:
+                LEFT_OUT.labels("rest").inc()
                 log.error("ledger_reads_not_all", partition=partition, read=most)
-                break
+                return found, False
             found.append(item)
-        return found
+        return found, True
 
     def _expiry(self) -> int:
         return int(self._clock() + self._retention_seconds)

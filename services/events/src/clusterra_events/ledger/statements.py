@@ -94,6 +94,8 @@ class Statements:
         for worker in await self._journal.open_workers(ref):
             if workers is None or worker.name in workers:
                 facts[worker.name], versions[worker.name] = await self._journal.facts(ref, worker), worker.version
+                if self._journal.is_cut(ref, worker):
+                    found.append(_unknown(worker.name, as_of_day))
         for line in await self._written(ref, first, last):
             if line.worker not in facts and (workers is None or line.worker in workers):
                 found.append(line)
@@ -127,7 +129,8 @@ class Statements:
             self._put_aside(ref, worker, "an error of the ledger")
         else:
             if lines is not None:
-                await self._write(ref, worker, lines)
+                cut = [_unknown(worker.name, lines[-1].day)] if lines and self._journal.is_cut(ref, worker) else []
+                await self._write(ref, worker, [*lines, *cut])
 
     def _put_aside(self, ref: ClusterRef, worker: OpenWorker, reason: str) -> None:
         """Leave a worker alone until it has a new fact."""
@@ -197,19 +200,19 @@ def _computed(
     for worker, told in facts.items():
         try:
             if worker in known:
-                found.append(_unknown(worker, as_of))
+                found.append(_unknown(worker, utc_day(as_of)))
                 continue
             found.extend(lines_of(worker, told, microseconds(as_of), days))
         except NotComputed as error:
             failed[worker] = str(error)
-            found.append(_unknown(worker, as_of))
+            found.append(_unknown(worker, utc_day(as_of)))
     return found, failed
 
 
-def _unknown(worker: str, as_of: datetime) -> Line:
-    """What is told of a worker whose lines cannot be computed."""
+def _unknown(worker: str, day: date) -> Line:
+    """What is told of a worker whose lines cannot be computed, or lack something."""
     return Line(
-        day=utc_day(as_of),
+        day=day,
         worker=worker,
         shape="",
         purpose="unattributed",
