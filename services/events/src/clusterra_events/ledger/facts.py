@@ -19,6 +19,8 @@ class Life(Wire):
     started_at: Moment
     shape: str
     ended_at: Moment | None = None
+    missing: bool = False
+    """The end was not told: heartbeats have lacked the worker since then. A later price says that it lives."""
 
 
 class Ready(Wire):

@@ -23,7 +23,7 @@ from prometheus_client import Counter
 from pydantic import ValidationError
 
 from clusterra_events.ledger import keyspace
-from clusterra_events.ledger.facts import FACT, Run, Superseded, WorkerFacts, facts_of, times_of
+from clusterra_events.ledger.facts import FACT, Life, Run, Superseded, WorkerFacts, facts_of, times_of
 from clusterra_events.ledger.keyspace import LEDGER
 
 LEFT_OUT = Counter("clusterra_ledger_left_out_total", "What the ledger leaves out of the costs", ("what",))
@@ -109,6 +109,10 @@ class Journal:
         facts = await asyncio.to_thread(self._facts, items)
         self._known.put(key, (worker.version, facts))
         return facts
+
+    async def take_missing(self, ref: ClusterRef, worker: str, life: Life) -> None:
+        """Keep that a worker has ended, as heartbeats lack it."""
+        await self._add(ref, worker, f"missing:{life.started_at.isoformat()}:{life.ended_at}", life)
 
     def is_cut(self, ref: ClusterRef, worker: OpenWorker) -> bool:
         """Whether a worker of this version has more facts than were read."""

@@ -124,28 +124,36 @@ def _moved(use: Use, life: WorkerLife) -> Use:
 def _lives(facts: Iterable[WorkerFacts]) -> list[WorkerLife]:
     lives: dict[int, WorkerLife] = {}
     prices: dict[int, set[Priced]] = {}
+    missing: dict[int, list[int]] = {}
     for fact in facts:
         if isinstance(fact, Life | Priced):
             start = microseconds(fact.started_at)
             life = lives.setdefault(start, WorkerLife(fact.shape, start))
             if isinstance(fact, Priced):
                 prices.setdefault(start, set()).add(fact)
+            elif fact.missing and fact.ended_at is not None:
+                missing.setdefault(start, []).append(microseconds(fact.ended_at))
             elif fact.ended_at is not None:
                 life.end = min(microseconds(fact.ended_at), life.end or microseconds(fact.ended_at))
+    for start, ends in missing.items():
+        seen = max((microseconds(each.at) for each in prices.get(start, ())), default=start)
+        told = [end for end in ends if end >= seen]
+        if told:
+            lives[start].end = min(*told, lives[start].end or told[0])
     ordered = [lives[start] for start in sorted(lives)]
     for life, following in pairwise(ordered):
         # One worker at a time has a name.
         life.end = following.start if life.end is None else min(life.end, following.start)
     for life in ordered:
-        told = prices.get(life.start, set())
+        priced = prices.get(life.start, set())
         # Of two prices of one moment the higher one counts, whichever was told first.
         points = sorted(
             (microseconds(each.at), -1 if each.micro_usd_per_hour is None else each.micro_usd_per_hour, each.stale)
-            for each in told
+            for each in priced
         )
         known = {at: Price(at, None if usd < 0 else usd, stale) for at, usd, stale in points}
         life.prices = list(known.values())
-        launched = [microseconds(each.billable_from) for each in told if each.billable_from is not None]
+        launched = [microseconds(each.billable_from) for each in priced if each.billable_from is not None]
         life.billable_from = min(launched, default=None)
         if life.end is not None:
             life.end = max(life.end, life.start)

@@ -3,6 +3,8 @@
 import asyncio
 
 import structlog
+from clusterra_contracts.bus.subjects import Subject
+from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.rpc.costs import ReadCosts, ReadJobCost, ReadJobCosts, ReadRunCosts, ReadSpending
 from clusterra_contracts.rpc.usage import ReadUsage
 from clusterra_runtime.nats import rpc
@@ -14,6 +16,7 @@ from clusterra_runtime.service import Service
 from clusterra_runtime.store.store import Store, StoreUnavailable
 
 from clusterra_events.ledger.journal import Journal
+from clusterra_events.ledger.presence import Presence
 from clusterra_events.ledger.prices import PriceTeller
 from clusterra_events.ledger.reports import Reports
 from clusterra_events.ledger.spending import SpendingReader
@@ -32,7 +35,8 @@ class Ledger:
 
     def __init__(self, store: Store, client: Client, registry: Registry, *, retention_seconds: float) -> None:
         self.journal = Journal(store, retention_seconds=retention_seconds)
-        self._statements = Statements(store, self.journal, retention_seconds=retention_seconds)
+        self._presence = Presence()
+        self._statements = Statements(store, self.journal, retention_seconds=retention_seconds, presence=self._presence)
         self._client = client
         self._registry = registry
 
@@ -48,7 +52,12 @@ class Ledger:
         await rpc.serve(self._client, "ledger.*.*.spending", ReadSpending, spending.read, queue=QUEUE)
         await rpc.serve_tenant(self._client, "usage.*", ReadUsage, usage.read, queue=QUEUE)
         prices = PriceTeller(EventPublisher(self._client, service.name), self._registry.clusters)
-        heartbeats = HeartbeatReader(self._client, prices.on_heartbeat)
+
+        def on_heartbeat(subject: Subject, heartbeat: Heartbeat) -> None:
+            self._presence.on_heartbeat(subject, heartbeat)
+            prices.on_heartbeat(subject, heartbeat)
+
+        heartbeats = HeartbeatReader(self._client, on_heartbeat)
         service.background("heartbeats", heartbeats.run)
         service.background("prices", prices.run)
         service.background("settling", self._settle)

@@ -20,11 +20,12 @@ from pydantic import TypeAdapter
 
 from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.account import Line, lines_of
-from clusterra_events.ledger.charge import microseconds
-from clusterra_events.ledger.facts import WorkerFacts
+from clusterra_events.ledger.charge import microseconds, moment
+from clusterra_events.ledger.facts import Life, WorkerFacts
 from clusterra_events.ledger.journal import LEFT_OUT, Journal, OpenWorker
 from clusterra_events.ledger.keyspace import LEDGER
-from clusterra_events.ledger.lives import lives_of
+from clusterra_events.ledger.lives import WorkerLife, lives_of
+from clusterra_events.ledger.presence import Presence
 from clusterra_events.ledger.sweep import NotComputed
 
 SETTLE_AFTER_SECONDS = 600.0
@@ -54,12 +55,14 @@ class Statements:
         retention_seconds: float,
         clock: Callable[[], float] = time.time,
         settle_after_seconds: float = SETTLE_AFTER_SECONDS,
+        presence: Presence | None = None,
     ) -> None:
         self._store = store
         self._journal = journal
         self._retention_seconds = retention_seconds
         self._clock = clock
         self._settle_after_seconds = settle_after_seconds
+        self._presence = presence or Presence()
         self._days: dict[ClusterRef, tuple[int, dict[date, tuple[Line, ...]]]] = {}
         """The written lines by day, and how often lines had been written when they were read."""
         self._set_aside = BoundedCache[tuple[ClusterRef, str], int](MAX_SET_ASIDE)
@@ -121,7 +124,7 @@ class Statements:
         facts = await self._journal.facts(ref, worker)
         until = round((self._clock() - self._settle_after_seconds) * 1_000_000)
         try:
-            lines = await asyncio.to_thread(_final_lines, worker.name, facts, until)
+            lines, living = await asyncio.to_thread(_final_lines, worker.name, facts, until)
         except NotComputed as error:
             self._put_aside(ref, worker, str(error))
         except Exception:
@@ -131,6 +134,16 @@ class Statements:
             if lines is not None:
                 cut = [_unknown(worker.name, lines[-1].day)] if lines and self._journal.is_cut(ref, worker) else []
                 await self._write(ref, worker, [*lines, *cut])
+            if living is not None:
+                await self._end_missing(ref, worker, living)
+
+    async def _end_missing(self, ref: ClusterRef, worker: OpenWorker, living: WorkerLife) -> None:
+        started_at = moment(living.start)
+        ended_at = self._presence.gone_since(ref, worker.name, started_at)
+        if ended_at is not None:
+            log.warning("ledger_ends_worker", tenant=ref.tenant, cluster=ref.cluster, worker=worker.name, at=ended_at)
+            life = Life(started_at=started_at, shape=living.shape, ended_at=ended_at, missing=True)
+            await self._journal.take_missing(ref, worker.name, life)
 
     def _put_aside(self, ref: ClusterRef, worker: OpenWorker, reason: str) -> None:
         """Leave a worker alone until it has a new fact."""
@@ -185,11 +198,15 @@ class Statements:
                     yield line
 
 
-def _final_lines(worker: str, facts: tuple[WorkerFacts, ...], until: int) -> list[Line] | None:
-    """The lines of a worker that had ended by a moment; None if it had not."""
+def _final_lines(
+    worker: str, facts: tuple[WorkerFacts, ...], until: int
+) -> tuple[list[Line] | None, WorkerLife | None]:
+    """The lines of a worker that had ended by a moment, None if it had not; and its life, if that has no end."""
     lives = lives_of(facts)
-    over_at = None if not lives else lives[-1].end
-    return lines_of(worker, facts, over_at) if over_at is not None and over_at <= until else None
+    if not lives or lives[-1].end is None:
+        return None, lives[-1] if lives else None
+    over_at = lives[-1].end
+    return lines_of(worker, facts, over_at) if over_at <= until else None, None
 
 
 def _computed(
