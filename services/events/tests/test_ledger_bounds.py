@@ -10,7 +10,7 @@ from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event, WorkerFact
 from clusterra_contracts.rpc.costs import ReadCosts
-from clusterra_events.ledger import journal, keyspace, sweep
+from clusterra_events.ledger import journal, keyspace, statements, sweep
 from clusterra_events.ledger.account import lines_of
 from clusterra_events.ledger.charge import microseconds
 from clusterra_events.ledger.facts import Life, Superseded, facts_of
@@ -78,6 +78,7 @@ async def test_a_worker_that_cannot_be_computed_is_set_aside_once_and_said_to_be
         *(each for job in range(1, 30) for each in job_events(job, 0, ("xs-0",), (job * 10**6, None), (1, 1))),
     ]
     monkeypatch.setattr(sweep, "MAX_LINES", 20)
+    monkeypatch.setattr(statements, "ASIDE_SECONDS", 0.0)
     async with MemoryStore() as store:
         book = await opened(store)
         await book.take([*endless, *ended_worker()])
@@ -88,9 +89,13 @@ async def test_a_worker_that_cannot_be_computed_is_set_aside_once_and_said_to_be
         lines = await book.lines()
 
         assert LEFT_OUT.labels("worker")._value.get() - before == 1
+        request = ReadCosts(viewer=viewer(20001), first=FIRST, last=LAST)
+        page = await book.reports.costs(Subject("ledger", REF, "costs"), request)
+
+        assert page.unknown  # for a member, too
         assert [(line.worker, line.unknown) for line in lines if line.unknown] == [("xs-0", True)]
         assert sum(line.micro_usd or 0 for line in lines if line.worker == "xs-1") == 1_000_000
-        monkeypatch.undo()
+        monkeypatch.setattr(sweep, "MAX_LINES", 200)
         await book.take([started("xs-0", START)])
         await book.statements.settle(REF)
         assert await book.journal.open_workers(REF) == ()
@@ -205,6 +210,22 @@ def test_twice_the_runs_take_some_twice_the_steps() -> None:
 
         steps.append(bound._steps)
     assert steps[1] < 2.1 * steps[0]
+
+
+async def test_names_of_jobs_may_be_so_long_that_the_lines_of_a_day_are_several_items() -> None:
+    events = ended_worker()
+    for job in range(1, 400):
+        for event in job_events(job, 0, ("xs-1",), (job * 10**6, (job + 1) * 10**6), (1, 1)):
+            events.append(event.model_copy(update={"data": event.data.model_copy(update={"name": "é" * 1_000})}))
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(events)
+        before = await book.lines()
+
+        await book.statements.settle(REF)
+
+        assert await book.journal.open_workers(REF) == ()
+        assert await book.lines() == before
 
 
 @pytest.mark.parametrize("year", ["0001", "9999"])

@@ -48,6 +48,11 @@ class Line(Wire):
     unknown: bool = False
     """Whether no price is known for a part of the time, which `micro_usd` does not contain."""
 
+    @property
+    def is_gap(self) -> bool:
+        """Whether it stands for lines of the worker that are not known."""
+        return self.unknown and self.purpose == "unattributed" and self.microseconds == 0
+
 
 def lines_of(
     worker: str, facts: Iterable[WorkerFacts], as_of: int, days: tuple[date, date] | None = None

@@ -39,8 +39,10 @@ MAX_RUNS = 50_000
 MAX_KNOWN_WORKERS = 5_000
 """For how many workers the facts are remembered, so that only changed ones are read again."""
 _PAGE = 1_000
-_START, _END, _REQUEUE = "fact", "end", "superseded"
-"""The attributes of a run's fact: what was told while it ran, of its end, and of its requeue."""
+_START, _REQUEUE = "fact", "superseded"
+_END = {kind: kind.replace("job.", "end_") for kind in sorted(JOB_ENDS)}
+_PARTS = (_START, *_END.values(), _REQUEUE)
+"""The attributes of a run's fact: what was told while it ran, of its end by each kind of event, and of its requeue."""
 
 
 class JobRun(Wire):
@@ -86,7 +88,7 @@ class Journal:
             raise InvalidMessage("the event has a time that is too far from now")
         for worker, fact in facts:
             if isinstance(fact, Run):
-                await self._add_to_run(ref, worker, fact, _START if fact.ended_at is None else _END)
+                await self._add_to_run(ref, worker, fact, _END.get(event.kind, _START))
             else:
                 await self._add(ref, worker, event.id, fact)
         if isinstance(event.data, JobFact):
@@ -128,7 +130,7 @@ class Journal:
         return tuple(
             fact
             for item in items
-            for part in (_START, _END, _REQUEUE)
+            for part in _PARTS
             if part in item.attributes and (fact := self._fact(item, part)) is not None
         )
 

@@ -73,7 +73,7 @@ class _JobLines:
     lines: Sequence[Line]
     as_of: datetime
     cut: bool
-    """Whether there are more runs than are read."""
+    """Whether there are more runs than are read, or lines of their workers are not known."""
 
     def cost(self) -> JobCost:
         total = Sum()
@@ -124,14 +124,16 @@ class Reports:
             raise RpcFailed(RpcError(kind="not_found", detail=f"there is no job {request.job_id}"))
         started = [run for run in runs if run.started_at is not None]
         lines: list[Line] = []
+        cut = len(runs) >= MAX_RUNS
         if started:
             first = min(utc_day(run.started_at) for run in started if run.started_at is not None)
             last = max(utc_day(run.ended_at or as_of) for run in started)
             workers = frozenset(node for run in started for node in run.nodes)
             for line in await self._statements.lines(subject.ref, first, last, as_of, workers=workers):
+                cut |= line.is_gap
                 if line.job_id == request.job_id or line.job_id.startswith(f"{request.job_id}_"):
                     lines.append(line)
-        return _JobLines(started, lines, as_of, cut=len(runs) >= MAX_RUNS)
+        return _JobLines(started, lines, as_of, cut)
 
     async def jobs(self, subject: Subject, request: ReadJobCosts) -> JobCosts:
         """What several jobs cost so far. Raises RpcFailed (`invalid`) for too many days."""
@@ -168,7 +170,7 @@ def _job_costs(
     )
 
 
-def _page(request: ReadCosts, lines: Iterable[Line], as_of: datetime, after: _Key | None) -> CostPage:
+def _page(request: ReadCosts, lines: Sequence[Line], as_of: datetime, after: _Key | None) -> CostPage:
     visible = [line for line in lines if _visible(request, line)]
     overall, shares = Sum(), Sum()
     for line in visible:
@@ -183,7 +185,7 @@ def _page(request: ReadCosts, lines: Iterable[Line], as_of: datetime, after: _Ke
         overhead_micro_usd=(overall.micro_usd or 0) - (shares.micro_usd or 0),
         as_of=as_of,
         stale=overall.stale,
-        unknown=overall.unknown,
+        unknown=overall.unknown or any(line.is_gap for line in lines),
         cursor=_cursor(as_of, page[-1][0]) if more else None,
     )
 

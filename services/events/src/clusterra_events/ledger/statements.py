@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import MAX_AGE, ClusterRef
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item, Value
 from clusterra_runtime.store.page import all_items
-from clusterra_runtime.store.store import ConditionFailed, Delete, Store, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Store, StoreUnavailable, Update
 from pydantic import TypeAdapter
 
 from clusterra_events.ledger import keyspace
@@ -31,11 +31,16 @@ from clusterra_events.ledger.sweep import NotComputed
 SETTLE_AFTER_SECONDS = 600.0
 """How long after its end the lines of a worker are written. A fact that arrives later makes them written again."""
 LINES_PER_ITEM = 500
-"""A line has about 300 bytes, and an item at most 400 KiB."""
+BYTES_PER_ITEM = 256 * 1024
+"""An item has at most 400 KiB. A line has about 300 bytes, but the name of a job may be long."""
 MAX_KNOWN_DAYS = 62
 """How many days of a cluster are remembered."""
 SETTLE_SECONDS = 30.0
 """How long the workers of one cluster may take at once. The next ones are settled in the next round."""
+REPORT_SECONDS = 20.0
+"""How long the accounts of all living workers may take for one request. Those of further ones are unknown."""
+ASIDE_SECONDS = 600.0
+"""For how long a worker whose account cannot be computed is left alone at least. A busy one has a fact each second."""
 MAX_SET_ASIDE = 10_000
 _PAGE = 100
 
@@ -60,24 +65,19 @@ class Statements:
         self._store = store
         self._journal = journal
         self._retention_seconds = retention_seconds
+        self._kept = timedelta(seconds=min(retention_seconds, MAX_AGE.total_seconds()))
         self._clock = clock
         self._settle_after_seconds = settle_after_seconds
         self._presence = presence or Presence()
         self._days: dict[ClusterRef, tuple[int, dict[date, tuple[Line, ...]]]] = {}
         """The written lines by day, and how often lines had been written when they were read."""
-        self._set_aside = BoundedCache[tuple[ClusterRef, str], int](MAX_SET_ASIDE)
-        """The versions of the workers whose costs cannot be computed."""
+        self._set_aside = BoundedCache[tuple[ClusterRef, str], tuple[int, float]](MAX_SET_ASIDE)
+        """The workers whose costs cannot be computed: of which version, and until when on the monotonic clock."""
         self._settled_last: dict[ClusterRef, str] = {}
 
-    async def open_facts(
-        self, ref: ClusterRef, workers: frozenset[str] | None = None
-    ) -> dict[str, tuple[WorkerFacts, ...]]:
-        """The facts of the workers whose lines are not written yet, by name; with `workers` only of these names."""
-        return {
-            worker.name: await self._journal.facts(ref, worker)
-            for worker in await self._journal.open_workers(ref)
-            if workers is None or worker.name in workers
-        }
+    async def open_facts(self, ref: ClusterRef) -> dict[str, tuple[WorkerFacts, ...]]:
+        """The facts of the workers whose lines are not written yet, by name."""
+        return {worker.name: await self._journal.facts(ref, worker) for worker in await self._journal.open_workers(ref)}
 
     async def lines(
         self, ref: ClusterRef, first: date, last: date, as_of: datetime, *, workers: frozenset[str] | None = None
@@ -88,25 +88,22 @@ class Statements:
         """
         as_of_day = utc_day(as_of)
         # No lines are kept for longer, and there are none of days to come.
-        first = max(first, as_of_day - timedelta(seconds=self._retention_seconds) - timedelta(days=1))
+        first = max(first, as_of_day - self._kept - timedelta(days=1))
         last = min(last, as_of_day + timedelta(days=1))
         # The open workers come first: one that is settled meanwhile is then in both, and counts once.
-        found = list[Line]()
-        facts = dict[str, tuple[WorkerFacts, ...]]()
-        versions = dict[str, int]()
+        living = dict[OpenWorker, tuple[WorkerFacts, ...]]()
+        gaps = list[Line]()
         for worker in await self._journal.open_workers(ref):
             if workers is None or worker.name in workers:
-                facts[worker.name], versions[worker.name] = await self._journal.facts(ref, worker), worker.version
-                if self._journal.is_cut(ref, worker):
-                    found.append(_unknown(worker.name, as_of_day))
-        for line in await self._written(ref, first, last):
-            if line.worker not in facts and (workers is None or line.worker in workers):
-                found.append(line)
-        known = {name for name, version in versions.items() if self._set_aside.get((ref, name)) == version}
-        computed, failed = await asyncio.to_thread(_computed, facts, (first, last), as_of, known)
-        for name, reason in failed.items():
-            self._put_aside(ref, OpenWorker(name, versions[name]), reason)
-        return [*found, *computed]
+                aside = self._is_aside(ref, worker)
+                living[worker] = () if aside else await self._journal.facts(ref, worker)
+                if aside or self._journal.is_cut(ref, worker):
+                    gaps.append(_gap(worker.name, as_of_day))
+        written = await self._written(ref, first, last)
+        lines, failed = await asyncio.to_thread(_lines, written, living, (first, last), as_of, workers)
+        for worker, reason in failed.items():
+            self._put_aside(ref, worker, reason)
+        return [*lines, *gaps]
 
     async def settle(self, ref: ClusterRef) -> None:
         """Write the lines of the workers that have ended, for SETTLE_SECONDS at most."""
@@ -114,28 +111,29 @@ class Statements:
         last = self._settled_last.get(ref, "")
         for worker in sorted(await self._journal.open_workers(ref), key=lambda each: (each.name <= last, each.name)):
             self._settled_last[ref] = worker.name
-            if self._set_aside.get((ref, worker.name)) != worker.version:
+            if not self._is_aside(ref, worker):
                 await self._settle(ref, worker)
             if time.monotonic() > stop:
                 log.warning("ledger_settles_later", tenant=ref.tenant, cluster=ref.cluster, after=worker.name)
                 return
 
     async def _settle(self, ref: ClusterRef, worker: OpenWorker) -> None:
-        facts = await self._journal.facts(ref, worker)
         until = round((self._clock() - self._settle_after_seconds) * 1_000_000)
         try:
+            facts = await self._journal.facts(ref, worker)
             lines, living = await asyncio.to_thread(_final_lines, worker.name, facts, until)
+            if lines is not None:
+                cut = [_gap(worker.name, lines[-1].day)] if lines and self._journal.is_cut(ref, worker) else []
+                await self._write(ref, worker, [*lines, *cut])
+            if living is not None:
+                await self._end_missing(ref, worker, living)
+        except StoreUnavailable:
+            raise
         except NotComputed as error:
             self._put_aside(ref, worker, str(error))
         except Exception:
             log.exception("ledger_not_computed", tenant=ref.tenant, cluster=ref.cluster, worker=worker.name)
             self._put_aside(ref, worker, "an error of the ledger")
-        else:
-            if lines is not None:
-                cut = [_unknown(worker.name, lines[-1].day)] if lines and self._journal.is_cut(ref, worker) else []
-                await self._write(ref, worker, [*lines, *cut])
-            if living is not None:
-                await self._end_missing(ref, worker, living)
 
     async def _end_missing(self, ref: ClusterRef, worker: OpenWorker, living: WorkerLife) -> None:
         started_at = moment(living.start)
@@ -145,9 +143,13 @@ class Statements:
             life = Life(started_at=started_at, shape=living.shape, ended_at=ended_at, missing=True)
             await self._journal.take_missing(ref, worker.name, life)
 
+    def _is_aside(self, ref: ClusterRef, worker: OpenWorker) -> bool:
+        version, until = self._set_aside.get((ref, worker.name)) or (0, 0.0)
+        return version == worker.version or time.monotonic() < until
+
     def _put_aside(self, ref: ClusterRef, worker: OpenWorker, reason: str) -> None:
         """Leave a worker alone until it has a new fact."""
-        self._set_aside.put((ref, worker.name), worker.version)
+        self._set_aside.put((ref, worker.name), (worker.version, time.monotonic() + ASIDE_SECONDS))
         LEFT_OUT.labels("worker").inc()
         log.error("ledger_set_aside", tenant=ref.tenant, cluster=ref.cluster, worker=worker.name, reason=reason)
 
@@ -157,9 +159,9 @@ class Statements:
             by_day.setdefault(line.day, []).append(line)
         expires_at = int(self._clock() + self._retention_seconds)
         for day, of_day in by_day.items():
-            chunks = [of_day[at : at + LINES_PER_ITEM] for at in range(0, len(of_day), LINES_PER_ITEM)]
+            chunks = await asyncio.to_thread(_chunks_of, of_day)
             for number, chunk in enumerate(chunks):
-                content: dict[str, Value] = {"lines": LINES.dump_json(tuple(chunk)).decode(), "chunks": len(chunks)}
+                content: dict[str, Value] = {"lines": chunk, "chunks": len(chunks)}
                 key = keyspace.lines_key(ref, day, worker.name, number)
                 await self._store.write(Update(LEDGER, key, set=content, expires_at=expires_at))
         await self._store.write(
@@ -209,34 +211,46 @@ def _final_lines(
     return lines_of(worker, facts, over_at) if over_at <= until else None, None
 
 
-def _computed(
-    facts: Mapping[str, tuple[WorkerFacts, ...]], days: tuple[date, date], as_of: datetime, known: set[str]
-) -> tuple[list[Line], dict[str, str]]:
-    """The lines of open workers, and which of those that are not `known` for it cannot be computed, and why."""
-    found, failed = list[Line](), dict[str, str]()
-    for worker, told in facts.items():
+def _lines(
+    written: list[Line],
+    living: Mapping[OpenWorker, tuple[WorkerFacts, ...]],
+    days: tuple[date, date],
+    as_of: datetime,
+    workers: frozenset[str] | None,
+) -> tuple[list[Line], dict[OpenWorker, str]]:
+    """The written lines and those of living workers, and which of these cannot be computed, and why."""
+    names = {worker.name for worker in living}
+    found = [line for line in written if line.worker not in names and (workers is None or line.worker in workers)]
+    failed, stop = dict[OpenWorker, str](), time.monotonic() + REPORT_SECONDS
+    for worker, told in living.items():
+        if time.monotonic() > stop:
+            found.append(_gap(worker.name, utc_day(as_of)))
+            continue
         try:
-            if worker in known:
-                found.append(_unknown(worker, utc_day(as_of)))
-                continue
-            found.extend(lines_of(worker, told, microseconds(as_of), days))
+            found.extend(lines_of(worker.name, told, microseconds(as_of), days))
         except NotComputed as error:
             failed[worker] = str(error)
-            found.append(_unknown(worker, utc_day(as_of)))
+            found.append(_gap(worker.name, utc_day(as_of)))
     return found, failed
 
 
-def _unknown(worker: str, day: date) -> Line:
+def _gap(worker: str, day: date) -> Line:
     """What is told of a worker whose lines cannot be computed, or lack something."""
-    return Line(
-        day=day,
-        worker=worker,
-        shape="",
-        purpose="unattributed",
-        micro_usd=None,
-        microseconds=0,
-        unknown=True,
-    )
+    return Line(day=day, worker=worker, shape="", purpose="unattributed", micro_usd=None, microseconds=0, unknown=True)
+
+
+def _chunks_of(lines: Iterable[Line]) -> list[str]:
+    """The lines of a day as JSON, in parts that fit into an item."""
+    chunks, chunk, size = list[str](), list[str](), 0
+    for line in lines:
+        text = line.model_dump_json()
+        length = len(text.encode()) + 1
+        if chunk and (len(chunk) == LINES_PER_ITEM or size + length > BYTES_PER_ITEM):
+            chunks.append(f"[{','.join(chunk)}]")
+            chunk, size = [], 0
+        chunk.append(text)
+        size += length
+    return [*chunks, f"[{','.join(chunk)}]"]
 
 
 def _chunks(item: Item) -> int:
