@@ -1,6 +1,7 @@
 """Whatever happens to clocks, ends and events: jobs and the overhead pay the bill of the fleet, in few steps."""
 
 import random
+from datetime import timedelta
 
 from clusterra_events.ledger.account import Line, lines_of
 from clusterra_events.ledger.charge import microseconds
@@ -47,6 +48,18 @@ def test_the_fleet_costs_what_its_jobs_and_the_overhead_pay(seed: int, names: in
 
     random.Random(seed).shuffle(made.events)
     assert sorted(account(made)[0], key=_order) == sorted(lines, key=_order)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 1))
+def test_the_lines_of_some_days_are_those_of_all_days(seed: int, day: int) -> None:
+    made, until = faulty_history(seed, names=2, runs=40), microseconds(START) + UNTIL
+    wanted = START.date() + timedelta(days=day)
+    for worker, facts in facts_by_worker(made.events).items():
+        every_day = lines_of(worker, facts, until)
+
+        of_day = lines_of(worker, facts, until, (wanted, wanted))
+
+        assert of_day == [line for line in every_day if line.day == wanted]
 
 
 def _order(line: Line) -> tuple[object, ...]:

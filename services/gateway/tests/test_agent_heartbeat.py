@@ -576,3 +576,4 @@ async def test_odd_values_are_accepted_or_errors_of_the_agent(agent: Agent, no_r
 
     for changed in changes:
         assert await agent.status(agent.key, **changed) in (200, 400, 403), changed
+    assert await agent.status(agent.key, nodeclaims=[claim | {"billable_from": times[0]}]) == 400
