@@ -190,3 +190,19 @@ def test_the_size_is_known_where_the_worker_seems_to_register_before_its_start()
 
     assert of_jobs(lines) == 200_000
     assert not any(line.purpose == "unattributed" for line in lines)
+
+
+async def test_a_worker_that_has_ended_earlier_than_was_written_costs_nothing_on_later_days() -> None:
+    worker = ModelWorker("xs-1", 0, 30 * HOUR, [(0, 1_000_000)], cpus=4)
+    earlier = worker_events(ModelWorker("xs-1", 0, HOUR, [(0, 1_000_000)], cpus=4))[-1]
+    async with MemoryStore() as store:
+        await opened(store)
+        edge = Edge(store)
+        edge.minutes = 99 * 60
+        await edge.book.take(worker_events(worker))
+        assert await edge.bill() == 30_000_000
+
+        await edge.book.take([earlier.model_copy(update={"id": f"{earlier.id}.again"})])
+
+        assert await edge.bill() == 1_000_000
+        assert await edge.book.journal.open_workers(REF) == ()

@@ -66,6 +66,7 @@ class Forgetting:
                     removed += await self._partition(keyspace.runs_partition(ref, job_id))
                 await self._store.delete(Delete(LEDGER, item.key))
                 removed += 1
+        await self._store.delete(Delete(LEDGER, keyspace.days_key(ref, worker)))
         await self._store.delete(Delete(LEDGER, found_by))
         return removed
 

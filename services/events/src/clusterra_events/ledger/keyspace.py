@@ -7,6 +7,7 @@
 | `<cluster>#job#<number>` | `<job id>#<run>` | one run of a job or an array task |
 | `<cluster>#open` | `<name>` | workers whose lines are not written yet; each new fact makes a new version |
 | `<cluster>#day#<day>` | `<name>#<chunk>` | the lines of the workers of this name on this day |
+| `<cluster>#days#<name>` | `days` | on which days lines of the workers of this name were ever written |
 | `<cluster>#settled` | `count` | how often lines were written |
 """
 
@@ -93,6 +94,11 @@ def day_partition(ref: ClusterRef, day: date) -> str:
 def lines_key(ref: ClusterRef, day: date, worker: str, chunk: int) -> Key:
     """Some lines of one worker name on one day."""
     return Key(day_partition(ref, day), f"{worker}#{chunk:04d}")
+
+
+def days_key(ref: ClusterRef, worker: str) -> Key:
+    """On which days lines of the workers of one name were ever written."""
+    return Key(f"{ref.key}#days#{worker}", "days")
 
 
 def settled_key(ref: ClusterRef) -> Key:

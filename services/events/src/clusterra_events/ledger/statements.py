@@ -7,6 +7,7 @@ one line in their place says that they are unknown. Other workers lose nothing.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
@@ -46,6 +47,7 @@ _PAGE = 100
 
 log = structlog.get_logger(__name__)
 
+DAYS: TypeAdapter[tuple[date, ...]] = TypeAdapter(tuple[date, ...])
 LINES: TypeAdapter[tuple[Line, ...]] = TypeAdapter(tuple[Line, ...])
 
 
@@ -158,8 +160,8 @@ class Statements:
         for line in lines:
             by_day.setdefault(line.day, []).append(line)
         expires_at = int(self._clock() + self._retention_seconds)
-        for day, of_day in by_day.items():
-            chunks = await asyncio.to_thread(_chunks_of, of_day)
+        for day in await self._days_of(ref, worker.name, by_day.keys(), expires_at):
+            chunks = await asyncio.to_thread(_chunks_of, by_day.get(day, ()))
             for number, chunk in enumerate(chunks):
                 content: dict[str, Value] = {"lines": chunk, "chunks": len(chunks)}
                 key = keyspace.lines_key(ref, day, worker.name, number)
@@ -171,6 +173,19 @@ class Statements:
             await self._store.delete(Delete(LEDGER, keyspace.open_key(ref, worker.name), VersionIs(worker.version)))
         except ConditionFailed:
             return  # there is a new fact: the lines are written again
+
+    async def _days_of(self, ref: ClusterRef, worker: str, days: AbstractSet[date], expires_at: int) -> list[date]:
+        """The days of new lines, and those of all that were written before: a worker may have ended earlier than told.
+
+        They are kept first, so that whoever goes on after a crash knows what to write again.
+        """
+        key = keyspace.days_key(ref, worker)
+        found = await self._store.get(LEDGER, key)
+        before = frozenset() if found is None else frozenset(DAYS.validate_json(str(found.attributes["days"])))
+        all_days = tuple(sorted(before | days))
+        kept: dict[str, Value] = {"days": DAYS.dump_json(all_days).decode()}
+        await self._store.write(Update(LEDGER, key, set=kept, expires_at=expires_at))
+        return list(all_days)
 
     async def _written(self, ref: ClusterRef, first: date, last: date) -> list[Line]:
         counted = await self._store.get(LEDGER, keyspace.settled_key(ref))
