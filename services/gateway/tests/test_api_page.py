@@ -12,6 +12,17 @@ from route_table import route_table
 PAGE = "/v1/docs"
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/v2/jobs"])
+async def test_a_path_that_does_not_exist_leads_to_the_page(world: World, path: str) -> None:
+    stranger = await world.browser()
+
+    async with stranger.get(path) as answer:
+        problem = await answer.json()
+
+    assert (answer.status, problem["type"]) == (404, "about:blank")
+    assert "/v1/docs" in problem["hint"]
+
+
 async def test_all_that_the_page_loads_comes_from_the_gateway(world: World) -> None:
     stranger = await world.browser()
 

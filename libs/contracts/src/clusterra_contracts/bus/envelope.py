@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from clusterra_contracts.identity import arrival
+from clusterra_contracts.wrong_values import summary
 
 MESSAGE_ID = "Nats-Msg-Id"
 """JetStream's deduplication header."""
@@ -71,19 +72,17 @@ def decode_foreign[M: BaseModel](
     if len(body) > max_bytes:
         raise InvalidMessage(f"the body has more than {max_bytes} bytes")
     try:
-        return model.model_validate(from_json(body, cache_strings="none"), context=arrival())
-    except ValidationError as error:
-        raise _invalid(model, error) from None
+        content = from_json(body, cache_strings="none")
     except ValueError as error:
         raise InvalidMessage(f"invalid {model.__name__}: not JSON: {error}") from None
+    try:
+        return model.model_validate(content, context=arrival())
+    except ValidationError as error:
+        raise _invalid(model, error, content) from None
 
 
-def _invalid(model: type[BaseModel], error: ValidationError) -> InvalidMessage:
-    problems = "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'body'}: {problem['msg']}"
-        for problem in error.errors(include_input=False, include_url=False)[:5]
-    )
-    return InvalidMessage(f"invalid {model.__name__}: {problems}")
+def _invalid(model: type[BaseModel], error: ValidationError, content: object = None) -> InvalidMessage:
+    return InvalidMessage(f"invalid {model.__name__}: {summary(error, content, whole='body')}")
 
 
 def _decompress(body: bytes, max_bytes: int) -> bytes:

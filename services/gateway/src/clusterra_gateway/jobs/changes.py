@@ -22,7 +22,8 @@ from pydantic import ConfigDict, StrictBool
 
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import no_content
-from clusterra_gateway.http.requests.parameters import JOBS, Body, Hints, body, selected_jobs
+from clusterra_gateway.http.requests.field_errors import Hints
+from clusterra_gateway.http.requests.parameters import JOBS, Body, body, selected_jobs
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, ScopedKey, idempotency_key
 from clusterra_gateway.idempotency.once import ChangeOnce
 from clusterra_gateway.identity.access.authentication import Caller

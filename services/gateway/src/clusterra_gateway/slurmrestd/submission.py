@@ -8,8 +8,9 @@ from clusterra_contracts.rpc.slurm import MAX_COMPONENTS
 from pydantic import ConfigDict, Field, RootModel
 
 from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
+from clusterra_gateway.http.requests.field_errors import MAX_FIELD_ERRORS
 from clusterra_gateway.http.requests.json_body import BodyBounds
-from clusterra_gateway.http.requests.parameters import MAX_FIELD_ERRORS, Body, body, checked
+from clusterra_gateway.http.requests.parameters import Body, body, checked
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission
 from clusterra_gateway.submission.reading import ACCEPTED, BOUNDS, COMPONENT_HINTS, HINTS, LEFT_OUT, REFUSED, check_size
 

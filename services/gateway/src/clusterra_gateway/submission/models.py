@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_templates.parts import TemplateId
-from pydantic import ConfigDict, Field, RootModel
+from pydantic import ConfigDict, Field, RootModel, field_validator
 
 from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.unix_users import Person
@@ -24,6 +24,13 @@ class JobToSubmit(JobDescription, FurtherFields):
     """A job to submit, in slurmrestd's shape. Memory is in MiB, `time_limit` in minutes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("tasks", "tasks_per_node", "cpus_per_task")
+    @classmethod
+    def _some(cls, number: int | None) -> int | None:
+        if number == 0:
+            raise ValueError("must be at least 1: leave it out where Slurm is to choose")
+        return number
 
     @property
     def description(self) -> JobDescription:

@@ -12,8 +12,9 @@ from clusterra_contracts.rpc.slurm_jobs import FurtherChanges, JobChanges
 from pydantic_core import from_json
 
 from clusterra_gateway.http.requests.errors import TooLarge
+from clusterra_gateway.http.requests.field_errors import EACH, Hints
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds, read_json
-from clusterra_gateway.http.requests.parameters import Hints, checked, parsed
+from clusterra_gateway.http.requests.parameters import checked, parsed
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, Submission, TemplateSubmission
 
 ACCEPTED = frozenset(JobDescription.model_fields) | frozenset(FurtherFields.model_fields)
@@ -112,6 +113,7 @@ MAX_SUBMISSION_BYTES = 768 * 1024
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """A job has a few lists of at most 1,000 items each."""
 
+_OF_TEMPLATE = "a job from a template has `template_id`, `params` and `inputs`, and no `script`"
 _SET_BY_CLUSTERRA = "leave it out: Clusterra sets it, because a job runs as the person who submits it"
 HINTS: Hints = {
     **{("job", name): f"leave it out: {reason}" for name, reason in (LEFT_OUT | REFUSED).items()},
@@ -123,19 +125,17 @@ HINTS: Hints = {
     ("job", "user_id"): _SET_BY_CLUSTERRA,
     ("job", "group_id"): _SET_BY_CLUSTERRA,
     ("job", "comment"): "leave it out: Clusterra keeps its own note in the comment",
+    **dict.fromkeys([("template",), ("params",), ("inputs",), ("sbatch_override",)], _OF_TEMPLATE),
     ("jobs",): "send one job in `job`, or the components of a heterogeneous job in `jobs`",
 }
 COMPONENT_HINTS: Hints = {
     ("script",): HINTS["script",],
     ("jobs",): f"`jobs` must have 2 to {MAX_COMPONENTS} components; send a single job in `job`",
     **dict.fromkeys([("stage_in",), ("stage_out",)], "files are staged for a single job, in `job`"),
-    **{
-        ("jobs", number, *path[1:]): hint
-        for path, hint in HINTS.items()
-        if path[0] == "job"
-        for number in range(MAX_COMPONENTS)
-    },
+    **{("jobs", EACH, *path[1:]): hint for path, hint in HINTS.items() if path[0] == "job"},
 }
+STEP_HINTS: Hints = {("steps", EACH, *path): hint for path, hint in HINTS.items() if path != ("jobs",)}
+"""The hints for the steps of a run."""
 
 
 async def read_any_submission(request: web.Request) -> AnyScript | TemplateSubmission:

@@ -15,7 +15,7 @@ from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-from clusterra_gateway.submission.reading import HINTS
+from clusterra_gateway.submission.reading import STEP_HINTS
 from clusterra_gateway.workflows import transitions
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import BOUNDS, RunList, RunRequest, RunView, TemplateSteps
@@ -65,7 +65,7 @@ class Workflows:
 
         `stage_in` and `stage_out` of a step are those of `jobs/submit`. Its files have to be there when the run starts.
         """
-        wanted = await body(request, RunRequest, HINTS, BOUNDS)
+        wanted = await body(request, RunRequest, STEP_HINTS, BOUNDS)
         run_id = run_id_of(ref, caller.member.id, idempotency_key(request))
         scripted = await wanted.scripted(caller, ref, self.templates, run_id)
         workflow, repeated = await self.starts.start(caller, ref, scripted, run_id, digest=wanted.digest())

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterra_contracts.identity import MAX_GROUPS
+from clusterra_contracts.wrong_values import summary
 from pydantic import ValidationError
 
 from clusterra_gateway.directory.maps.entries import MapEntry, ReadMap, Refused
@@ -87,8 +88,7 @@ def entries_of(accounts: Sequence[Account], groups: Sequence[Group]) -> ReadMap:
 
 def mistakes(error: ValidationError) -> str:
     """What is wrong with an entry, without its values."""
-    problems = error.errors(include_input=False, include_url=False, include_context=False)[:3]
-    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['msg']}" for each in problems)
+    return summary(error, whole="entry", most=3)
 
 
 def _lines(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, override
 import orjson
 import structlog
 from aiohttp import ETag, web
+from clusterra_contracts.wrong_values import summary
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel, ValidationError
@@ -140,7 +141,8 @@ def scim_error_response(exception: SCIMException) -> web.Response:
 
 def invalid_response(invalid: ValidationError) -> web.Response:
     """The answer to a body that does not fit its schema: what is wrong with its first wrong value."""
-    return _response_of(Error.from_validation_errors(invalid)[0])
+    error = Error.from_validation_errors(invalid)[0]
+    return _response_of(error.model_copy(update={"detail": summary(invalid, whole="the body", most=1)}))
 
 
 def _response_of(error: Error) -> web.Response:

@@ -49,6 +49,8 @@ RETRY_AFTER_SECONDS = 1
 
 TYPES = "/v1/problems"
 """Below this path, the gateway describes each type of problem."""
+NOTHING_HERE = "all paths begin with /v1: /v1/docs shows them, and /v1/openapi.json describes them"
+"""The hint for a path that does not exist."""
 INTERNAL = "internal"
 """The name of the type of an unexpected error."""
 
@@ -129,7 +131,8 @@ def _field(error: FieldError) -> ProblemField:
 
 def bare_problem(status: int, detail: str, request_id: str) -> Problem:
     """The problem document of an error that its HTTP status describes completely."""
-    return _problem(HTTPStatus(status), detail, request_id, type="about:blank")
+    hint = NOTHING_HERE if status == HTTPStatus.NOT_FOUND else None
+    return _problem(HTTPStatus(status), detail, request_id, type="about:blank", hint=hint)
 
 
 def internal_problem(request_id: str) -> Problem:

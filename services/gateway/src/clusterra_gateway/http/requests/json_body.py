@@ -51,6 +51,14 @@ async def read_json(request: web.Request, bounds: BodyBounds, types: Sequence[st
     return content
 
 
+def plain(content: bytes) -> Any:
+    """The values of JSON; None of something else."""
+    try:
+        return from_json(content, cache_strings="none")
+    except ValueError:
+        return None
+
+
 def has_more_values(content: Any, most: int) -> bool:
     """Return whether parsed JSON has more than `most` values. Looks at no more than these."""
     values = 0

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 from clusterra_contracts.identity import JobId, Moment, arrival
@@ -16,16 +16,13 @@ from clusterra_contracts.rpc.slurm_jobs import JobSelection
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from clusterra_gateway.http.requests.errors import (
-    FieldError,
     InvalidRequest,
     NotFound,
     RangeNotSatisfiable,
     UnsupportedMedia,
 )
-from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, read_json, read_within
-
-MAX_FIELD_ERRORS = 20
-"""The most wrong fields that a problem names."""
+from clusterra_gateway.http.requests.field_errors import Hints, invalid
+from clusterra_gateway.http.requests.json_body import SMALL, BodyBounds, plain, read_json, read_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +45,6 @@ JOBS = Parameter(
     r"^[1-9][0-9]{0,9}(_([0-9]{1,7}|\[[0-9,:-]{1,500}\]))?$",
     "A job or a whole array (`42`), a task (`42_7`), or tasks in Slurm's notation (`42_[1-5,9]`).",
 )
-
-type Location = tuple[int | str, ...]
-type Hints = Mapping[Location, str]
-"""The hint for an error at a location in the body, such as `("job", "nodes")`."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
 _JOB_ID: TypeAdapter[str] = TypeAdapter(JobId)
@@ -116,7 +109,7 @@ def parsed[B: BaseModel](content: bytes, model: type[B], hints: Hints | None = N
     try:
         return model.model_validate_json(content, context=arrival())
     except ValidationError as error:
-        raise _invalid("body", error, hints or {}) from None
+        raise invalid("body", error, model, plain(content), hints or {}) from None
 
 
 def checked[B: BaseModel](model: type[B], values: Mapping[str, Any], hints: Hints | None = None) -> B:
@@ -124,7 +117,7 @@ def checked[B: BaseModel](model: type[B], values: Mapping[str, Any], hints: Hint
     try:
         return model.model_validate(values, context=arrival())
     except ValidationError as error:
-        raise _invalid("body", error, hints or {}) from None
+        raise invalid("body", error, model, values, hints or {}) from None
 
 
 def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
@@ -137,7 +130,7 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
     try:
         return model.model_validate(given, context=arrival())
     except ValidationError as error:
-        raise _invalid("query", error, _known_parameters(model, error)) from None
+        raise invalid("query", error, model, given, {}) from None
 
 
 def path_id(request: web.Request, parameter: Parameter) -> str:
@@ -163,32 +156,6 @@ def _job(request: web.Request, syntax: TypeAdapter[str], hint: str) -> str:
         return syntax.validate_python(request.match_info["job_id"])
     except ValidationError:
         raise NotFound("there is no such job", hint=hint) from None
-
-
-def _invalid(where: Literal["body", "query"], error: ValidationError, hints: Hints) -> InvalidRequest:
-    problems = error.errors(include_input=False, include_url=False, include_context=False)[:MAX_FIELD_ERRORS]
-    for each in problems:
-        if each["type"] == "extra_forbidden":
-            each["msg"] = f"there is no such {'field' if where == 'body' else 'parameter'}"
-    details = [f"{'.'.join(str(part) for part in each['loc']) or where}: {each['msg']}" for each in problems[:5]]
-    found = dict.fromkeys(hints[each["loc"]] for each in problems if each["loc"] in hints)
-    errors = tuple(
-        FieldError(where, _pointer(each["loc"]) if where == "body" else str(each["loc"][0]), each["msg"])
-        for each in problems
-    )
-    return InvalidRequest("; ".join(details), hint="; ".join(found), errors=errors)
-
-
-def _known_parameters(model: type[Query], error: ValidationError) -> Hints:
-    """For each parameter that the route does not have, those that it has."""
-    known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
-    hint = f"the parameters are {known}" if known else "this request takes no parameters"
-    return {each["loc"]: hint for each in error.errors(include_input=False) if each["type"] == "extra_forbidden"}
-
-
-def _pointer(location: Location) -> str:
-    """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
-    return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in location)
 
 
 FORM = "application/x-www-form-urlencoded"
