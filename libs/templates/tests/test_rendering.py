@@ -113,7 +113,7 @@ def test_a_path_leads_nowhere_else(path: str) -> None:
         rendered(OWN, text_file=path)
 
 
-@pytest.mark.parametrize("script", ["{{ .params.nothing }}", '{{ index .params "y" }}', "{{ .nothing.x }}"])
+@pytest.mark.parametrize("script", ['{{ index .params "y" }}', "{{ .nothing.x }}", "{{ .runtime.nothing }}"])
 def test_a_missing_key_of_version_2_is_an_error(script: str) -> None:
     with pytest.raises(RenderRefused):
         rendered(with_script(f"#!/bin/bash\necho {script}", dialect="go"))
@@ -121,7 +121,7 @@ def test_a_missing_key_of_version_2_is_an_error(script: str) -> None:
 
 def test_a_missing_name_of_jinja_is_an_error() -> None:
     with pytest.raises(RenderRefused, match="no attribute"):
-        rendered(with_script("#!/bin/bash\necho {{ params.nothing }}"))
+        rendered(with_script("#!/bin/bash\necho {{ runtime.nothing }}"))
 
 
 def test_no_address_gets_into_a_script() -> None:
@@ -131,6 +131,54 @@ def test_no_address_gets_into_a_script() -> None:
 
     assert "echo ada " in found.script
     assert "@" not in found.script
+
+
+NEXTFLOW = VERSION_2.replace(
+    'runtime: {kind: docker_image, image: "mdrun:1"}', "runtime: {kind: nextflow, pipeline_repo: a/b, revision: '1'}"
+).replace(
+    "script: |\n",
+    "config: |\n  process.cpus = {{ .params.ntomp }}\n  process.queue = '{{ .params.extra }}'\nscript: |\n",
+)
+CONFIGURED = (
+    NEXTFLOW.partition("  OUT=")[0]
+    + "  cat > run.config <<'CONFIG'\n  {{ .config }}\n  CONFIG\n  run {{ .runtime.revision }}\n"
+)
+
+
+def test_the_configuration_of_nextflow_is_a_template_that_the_script_writes() -> None:
+    found = rendered(CONFIGURED, {"ntomp": 3, "extra": "cpu"}, input_tpr="a")
+
+    assert "<<'CONFIG'\nprocess.cpus = 3\nprocess.queue = 'cpu'\n\nCONFIG\n" in found.script
+
+
+@pytest.mark.parametrize("value", ["x'; 'id'.execute(); '", "${id}", "a b", "a\tb"])
+def test_a_value_becomes_no_code_in_a_configuration(value: str) -> None:
+    with pytest.raises(RenderRefused, match="cannot stand in `config`"):
+        rendered(CONFIGURED, {"extra": value}, input_tpr="a")
+
+
+def test_what_a_preset_says_of_the_pipeline_takes_the_place_of_the_templates_own() -> None:
+    wanted = Wanted(inputs={"input_tpr": "a"}, runtime={"revision": "2.0"})
+
+    script = render(runnable(CONFIGURED), wanted, CONTEXT, now=NOW).script
+
+    assert script.endswith("run 2.0\n")
+
+
+VENV = VERSION_2.replace(
+    'runtime: {kind: docker_image, image: "mdrun:1"}', "runtime: {kind: venv, requirements: ['rdkit==1', 'b<2']}"
+).partition("script: |\n")[0]
+IN_A_SHELL = (
+    VENV + "script: |\n  #!/bin/bash\n  bash -c \"pip install {{range .runtime.requirements}}'{{.}}' {{end}}\"\n"
+)
+
+
+def test_the_authors_own_text_may_stand_in_the_authors_program_and_a_value_may_not() -> None:
+    of_author = rendered(IN_A_SHELL, input_tpr="a")
+
+    assert of_author.script.endswith("bash -c \"pip install 'rdkit==1' 'b<2' \"\n")
+    with pytest.raises(RenderRefused, match="read as a program"):
+        rendered(IN_A_SHELL.replace("{{.}}", "{{$.params.extra}}"), {"extra": "rdkit==1"}, input_tpr="a")
 
 
 @pytest.mark.parametrize("value", ["ada@example.org", "a/../b", "a b", "$(id)"])
@@ -240,6 +288,14 @@ def test_a_table_makes_an_array() -> None:
 def test_a_bad_table_is_refused(table: str, reason: str) -> None:
     with pytest.raises(RenderRefused, match=reason):
         rendered(TABLE, text_file=table)
+
+
+@pytest.mark.parametrize("written", ["sample,size\na,1\n", "sample,size\r\na,1\r\n"])
+def test_a_table_of_a_spreadsheet_is_read_without_its_byte_order_mark(written: str) -> None:
+    found = rendered(TABLE, text_file=f"\ufeff{written}")
+
+    assert found.script == rendered(TABLE, text_file="sample,size\na,1\n").script
+    assert "\ufeff" not in found.script
 
 
 def test_a_table_may_be_separated_by_tabs() -> None:

@@ -228,6 +228,93 @@ async def test_a_preset_lies_over_its_template(world: World) -> None:
     assert '{"more": 1, "skip_trim": true}' in shown["script"]
 
 
+NEXTFLOW = """\
+id: nf-any
+name: Any pipeline
+description: Runs it.
+vertical: a
+category: b
+workload_group: c
+modality: d
+tools: [nextflow]
+ready: true
+kind: batch
+runtime: {kind: nextflow, pipeline_repo: nf-core/hello, revision: master, nxf_version: "25.10.2"}
+inputs: []
+parameters:
+  - {key: pipeline_repo, widget: text, default: ""}
+  - {key: profile, widget: text, default: docker}
+  - {key: extra, widget: text, default: ""}
+sbatch: ""
+outputs: {dir: out, artifacts: []}
+config: |
+  process.executor = 'slurm'
+script: |
+  #!/bin/bash
+  cat > run.config <<'EOF'
+  {{.config}}
+  EOF
+  nextflow run {{.runtime.pipeline_repo}} -r {{.runtime.revision}} -profile {{.params.profile}} {{.params.extra}}
+"""
+OVERLAY = """\
+id: nf-other
+name: Other
+description: Runs another pipeline.
+vertical: a
+category: b
+workload_group: c
+modality: d
+tools: [nextflow]
+ready: true
+kind: preset
+tier: borrowed
+pipeline_repo: nf-core/other
+revision: "3.6.1"
+parameters:
+  - {key: profile, widget: text, default: apptainer}
+  - {key: extra, widget: text, default: ""}
+"""
+
+
+async def test_a_preset_of_version_2_pins_the_pipeline_of_a_template_that_runs_any(world: World) -> None:
+    ada, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "boss")]
+    await published(ada, boss, NEXTFLOW)
+    await published(ada, boss, OVERLAY)
+
+    of_preset = await called(ada, "POST", "/v1/launchables/nf-other/render", {}, status=200)
+    of_person = await called(ada, "POST", "/v1/launchables/nf-other/render", {"params": {"profile": "x"}}, status=200)
+    shown = await called(ada, "GET", "/v1/templates/nf-other", status=200)
+
+    assert "nextflow run nf-core/other -r 3.6.1 -profile apptainer" in of_preset["script"]
+    assert "process.executor = 'slurm'" in of_preset["script"]
+    assert "-profile x" in of_person["script"]
+    assert [(each["name"], each["default"]) for each in shown["parameters"]] == [
+        ("profile", "apptainer"),
+        ("extra", ""),
+    ]
+
+
+WORKFLOW = OVERLAY.partition("kind: preset")[0].replace("nf-other", "chain") + "kind: workflow\nsteps:\n"
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        (OVERLAY + "parent_id: nf-any\nstatic_values: {profil: x}\n", "gives profil, which the template nf-any"),
+        (OVERLAY.replace("key: profile", "key: profiles") + "parent_id: nf-any\n", "did you mean profile?"),
+        (WORKFLOW + "  - {step_id: a, template_id: nf-any, param_overrides: {profil: x}}\n", "step a gives profil"),
+        (WORKFLOW + "  - {step_id: a, template_id: nf-any, input_overrides: {nothing: x}}\n", "step a gives nothing"),
+    ],
+)
+async def test_a_draft_gives_other_templates_only_what_they_take(world: World, definition: str, reason: str) -> None:
+    ada, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "boss")]
+    await published(ada, boss, NEXTFLOW)
+
+    refused = await called(ada, "POST", "/v1/templates", {"definition": definition}, status=400)
+
+    assert reason in refused["detail"]
+
+
 async def test_a_draft_is_used_once_an_admin_has_published_it(world: World) -> None:
     ada, bob, boss = [await world.login(f"{name}@acme.example") for name in ("ada", "bob", "boss")]
     made = await called(ada, "POST", "/v1/templates", {"definition": OWN}, status=201)

@@ -48,6 +48,7 @@ def read_rows(key: str, text: str, needed: Sequence[str]) -> Rows:
 
     `needed` are the columns that the table must have; with none, it may have any.
     """
+    text = text.removeprefix("\ufeff")
     header = text.partition("\n")[0]
     separator = "\t" if "\t" in header else ","
     reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)

@@ -60,7 +60,7 @@ class Base(Part):
 
     @property
     def all_parameters(self) -> tuple[Parameter, ...]:
-        """Its parameters; none for presets and workflows."""
+        """Its parameters; none for workflows."""
         found: tuple[Parameter, ...] = getattr(self, "parameters", ())
         return found
 
@@ -102,7 +102,8 @@ class BatchParts(Part):
     sbatch: Source
     outputs: Outputs
     script: Source
-    config: Any = None
+    config: Source | None = None
+    """The configuration of Nextflow. The script writes it by the name `config`."""
     schedule: Line | None = None
 
 
@@ -120,13 +121,17 @@ class InteractiveParts(Part):
 
 
 class PresetParts(Part):
-    """Values for a Nextflow template. Those of the person who submits win over them."""
+    """Values for a Nextflow template. They win over its own defaults, and those of whoever submits win over both."""
 
     kind: Literal["preset"]
     tier: Literal["validated", "borrowed"]
     pipeline_repo: Line
+    revision: Line | None = None
+    """The version of the pipeline; without it, the one that the template names."""
     parent_id: TemplateId | None = None
-    """The template that it is for; without it, the one of this pipeline."""
+    """The template that it is for; without it, one of this pipeline, or one with a parameter `pipeline_repo`."""
+    parameters: Parameters = ()
+    """Parameters of the template, with the defaults that they have here."""
     static_values: Annotated[dict[str, Any], Field(max_length=MAX_PARTS, default_factory=dict)]
     """Parameters and inputs of the template."""
     schema_values: Annotated[dict[str, Any], Field(max_length=1000, default_factory=dict)]

@@ -17,8 +17,9 @@ from clusterra_templates.go_language import (
     Range,
     parse,
 )
-from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text, Value, shown
+from clusterra_templates.pieces import Authored, Piece, Placed, RenderBounds, Text, Value, shown
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
+from clusterra_templates.references import Reference, go_references
 
 
 class GoTemplate:
@@ -30,6 +31,11 @@ class GoTemplate:
         for function, at in _functions(self._block):
             if function not in FUNCTIONS:
                 raise TemplateInvalid(f"there is no function `{function}`: use {', '.join(FUNCTIONS)}", line=at)
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The values that it names."""
+        return tuple(go_references(self._block))
 
     def pieces(self, names: Mapping[str, Value], bounds: RenderBounds) -> list[Piece]:
         """Renders it. Raises RenderRefused."""
@@ -103,7 +109,8 @@ class _Rendering:
         if isinstance(value, Quoted):
             self.pieces += [Text('"'), Placed(self._bounds.write(str(value)), escaped=True), Text('"')]
         else:
-            self.pieces.append(Placed(self._bounds.write(shown(value)), vanishes=True))
+            text, own = self._bounds.write(shown(value)), isinstance(value, Authored)
+            self.pieces.append(Placed(text, vanishes=True, authored=own))
 
 
 def _evaluated(pipeline: Pipeline, dot: Value, variables: Mapping[str, Value], line: int) -> Value:

@@ -14,8 +14,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from clusterra_templates.jinja_bounds import bounding, size_of
-from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text, Value, bounded, replaced, shown
+from clusterra_templates.pieces import Authored, Piece, Placed, RenderBounds, Text, Value, bounded, replaced, shown
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
+from clusterra_templates.references import jinja_references
 
 MAX_DEPTH = 12
 """How deep blocks and expressions may be nested."""
@@ -136,6 +137,8 @@ class JinjaTemplate:
         except ValueError:
             raise TemplateInvalid("the template has a number that is too long", line=line) from None
         _check(tree, line)
+        self.references = tuple(jinja_references(tree, line))
+        """The values that it names."""
         try:
             environment.compile(bounding(tree))
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:
@@ -170,7 +173,8 @@ def _environment(bounds: RenderBounds, values: list[Placed]) -> _Environment:
             value._fail_with_undefined_error()
         if isinstance(value, tuple):
             value = list(value)
-        return _marked(values, Placed(bounds.write(shown(value)), is_json=isinstance(value, _Json)))
+        text, own = bounds.write(shown(value)), isinstance(value, Authored)
+        return _marked(values, Placed(text, is_json=isinstance(value, _Json), authored=own))
 
     environment = _Environment(
         undefined=StrictUndefined,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from clusterra_contracts.wrong_values import wrong_values
 from pydantic import ValidationError
 
 from clusterra_templates.definitions import DEFINITION, Definition, Runnable
@@ -82,7 +83,7 @@ def checked(content: dict[str, Any], lines: dict[Location, int] | None = None) -
     try:
         definition: Definition = DEFINITION.validate_python(content)
     except ValidationError as error:
-        raise _invalid(error, known) from None
+        raise _invalid(error, content, known) from None
     if isinstance(definition, Runnable):
         check_sources(definition, lambda *location: known.get(location, 1))
     return definition
@@ -126,24 +127,14 @@ def _value(loader: _Loader, node: yaml.Node, location: Location, lines: dict[Loc
     return loader.construct_object(node)
 
 
-def _invalid(error: ValidationError, lines: dict[Location, int]) -> TemplateInvalid:
+def _invalid(error: ValidationError, content: dict[str, Any], lines: dict[Location, int]) -> TemplateInvalid:
     problems: list[tuple[int, str]] = []
-    for each in error.errors(include_input=False, include_url=False)[:MAX_ERRORS]:
-        # The first part of a location is the tag of the kind of definition.
-        location = tuple(part for part in each["loc"][1:])
-        known = location
+    for each in wrong_values(error, content, most=MAX_ERRORS):
+        known = each.place
         while known and known not in lines:
             known = known[:-1]
-        # A location also has the tags of unions, which the file has not. The last part of what is missing is a key.
-        within, last = (location[:-1], location[-1:]) if each["type"] == "missing" else (location, ())
-        shown = [part for part in within if part in _names(lines) or isinstance(part, int)]
-        name = ".".join(str(part) for part in (*shown, *last)) or str(location[-1] if location else "")
-        reason = "is no key of this kind of definition" if each["type"] == "extra_forbidden" else str(each["msg"])
-        problems.append((lines.get(known, 1), f"{name}: {reason}" if name else reason))
+        reason = "is no key of this kind of definition" if each.kind == "extra_forbidden" else each.text
+        problems.append((lines.get(known, 1), f"{each.path}: {reason}" if each.place else reason))
     problems.sort()
     first, *rest = problems
     return TemplateInvalid("; ".join([first[1], *(f"line {line}: {text}" for line, text in rest)]), line=first[0])
-
-
-def _names(lines: dict[Location, int]) -> set[str]:
-    return {part for location in lines for part in location if isinstance(part, str)}

@@ -99,16 +99,22 @@ class Parameter(Part):
         return self
 
 
-class DockerImage(Part):
+class RuntimePart(Part):
+    """What every runtime has."""
+
+    notes: Prose | None = None
+    """For whoever reads the definition."""
+
+
+class DockerImage(RuntimePart):
     """Runs in a container."""
 
     kind: Literal["docker_image"]
     image: Line
     registry_auth: Line | None = None
-    notes: Prose | None = None
 
 
-class HostBinary(Part):
+class HostBinary(RuntimePart):
     """Runs a program that is built on the cluster."""
 
     kind: Literal["host_binary"]
@@ -117,7 +123,7 @@ class HostBinary(Part):
     build_command: Prose | None = None
 
 
-class Venv(Part):
+class Venv(RuntimePart):
     """Runs in a virtual environment of Python."""
 
     kind: Literal["venv"]
@@ -129,14 +135,14 @@ class Venv(Part):
     base_image: Line | None = None
 
 
-class HostSystem(Part):
+class HostSystem(RuntimePart):
     """Runs a program that the workers have."""
 
     kind: Literal["host_system"]
     binary: Line
 
 
-class Nextflow(Part):
+class Nextflow(RuntimePart):
     """Runs a pipeline of Nextflow."""
 
     kind: Literal["nextflow"]
@@ -147,11 +153,12 @@ class Nextflow(Part):
     schema_url: Line | None = None
 
 
-class InteractiveImage(Part):
+class InteractiveImage(RuntimePart):
     """Runs a session in a container."""
 
     kind: Literal["interactive_image"]
     image: Line
+    registry_auth: Line | None = None
 
 
 Runtime = Annotated[

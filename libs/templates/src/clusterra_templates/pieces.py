@@ -24,6 +24,25 @@ MAX_STEPS = 20_000
 MAX_SECONDS = 2.0
 
 
+class Authored(str):
+    """Text of the definition itself, such as the requirements of its runtime: no value that somebody gives."""
+
+    __slots__ = ()
+
+
+def authored(value: Value) -> Value:
+    """A value of the definition, with all its texts marked as the author's."""
+    match value:
+        case str():
+            return Authored(value)
+        case list():
+            return [authored(each) for each in value]
+        case dict():
+            return {name: authored(each) for name, each in value.items()}
+        case _:
+            return value
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Text of the author."""
@@ -43,6 +62,8 @@ class Placed:
     """Whether it is JSON."""
     vanishes: bool = False
     """Whether an empty value leaves nothing, not even an empty word."""
+    authored: bool = False
+    """Whether it is the author's own text. A program that it stands in is the author's, too."""
 
 
 type Piece = Text | Placed

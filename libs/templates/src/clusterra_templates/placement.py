@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text
+from clusterra_templates.pieces import Piece, Placed, RenderBounds, Text, joined
 from clusterra_templates.problems import RenderRefused
 from clusterra_templates.shell import DIRECTIVE, MAX_COMMAND, ShellState
 
@@ -51,6 +51,20 @@ def placed(pieces: Sequence[Piece], bounds: RenderBounds) -> str:
     return "".join(written)
 
 
+def configuration(pieces: Sequence[Piece]) -> str:
+    """The text of a file that is itself a program, such as a configuration of Nextflow, which is Groovy.
+
+    Raises RenderRefused for a value that could become code there.
+    """
+    for piece in pieces:
+        if isinstance(piece, Placed) and not piece.authored and not _PLAIN.fullmatch(piece.text):
+            raise RenderRefused(
+                f"the value {_short(piece)!r} cannot stand in `config`, which is a program: use letters, digits and "
+                "_./:@%+,- only"
+            )
+    return joined(pieces)
+
+
 def _next(pieces: Sequence[Piece], index: int) -> str:
     """The first character after a value; empty at the end."""
     return next((piece.text[0] for piece in pieces[index + 1 :] if piece.text), "")
@@ -74,7 +88,8 @@ def _encoded(state: ShellState, piece: Placed, following: str) -> str:
         return value
     if state.context == "arithmetic":
         return _plain(state, piece, _NUMBER, "digits: it stands in arithmetic")
-    if state.uncertain or state.reads_again or state.testing or state.context in ("backtick", "ansi", "brace"):
+    read_as_program = state.reads_again and not piece.authored
+    if state.uncertain or read_as_program or state.testing or state.context in ("backtick", "ansi", "brace"):
         return _plain(state, piece, _PLAIN, "letters, digits and _./:@%+,-: its text is read as a program here")
     match state.context:
         case "double":
@@ -124,5 +139,10 @@ def _plain(state: ShellState, piece: Placed, allowed: re.Pattern[str], which: st
 
 
 def _refused(state: ShellState, piece: Placed, reason: str, hint: str) -> RenderRefused:
-    shown = piece.text if len(piece.text) <= 60 else f"{piece.text[:60]}..."
-    return RenderRefused(f"line {state.number} of the script: the value {shown!r} cannot stand there: {reason}; {hint}")
+    return RenderRefused(
+        f"line {state.number} of the script: the value {_short(piece)!r} cannot stand there: {reason}; {hint}"
+    )
+
+
+def _short(piece: Placed) -> str:
+    return piece.text if len(piece.text) <= 60 else f"{piece.text[:60]}..."

@@ -1,5 +1,15 @@
 """What is wrong with a definition, or with what somebody wants rendered from it."""
 
+import difflib
+from collections.abc import Collection
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """What to write in place of a name that does not exist: the one that is nearest, or one of all."""
+    if near := difflib.get_close_matches(name[:100], known, 1):
+        return f"did you mean {near[0]}?"
+    return f"there is {', '.join(sorted(known))}" if known else "there is none"
+
 
 class TemplateInvalid(ValueError):
     """A definition that cannot be used. The text names the line where it is known, and what to correct."""

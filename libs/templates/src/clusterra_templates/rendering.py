@@ -11,13 +11,13 @@ from clusterra_sbatch.parsing import PREFIX, Directive, scan
 
 from clusterra_templates import array_rows, values
 from clusterra_templates.array_rows import Rows
-from clusterra_templates.definitions import Definition, Own, OwnBatch, Runnable
+from clusterra_templates.definitions import BatchParts, Definition, Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
 from clusterra_templates.paths import StagedPaths, output_paths, staged_paths
-from clusterra_templates.pieces import Piece, RenderBounds, Text, Value, joined
-from clusterra_templates.placement import placed
-from clusterra_templates.problems import RenderRefused, TemplateInvalid
+from clusterra_templates.pieces import Piece, RenderBounds, Text, Value, authored, joined
+from clusterra_templates.placement import configuration, placed
+from clusterra_templates.problems import RenderRefused, TemplateInvalid, nearest
 from clusterra_templates.sources import DENIED, denied_options, script_source, template
 
 OVERRIDES = frozenset(
@@ -70,6 +70,8 @@ class Wanted:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     sbatch_override: Mapping[str, Any] = field(default_factory=dict)
     """Options of sbatch by their long names, such as `{"time": "2:00:00"}`. True: an option without a value."""
+    runtime: Mapping[str, str] = field(default_factory=dict)
+    """What a preset says of the runtime: the pipeline and its revision."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
         raise RenderRefused("this template has no script, so it cannot be submitted")
     bounds = RenderBounds()
     names: dict[str, Value] = {
-        "runtime": definition.runtime.model_dump(mode="json"),
+        "runtime": _runtime(definition, wanted),
         "params": values.parameters(definition, wanted.params),
         "inputs": values.inputs(definition, wanted.inputs),
         "policy": definition.policy.model_dump(mode="json") if definition.policy is not None else {},
@@ -104,6 +106,8 @@ def render(definition: Runnable, wanted: Wanted, context: JobContext, *, now: da
     directory, artifacts = output_paths(definition, definition.outputs, names, bounds)
     written: dict[str, Value] = {"dir": directory or "", **artifacts}
     names["outputs"] = written
+    if isinstance(definition, BatchParts) and definition.config is not None:
+        names["config"] = configuration(template(definition, definition.config).pieces(names, bounds))
     staged = staged_paths(definition, names, bounds)
     pieces = template(definition, script_source(definition)).pieces(names, bounds)
     script = placed(pieces, RenderBounds())
@@ -125,6 +129,11 @@ def render_text(definition: Definition, source: str, context: JobContext) -> str
         return joined(language(source).pieces({"ctx": context.names()}, RenderBounds()))
     except TemplateInvalid as error:
         raise RenderRefused(f"{source[:100]!r}: {error}") from None
+
+
+def _runtime(definition: Runnable, wanted: Wanted) -> Value:
+    own = authored(definition.runtime.model_dump(mode="json"))
+    return {**own, **wanted.runtime} if isinstance(own, dict) else own
 
 
 def _rows(definition: Runnable, inputs: Value) -> Rows | None:
@@ -171,7 +180,7 @@ def _overridden(script: str, override: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for name, value in override.items():
         if name not in OVERRIDES:
-            raise RenderRefused(f"sbatch_override: `{name}` cannot be set: use {', '.join(sorted(OVERRIDES))}")
+            raise RenderRefused(f"sbatch_override: `{name[:100]}` cannot be set: {nearest(name, OVERRIDES)}")
         if value is True:
             lines.append(f"{PREFIX} --{name}\n")
             continue

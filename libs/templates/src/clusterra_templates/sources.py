@@ -1,17 +1,18 @@
 """The templates within a definition: its script, its `#SBATCH` lines, the paths that it writes. Checked at load."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from clusterra_sbatch.checking import check_denied
 from clusterra_sbatch.parsing import PREFIX, Directive, scan
 
-from clusterra_templates.definitions import Own, OwnBatch, Runnable
+from clusterra_templates.definitions import BatchParts, Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
 from clusterra_templates.jinja_language import JinjaTemplate
-from clusterra_templates.parts import StageIn, StageOut, Staging
+from clusterra_templates.parts import Nextflow, StageIn, StageOut, Staging
 from clusterra_templates.placement import INTERPRETERS
 from clusterra_templates.problems import TemplateInvalid
+from clusterra_templates.references import check_references
 
 DENIED = frozenset(
     {
@@ -55,33 +56,55 @@ def script_source(definition: Runnable) -> str:
 def check_sources(definition: Runnable, line_of: Callable[..., int]) -> None:
     """Raises TemplateInvalid for a template that can never be rendered, or sets an option that none may set."""
     if definition.script is not None:
-        template(definition, definition.script, line_of("script"))
         first = definition.script.partition("\n")[0]
         if first.startswith("#!") and not INTERPRETERS.fullmatch(first):
             raise TemplateInvalid(
                 "the script must be one of bash or sh: call another interpreter from it", line=line_of("script")
             )
-    template(definition, definition.sbatch, line_of("sbatch"))
+    config = definition.config if isinstance(definition, BatchParts) else None
+    if config is not None and not isinstance(definition.runtime, Nextflow):
+        raise TemplateInvalid("only a Nextflow runtime has `config`: remove it", line=line_of("config"))
+    known = _known(definition)
+    for source, place in _sources(definition):
+        check_references(template(definition, source, line_of(*place)).references, known)
     _check_sbatch(definition.sbatch, line_of("sbatch"))
+
+
+def _known(definition: Runnable) -> dict[str, set[str]]:
+    """The keys of each object that a template may name, as far as the definition decides on them."""
+    artifacts = definition.outputs.artifacts if definition.outputs is not None else ()
+    return {
+        "params": {each.key for each in definition.parameters},
+        "inputs": {each.key for each in definition.inputs},
+        "outputs": {"dir", *(each.key for each in artifacts)},
+    }
+
+
+def _sources(definition: Runnable) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    """Each template of a definition, and its place."""
+    if definition.script is not None:
+        yield definition.script, ("script",)
+    yield definition.sbatch, ("sbatch",)
     if definition.outputs is not None:
-        template(definition, definition.outputs.dir, line_of("outputs", "dir"))
+        yield definition.outputs.dir, ("outputs", "dir")
         for index, artifact in enumerate(definition.outputs.artifacts):
-            template(definition, artifact.path, line_of("outputs", "artifacts", index, "path"))
+            yield artifact.path, ("outputs", "artifacts", index, "path")
+    if isinstance(definition, BatchParts) and definition.config is not None:
+        yield definition.config, ("config",)
     if isinstance(definition, OwnBatch) and definition.staging is not None:
-        _check_staging(definition, definition.staging, line_of)
+        yield from _staged_sources(definition.staging)
 
 
-def _check_staging(definition: OwnBatch, staging: Staging, line_of: Callable[..., int]) -> None:
-    place = "current_working_directory"
-    template(definition, staging.current_working_directory, line_of("staging", place))
+def _staged_sources(staging: Staging) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    yield staging.current_working_directory, ("staging", "current_working_directory")
     both: tuple[tuple[str, tuple[StageIn | StageOut, ...]], ...] = (
         ("stage_in", staging.stage_in),
         ("stage_out", staging.stage_out),
     )
     for key, entries in both:
         for index, entry in enumerate(entries):
-            template(definition, entry.source, line_of("staging", key, index, "source"))
-            template(definition, entry.destination, line_of("staging", key, index, "destination"))
+            yield entry.source, ("staging", key, index, "source")
+            yield entry.destination, ("staging", key, index, "destination")
 
 
 def denied_options(script: str, denied: Collection[str] = DENIED) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from clusterra_templates.definitions import Runnable
 from clusterra_templates.parts import NOT_A_PATH, Input, Parameter
 from clusterra_templates.pieces import Value, shown
-from clusterra_templates.problems import ValueRefused
+from clusterra_templates.problems import ValueRefused, nearest
 
 MAX_LINE = 4096
 MAX_TEXT = 128 * 1024
@@ -37,8 +37,7 @@ def _all[P: (Parameter, Input)](
 ) -> dict[str, Value]:
     known = {part.key for part in parts}
     if unknown := sorted(given.keys() - known):
-        has = f"it has {', '.join(sorted(known))}" if known else "it has none"
-        raise ValueRefused(unknown[0], f"the template has no such {what}: {has}")
+        raise ValueRefused(unknown[0][:100], f"the template has no such {what}: {nearest(unknown[0], known)}")
     found: dict[str, Value] = {}
     for part in parts:
         value = given.get(part.key)
@@ -105,10 +104,13 @@ def line(key: str, value: Any) -> str:
 
 
 def text(key: str, value: Any) -> str:
-    """Text of any number of lines. Raises ValueRefused."""
+    """Text of any number of lines, as Unix writes it: without the byte order mark that spreadsheets put before tables.
+
+    Raises ValueRefused.
+    """
     if not isinstance(value, str):
         raise ValueRefused(key, "it must be text")
-    found = value.replace("\r\n", "\n")
+    found = value.removeprefix("\ufeff").replace("\r\n", "\n")
     if len(found) > MAX_TEXT:
         raise ValueRefused(key, f"it has more than {MAX_TEXT // 1024} KiB: put it into a file")
     if _CONTROL.search(found) or "\r" in found:

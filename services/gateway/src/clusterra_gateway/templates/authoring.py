@@ -21,6 +21,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.templates.drafts import check_draft
 from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import TEMPLATE, TEMPLATES, NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
@@ -62,7 +63,7 @@ class Authoring:
         It can be submitted once an admin has approved and published a version. Its id is in the definition.
         """
         wanted = await body(request, NewTemplate, bounds=BOUNDS)
-        definition = await _loaded(wanted.definition)
+        definition = await self._checked(caller, wanted.definition)
 
         async def create() -> VersionList:
             known = await self._records.read(caller.member.tenant, definition.id)
@@ -102,7 +103,7 @@ class Authoring:
         """Adds the draft of another version. Its author, and admins, may. The published version stays in use."""
         template_id = path_id(request, TEMPLATE_ID)
         wanted = await body(request, NewTemplate, bounds=BOUNDS)
-        definition = await _loaded(wanted.definition)
+        definition = await self._checked(caller, wanted.definition)
         if definition.id != template_id:
             raise InvalidRequest(
                 f"the definition's id is {definition.id}, and the template's {template_id}", hint="the id stays"
@@ -185,6 +186,11 @@ class Authoring:
 
         await self._changed(caller, path_id(request, TEMPLATE_ID), delete, kind="template.deleted")
         return no_content()
+
+    async def _checked(self, caller: Caller, text: str) -> Definition:
+        definition = await _loaded(text)
+        await check_draft(self._library, caller.member.tenant, definition)
+        return definition
 
     async def _record(self, caller: Caller, template_id: str) -> tuple[TemplateRecord, int]:
         known = await self._records.read(caller.member.tenant, template_id)

@@ -5,6 +5,7 @@ import secrets
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.wrong_values import summary
 from clusterra_runtime.nats.registry import Registry
 from clusterra_templates.definitions import AnyWorkflow
 from clusterra_templates.paths import StagedPaths
@@ -151,10 +152,10 @@ def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> 
             stage_out=tuple(StageOut(source=source, destination=to) for source, to in staged.stage_out),
         )
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False)[0]
+        given = str(error.errors(include_url=False, include_context=False)[0]["input"])
         raise InvalidRequest(
-            f"the template {step.template_id} stages a file that has no such path: {str(wrong['input'])[:100]!r}: "
-            f"{wrong['msg']}",
+            f"the template {step.template_id} stages a file that has no such path: {given[:100]!r}: "
+            f"{summary(error, most=1)}",
             hint="change the value that is in the path",
         ) from None
 

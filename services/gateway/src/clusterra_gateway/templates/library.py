@@ -23,6 +23,8 @@ MAX_TEMPLATES = 500
 KEPT_DEFINITIONS = 1000
 """How many definitions of tenants a replica keeps parsed. A version never changes, so that they stay right."""
 READS_AT_ONCE = 20
+PIPELINE_REPO = "pipeline_repo"
+"""The parameter of a template that runs any pipeline."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,12 @@ class Library:
             candidates = [(await self.one(tenant, preset.parent_id)).definition]
         else:
             candidates = [each.definition for each in await self.all(tenant) if each.ready]
-        for definition in candidates:
-            if isinstance(definition, Runnable) and (
-                isinstance(definition.runtime, Nextflow) and definition.runtime.pipeline_repo == preset.pipeline_repo
-            ):
+        keys = {each.key for each in preset.parameters}
+        fitting = [each for each in candidates if isinstance(each, Runnable) and _runs(each, preset.pipeline_repo)]
+        # A template of this very pipeline comes before one that runs any pipeline.
+        fitting.sort(key=lambda each: getattr(each.runtime, "pipeline_repo", None) != preset.pipeline_repo)
+        for definition in fitting:
+            if preset.parent_id is not None or keys <= {each.key for each in definition.parameters}:
                 return definition
         raise Conflict(
             f"there is no template for the pipeline {preset.pipeline_repo}", hint="add one, and name it in `parent_id`"
@@ -136,6 +140,14 @@ class Library:
         if definition is None:
             return None
         return Found(definition, "workspace", record.shown, record.published is not None)
+
+
+def _runs(definition: Runnable, pipeline_repo: str) -> bool:
+    """Whether a template runs this pipeline, or any that its parameter `pipeline_repo` names."""
+    if not isinstance(definition.runtime, Nextflow):
+        return False
+    any_pipeline = any(each.key == PIPELINE_REPO for each in definition.parameters)
+    return any_pipeline or definition.runtime.pipeline_repo == pipeline_repo
 
 
 def _parsed(template_id: str, model: str) -> Definition | None:

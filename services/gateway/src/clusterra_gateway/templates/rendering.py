@@ -19,6 +19,7 @@ from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, 
 
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.templates.library import Found, Library
+from clusterra_gateway.templates.presets import with_preset
 from clusterra_gateway.workflows.models import TemplateStep
 
 PREVIEW = "preview"
@@ -128,7 +129,7 @@ class Renderings:
         definition = found.definition
         if isinstance(definition, AnyPreset):
             parent = await self._library.parent(tenant, definition)
-            wanted, definition = _with_preset(parent, definition, wanted), parent
+            wanted, definition = with_preset(parent, definition, wanted)
         assert isinstance(definition, Runnable)  # noqa: S101 - there is no other kind
         try:
             made = await in_thread(render, definition, _sorted(definition, wanted), context, now=now())
@@ -147,20 +148,6 @@ def _sorted(definition: Runnable, wanted: Wanted) -> Wanted:
         params={key: value for key, value in wanted.params.items() if key not in inputs},
         inputs={key: value for key, value in wanted.params.items() if key in inputs} | dict(wanted.inputs),
     )
-
-
-def _with_preset(parent: Runnable, preset: AnyPreset, wanted: Wanted) -> Wanted:
-    """The values of a preset under those of the person; both over the template's own defaults."""
-    keys = {each.key for each in parent.inputs}
-    params = {key: value for key, value in preset.static_values.items() if key not in keys}
-    inputs = {key: value for key, value in preset.static_values.items() if key in keys}
-    params |= dict(wanted.params)
-    of_pipeline = [each.key for each in parent.parameters if each.widget == "nextflow_schema"]
-    if preset.schema_values and of_pipeline:
-        given = params.get(of_pipeline[0]) or {}
-        if isinstance(given, dict):
-            params[of_pipeline[0]] = preset.schema_values | given
-    return replace(wanted, params=params, inputs=inputs | dict(wanted.inputs))
 
 
 def _filled(workflow: AnyWorkflow, overrides: Mapping[str, Any], context: JobContext) -> dict[str, Any]:
