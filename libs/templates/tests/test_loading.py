@@ -137,3 +137,26 @@ def test_the_schema_accepts_what_is_loaded_and_refuses_unknown_keys() -> None:
         assert validator.is_valid(content), list(validator.iter_errors(content))[:1]
         assert not validator.is_valid(content | {"extra": 1})
         assert not validator.is_valid({key: value for key, value in content.items() if key != "script"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("widget: bool", "widget: [bool]", "parameters.2.widget: must be 'text', "),
+        ("min: 1", "min: low", "parameters.1.min: must be a "),
+        ("tools: [wc]", "tools: wc", "tools: must be a list"),
+        ("tools: [wc]", "tools: [wc]\nready: maybe", "ready: must be true or false"),
+        (
+            "runtime: {kind: host_system, binary: wc}",
+            "runtime: {kind: host}",
+            "runtime: has 'kind' 'host', which must be",
+        ),
+        ("runtime: {kind: host_system, binary: wc}", "runtime: {kind: host_system}", "runtime.binary: is required"),
+    ],
+)
+def test_an_error_of_a_definition_is_told_in_words_of_ours(before: str, after: str, reason: str) -> None:
+    with pytest.raises(TemplateInvalid) as error:
+        load(OWN.replace(before, after, 1))
+
+    assert reason in str(error.value)
+    assert "Input" not in str(error.value)

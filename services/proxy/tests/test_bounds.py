@@ -27,6 +27,9 @@ DIGITS = "9" * 5000
         ("environment", ["A=b"] * (MAX_ITEMS + 1)),
         ("environment", ["A=" + "é" * (MAX_LIST_BYTES // 2)]),
         ("argv", ["a"] * (MAX_ITEMS + 1)),
+        ("tasks", 0),
+        ("tasks_per_node", 0),
+        ("cpus_per_task", 0),
     ],
 )
 def test_a_job_beyond_a_bound_is_invalid_and_names_the_field(field: str, value: Any) -> None:

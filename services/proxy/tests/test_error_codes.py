@@ -76,3 +76,19 @@ def test_an_error_number_alone_decides_the_kind() -> None:
     assert error_from_number(2002, "job 7: no").error.kind == "forbidden"
     assert error_from_number(2021, "job 7: over").error.kind == "conflict"
     assert error_from_number(4711, "job 7: new").error.kind == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Invalid account or account/partition combination specified", "name an account"),
+        ("Invalid qos specification", "name a QOS"),
+        ("Invalid license specification", "name licences"),
+        ("Requested reservation is invalid", "name a reservation"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "that the partition allows"),
+    ],
+)
+def test_a_name_that_slurm_refuses_has_a_hint(text: str, hint: str) -> None:
+    failed = error_from_answer(422, (ErrorEntry(error_number=2999, error=text),), entity="job")
+
+    assert hint in failed.error.hint

@@ -15,13 +15,15 @@ MAX_ITEMS = 1000
 MAX_LIST_BYTES = 256 * 1024
 """Maximum size of a list, such as of all environment variables, in bytes."""
 
+_AT_LEAST_ONE = frozenset({"tasks", "tasks_per_node", "cpus_per_task"})
+"""Numbers that sbatch refuses when they are 0."""
 _NUMBER = re.compile(r"[1-9]\d*")
 _NUMERIC = frozenset({"nodes"})
 """Texts that hold only numbers."""
 
 
 def check_bounds(job: JobDescription | FurtherFields) -> None:
-    """Raise Invalid, naming the field, for a number or a list that is too large."""
+    """Raise Invalid, naming the field, for a number or a list that is too large, and for a number that is too small."""
     for name, value in job:
         _check(name, value)
 
@@ -33,6 +35,8 @@ def _check(name: str, value: Any) -> None:
         and any(len(each) > 10 or int(each) > MAX_NUMBER for each in _NUMBER.findall(value))
     ):
         raise Invalid(f"{name}: the number is too large", hint=f"the largest number of Slurm is {MAX_NUMBER}")
+    if name in _AT_LEAST_ONE and value == 0:
+        raise Invalid(f"{name}: it must be at least 1", hint="leave it out where Slurm is to choose")
     if isinstance(value, tuple):
         _check_list(name, value)
 

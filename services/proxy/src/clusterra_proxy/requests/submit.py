@@ -29,7 +29,7 @@ from clusterra_proxy.requests.claim import (
     unclaimed,
 )
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
-from clusterra_proxy.requests.translation import translate_all
+from clusterra_proxy.requests.translation import translate_all, working_directory
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
@@ -162,16 +162,11 @@ def describe_jobs(cluster: Cluster, request: Submit, applied: Sequence[Applied])
 
 
 def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, applied: Applied) -> dict[str, Any]:
-    """Describe a job, or a component.
-
-    The request's directory is where sbatch would have been called. A relative `--chdir` counts from there.
-    """
+    """Describe a job, or a component."""
     shared, job = cluster.binding.shared_path, applied.job
     called_in = posixpath.join(shared, asked.current_working_directory or "")
-    chdir = None if asked.current_working_directory else job.current_working_directory
-    directory = posixpath.normpath(posixpath.join(called_in, chdir or ""))
     description = job.model_dump(mode="json", exclude_none=True)
-    description["current_working_directory"] = directory
+    description["current_working_directory"] = working_directory(cluster, asked, job)
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
     if request.kill_on_invalid_dependency:
         description |= with_flags(description, {"flags": ("KILL_INVALID_DEPENDENCY",)})

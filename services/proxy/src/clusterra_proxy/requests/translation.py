@@ -1,6 +1,8 @@
 """What every submission goes through before Slurm is asked: checks, the script's directives, the limits of workers."""
 
+import posixpath
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.job_fields import FurtherFields
@@ -12,6 +14,7 @@ from clusterra_sbatch.script_job import ScriptJob
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.admission.bounds import check_bounds
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.script_hints import hint_of
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 
 NO_SCRIPT = "#!/bin/sh\n"
@@ -81,11 +84,33 @@ async def translate(cluster: Cluster, script: str, job: JobDescription, further:
     try:
         applied = apply(script, job, further, now=now())
     except InvalidScript as error:
-        raise Invalid(str(error), hint=error.hint) from None
+        raise Invalid(str(error), hint=hint_of(error)) from None
     check_bounds(applied.job)
     _check_container(cluster, applied.job)
     await check_limits(cluster, applied.job)
-    return applied
+    lost = outputs_outside(applied.job, working_directory(cluster, job, applied.job), cluster.binding.shared_path)
+    return replace(applied, warnings=(*applied.warnings, *lost)) if lost else applied
+
+
+def working_directory(cluster: Cluster, asked: JobDescription, job: ScriptJob) -> str:
+    """The directory in which a job starts.
+
+    The request's directory is where sbatch would have been called. A relative `--chdir` counts from there.
+    """
+    called_in = posixpath.join(cluster.binding.shared_path, asked.current_working_directory or "")
+    chdir = None if asked.current_working_directory else job.current_working_directory
+    return posixpath.normpath(posixpath.join(called_in, chdir or ""))
+
+
+def outputs_outside(job: ScriptJob, directory: str, shared: str) -> tuple[str, ...]:
+    """A warning for each output that goes to a file of the worker alone, where nobody can read it."""
+    given = (("standard_output", job.standard_output), ("standard_error", job.standard_error))
+    paths = {field: posixpath.normpath(posixpath.join(directory, path)) for field, path in given if path}
+    return tuple(
+        f"{field} is {path[:200]}, which is outside of the shared folder {shared}: it is lost with the worker"
+        for field, path in paths.items()
+        if path != "/dev/null" and not f"{path}/".startswith(f"{posixpath.normpath(shared)}/")
+    )
 
 
 def _check_container(cluster: Cluster, job: ScriptJob) -> None:

@@ -77,6 +77,14 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     6010: (Unauthenticated, _IDS_HINT),
     7000: (Unavailable, "slurmdbd does not respond; try again in a moment"),
 }
+_BY_TEXT: dict[str, str] = {
+    "Invalid account": "name an account that the user belongs to in this partition, or none for their own",
+    "Invalid qos": "name a QOS that the user's account may use, or none for its own",
+    "Invalid license": "name licences that the cluster has, and no more than it has",
+    "Requested reservation is invalid": "name a reservation that exists and that the user may use, or none",
+    "Requested time limit is invalid": "request a time limit that the partition allows",
+}
+"""Hints by the beginning of slurmctld's text, for errors whose number says no more than that the job is refused."""
 _SLURMCTLD_UNREACHABLE = range(1800, 1900)
 _DATA_PARSER = range(9200, 9300)
 """slurmrestd's errors in reading a request, or in writing an answer."""
@@ -106,7 +114,12 @@ def error_from_answer(status: int, errors: Iterable[ErrorEntry], *, entity: str)
         given_up = number in _GIVEN_UP and _REQUEST.match(entry.source)
         return (NotUnderstood if given_up else BadAnswer)(detail, hint=_PARSER_HINT, code=number)
     kind, hint = _kind(status, number, entity)
-    return kind(detail, hint=hint, code=number or None)
+    return kind(detail, hint=hint or _hint_of_text(entry), code=number or None)
+
+
+def _hint_of_text(entry: ErrorEntry) -> str:
+    texts = (entry.error, entry.description)
+    return next((hint for known, hint in _BY_TEXT.items() if any(text.startswith(known) for text in texts)), "")
 
 
 def error_from_number(number: int, message: str) -> SlurmFailed:
