@@ -35,6 +35,10 @@ class BootFaults:
     deaf: float = 0.0
     """It serves and never registers."""
     late_seconds: tuple[int, int] = (20, 34)
+    short: float = 0.0
+    """It registers with less than it should have, so that Slurm drains it."""
+    short_shapes: frozenset[str] = frozenset()
+    """Shapes all workers of which register so."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Pod:
     machine: int | None = None
     """When its machine was launched, which costs from then on."""
     deaf: bool = False
+    short: bool = False
     phase: WorkerPhase = "booting"
     ends: int | None = None
     died: int | None = None
@@ -257,10 +262,19 @@ class EdgeModel:
         late = self._random.random() < faults.late
         boot_seconds = self._random.randint(*(faults.late_seconds if late else self._behaviour.boot_seconds))
         never, deaf = self._random.random() < faults.never, self._random.random() < faults.deaf
+        short = shape in faults.short_shapes or (faults.short > 0 and self._random.random() < faults.short)
         launched_from = second if self._behaviour.outages is None else second + self._random.randint(0, LAUNCH_SECONDS)
         machine = second if self._behaviour.outages is None else None
         self.pods[name] = Pod(
-            name, shape, spec, second, launched_from, None if never else boot_seconds, machine=machine, deaf=deaf
+            name,
+            shape,
+            spec,
+            second,
+            launched_from,
+            None if never else boot_seconds,
+            machine=machine,
+            deaf=deaf,
+            short=short,
         )
 
 

@@ -78,6 +78,8 @@ class World:
         self.taken_back = 0
         """Victims that the scaler has taken back."""
         self.longest_idle_seconds = 0
+        self.idle_usd = 0.0
+        """What workers have cost while they ran no job, from the launch of their machines."""
         self.opened: dict[str, int] = {}
         """For each shape, when its circuit breaker opened first."""
         learned = (
@@ -115,7 +117,7 @@ class World:
 
     def _step(self) -> None:
         for pod in self.edge.live(self.second, self.faults.crash, self.faults.notice):
-            self.slurm.register(pod.name, pod.spec, self.second)
+            self.slurm.register(pod.name, pod.spec, self.second, short=pod.short)
         self._undo_drains()
         self._notice_dead_nodes()
         self.slurm.progress(self.second)
@@ -281,6 +283,8 @@ class World:
     def _measure_idle(self) -> None:
         """Measure how long workers serve without a job, since their last job or since they began to serve."""
         for pod in self.edge.pods.values():
+            if pod.machine is not None and not self.slurm.jobs_on(pod.name):
+                self.idle_usd += self.binding.catalogue[pod.shape].usd_per_hour / 3600
             if pod.phase != "running" or self.slurm.jobs_on(pod.name):
                 pod.idle_since = None
             elif pod.idle_since is None:

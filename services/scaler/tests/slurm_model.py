@@ -17,6 +17,8 @@ from clusterra_contracts.shapes import WorkerSpec
 from fleet_examples import at
 
 SLURMD_TIMEOUT_SECONDS = 20
+SHORT = "Low RealMemory (reported:1000 < 100.00% of configured:2000)"
+"""Slurm's reason for the drain of a node that registers with less than it should have."""
 WAITING_REASONS = ("None", "Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:")
 
 
@@ -37,6 +39,8 @@ class Job:
     """GPUs per node, of `gpu_type` or of any type."""
     gpu_type: str = ""
     features: str = ""
+    never: bool = False
+    """Slurm starts it on no worker: it asks for something that no snapshot tells, such as `--ntasks-per-socket`."""
     job_id: str = ""
     left: int = 0
     started: int = 0
@@ -89,8 +93,11 @@ class SlurmModel:
         self._random = random
         self._serves = serves
 
-    def register(self, name: str, spec: WorkerSpec, second: int) -> None:
+    def register(self, name: str, spec: WorkerSpec, second: int, *, short: bool = False) -> None:
+        """`short`: slurmd reports less than the node should have."""
         self.nodes[name] = NodeRecord(name, spec, second, second, extra=registration_extra(spec.gres))
+        if short:
+            self.nodes[name].drain_reason = SHORT
 
     def progress(self, second: int) -> None:
         """Let one second pass for all running jobs. Jobs on nodes that are down are requeued."""
@@ -168,7 +175,7 @@ class SlurmModel:
                 gres=job.gres,
                 partition="main",
                 uid=20001,
-                reason=self._random.choice(WAITING_REASONS),
+                reason="Constraints" if job.never else self._random.choice(WAITING_REASONS),
                 time_limit_seconds=job.limit,
                 extra=job.extra,
                 first_submitted_at=at(job.submitted),
@@ -229,7 +236,7 @@ class SlurmModel:
         # Slurm's extra_constraints evaluate `open=1|<class>=1` like this.
         extra = json.loads(node.extra)
         admitted = not job.extra or extra["open"] == 1 or extra.get(job.job_class) == 1
-        fits = large and (not job.features or job.features in spec.features)
+        fits = large and not job.never and (not job.features or job.features in spec.features)
         return fits and admitted and not node.drain_reason and not node.down
 
     def _has_capacity(self, node: NodeRecord, job: Job) -> bool:

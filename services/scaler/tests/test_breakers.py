@@ -2,8 +2,8 @@
 
 from clusterra_scaler.planner.observed.breakers import (
     LONGEST_PAUSE_SECONDS,
-    CircuitBreaker,
     LaunchFailure,
+    ShapeBreaker,
     breakers_after,
 )
 from fleet_examples import CATALOGUE, at
@@ -17,7 +17,7 @@ steps = st.lists(st.tuples(st.floats(1, 4000), st.booleans(), st.booleans()), ma
 def test_pauses_double_up_to_half_an_hour_and_restart_after_as_long_without_a_failure(
     history: list[tuple[float, bool, bool]],
 ) -> None:
-    breakers: tuple[CircuitBreaker, ...] = ()
+    breakers: tuple[ShapeBreaker, ...] = ()
     second = 0.0
     for seconds, fails, registers in history:
         second += seconds

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from clusterra_scaler.planner.observed.breakers import CircuitBreaker
+from clusterra_scaler.planner.observed.breakers import ShapeBreaker
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import (
     CATALOGUE,
@@ -25,10 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def open_breaker(shape: str) -> CircuitBreaker:
+def open_breaker(shape: str) -> ShapeBreaker:
     failed_at = at(NOW - 1)
     why = f"no capacity for {shape}"
-    return CircuitBreaker(shape=shape, why=why, message="", opened_at=failed_at, failed_at=failed_at, failures=1)
+    return ShapeBreaker(shape=shape, why=why, message="", opened_at=failed_at, failed_at=failed_at, failures=1)
 
 
 @pytest.mark.parametrize(

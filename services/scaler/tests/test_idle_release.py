@@ -9,7 +9,7 @@ from clusterra_contracts.rpc.slurm_nodes import Drain, Undrain
 from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
 from clusterra_scaler.planner.estimates.keep_alive import MIN_GAPS, Gap, KeepAlive
-from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, CircuitBreaker
+from clusterra_scaler.planner.observed.breakers import LONGEST_PAUSE_SECONDS, ShapeBreaker
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import NOW, OUR_DRAIN, at, edge, group, node, observation, running, snapshot, state, target, worker
@@ -256,7 +256,7 @@ def test_a_drain_is_cancelled_before_the_warm_pool_is_bought() -> None:
 
 def test_the_warm_pool_probes_a_shape_with_an_open_breaker_with_one_worker() -> None:
     def after(failed: float) -> Decision:
-        breaker = CircuitBreaker(
+        breaker = ShapeBreaker(
             shape="compute-xs",
             why="compute-xs: no machine",
             message="",

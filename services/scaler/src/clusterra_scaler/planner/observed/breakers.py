@@ -1,4 +1,6 @@
-"""Circuit breakers of shapes: a shape that is unavailable is not bought, and is tried again after growing pauses. Pure.
+"""Circuit breakers: what fails is not tried for a while, and is tried again after growing pauses. Pure.
+
+This module has those of shapes: a shape that is unavailable is not bought.
 
     closed -- the shape fails --> open -- the pause is over --> half-open -- a worker registers --> closed
                                     ^-------- it fails again: the pause doubles --------|
@@ -32,18 +34,17 @@ class LaunchFailure:
     why: str
     """A phrase that names the shape, such as `no capacity for compute-xs`."""
     message: str = ""
-    """The edge's own message."""
+    """The edge's own message, or Slurm's."""
+    wasted: bool = False
+    """Whether the workers start, and so cost, and are of no use."""
 
 
 class CircuitBreaker(Wire):
-    """The circuit breaker of one shape. It is stored, so that a takeover neither loses a pause nor cuts it short."""
+    """What all circuit breakers have. They are stored, so that a takeover neither loses a pause nor cuts it short."""
 
-    shape: ShapeName
-    why: str
-    message: str
     opened_at: Moment
     failed_at: Moment
-    """When the shape last failed: at the opening, or in a later trial."""
+    """When the last failure was: the one that opened it, or that of a later trial."""
     failures: Annotated[int, Field(ge=1)]
     """Number of failures without a longer time of success between them."""
     closed_at: Moment | None = None
@@ -63,19 +64,31 @@ class CircuitBreaker(Wire):
         """Whether the breaker is open, and not half-open yet."""
         return self.tripped and now < self.probe_at
 
+
+class ShapeBreaker(CircuitBreaker):
+    """The circuit breaker of one shape."""
+
+    shape: ShapeName
+    why: str
+    message: str
+    wasted: bool = False
+    """Whether its workers start, and so cost, and are of no use. Then nothing is ordered during a pause, not even for
+    jobs that fit no other shape."""
+
     @property
     def description(self) -> str:
-        """Why the shape is not bought, for a person."""
-        return f"{self.why} since {self.opened_at:%H:%M} UTC"
+        """Why the shape is not bought, for a person. A drain is explained by Slurm's own reason alone."""
+        why = f"{self.why} ({self.message})" if self.wasted else self.why
+        return f"{why} since {self.opened_at:%H:%M} UTC"
 
 
 def breakers_after(
-    breakers: Iterable[CircuitBreaker],
+    breakers: Iterable[ShapeBreaker],
     failures: Mapping[ShapeName, LaunchFailure],
     registered: Collection[ShapeName],
     shapes: Iterable[ShapeName],
     now: datetime,
-) -> tuple[CircuitBreaker, ...]:
+) -> tuple[ShapeBreaker, ...]:
     """Return the breakers after an observation: a shape in `failures` opens, and one in `registered` closes.
 
     The result has at most one breaker for each of the `shapes`. Repeating the same observation changes nothing.
@@ -86,16 +99,17 @@ def breakers_after(
 
 
 def _after(
-    before: CircuitBreaker | None, shape: ShapeName, failure: LaunchFailure | None, registered: bool, now: datetime
-) -> CircuitBreaker | None:
+    before: ShapeBreaker | None, shape: ShapeName, failure: LaunchFailure | None, registered: bool, now: datetime
+) -> ShapeBreaker | None:
     if failure is not None and (before is None or not before.is_open(now)):
-        return CircuitBreaker(
+        return ShapeBreaker(
             shape=shape,
             why=failure.why,
             message=failure.message[:_MESSAGE_CHARACTERS],
             opened_at=before.opened_at if before is not None and before.tripped else now,
             failed_at=now,
             failures=before.failures + 1 if before is not None else 1,
+            wasted=failure.wasted,
         )
     if before is None or failure is not None:
         return before

@@ -7,7 +7,7 @@ from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.shape_fit import GpuShapes
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory
-from clusterra_scaler.planner.observed.breakers import CircuitBreaker, breakers_after
+from clusterra_scaler.planner.observed.breakers import ShapeBreaker, breakers_after
 from clusterra_scaler.planner.observed.launch_failures import failing_shapes, recovered_shapes
 from clusterra_scaler.planner.observed.observation import Observation, busy_nodes
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
@@ -73,10 +73,10 @@ def observe(
     )
 
 
-def _breakers(observation: Observation, state: FleetState, history: ObservationHistory) -> tuple[CircuitBreaker, ...]:
+def _breakers(observation: Observation, state: FleetState, history: ObservationHistory) -> tuple[ShapeBreaker, ...]:
     if not observation.complete:
         return state.breakers
-    failing = failing_shapes(observation, history.stuck_since, history.registrations, state.breakers)
+    failing = failing_shapes(observation, history, state.breakers)
     shapes = [shape.name for shape in observation.binding.catalogue.shapes]
     return breakers_after(
         state.breakers, failing, recovered_shapes(observation, state.breakers), shapes, observation.now

@@ -10,25 +10,28 @@ An edge that cannot see machines being launched reports the same for a booting w
 the usual provisioning latency of the shape counts in place of `LAUNCH_SECONDS`.
 
 Workers that never register are a failure too, whatever the edge reports: from the second overdue one in a row. The
-first may be a bad machine.
+first may be a bad machine. So are workers that Slurm drains as they register, from the second one in a row.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 from clusterra_contracts.heartbeat import Stuck, StuckCause
 from clusterra_contracts.identity import ShapeName
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.observed.breakers import CircuitBreaker, LaunchFailure
+from clusterra_scaler.planner.observed.breakers import LaunchFailure, ShapeBreaker
+from clusterra_scaler.planner.observed.drained_launches import DrainedLaunches
 from clusterra_scaler.planner.observed.observation import Edge, Observation
 from clusterra_scaler.planner.observed.registration import Registrations
+from clusterra_scaler.planner.observed.slurm_drains import drained_at_registration
 
 LAUNCH_SECONDS = 20.0
 LASTING_SECONDS = 10.0
-UNREGISTERED_IN_A_ROW = 2
-"""Number of overdue workers in a row that make a failure."""
+IN_A_ROW = 2
+"""Number of overdue workers in a row that make a failure, and of those that Slurm drains as they register."""
 
 _REASONS: Mapping[StuckCause, str] = {
     "insufficient_capacity": "no capacity for",
@@ -36,6 +39,25 @@ _REASONS: Mapping[StuckCause, str] = {
     "misclassified": "no machine is what it should be for",
 }
 """Causes that another shape may not share. An image that cannot be pulled, for example, affects all shapes."""
+
+
+class Launches(Protocol):
+    """What is remembered of launches: a part of the observation history."""
+
+    @property
+    def stuck_since(self) -> Mapping[ShapeName, datetime]:
+        """The result of `stuck_since`."""
+        ...
+
+    @property
+    def registrations(self) -> Registrations:
+        """The workers that Slurm does not have."""
+        ...
+
+    @property
+    def drained_launches(self) -> DrainedLaunches:
+        """The workers that Slurm drained as they registered."""
+        ...
 
 
 def stuck_since(
@@ -54,31 +76,34 @@ def stuck_since(
 
 
 def failing_shapes(
-    observation: Observation,
-    since: Mapping[ShapeName, datetime],
-    registrations: Registrations,
-    breakers: Iterable[CircuitBreaker],
+    observation: Observation, launches: Launches, breakers: Iterable[ShapeBreaker]
 ) -> Mapping[ShapeName, LaunchFailure]:
-    """The shapes that fail at a complete observation; `since` is the result of `stuck_since`."""
-    reported_at = observation.edge.listed_at
+    """The shapes that fail at a complete observation, by what is remembered of launches up to this observation."""
+    reported_at, by_shape = observation.edge.listed_at, {breaker.shape: breaker for breaker in breakers}
     stuck = {each.shape: each for each in observation.edge.stuck or () if each.cause in _REASONS}
     found = {
         shape: LaunchFailure(f"workers of {shape} have never registered")
-        for shape in _never_registered(observation, registrations, {breaker.shape: breaker for breaker in breakers})
+        for shape in _never_registered(observation, launches.registrations, by_shape)
     }
-    for shape, first in since.items():
+    for shape, reason in _drained(launches.drained_launches, by_shape).items():
+        found[shape] = LaunchFailure(f"Slurm drains workers of {shape} as they register", reason, wasted=True)
+    for shape, first in launches.stuck_since.items():
         if shape in stuck and reported_at is not None and (reported_at - first).total_seconds() >= LASTING_SECONDS:
             found[shape] = LaunchFailure(f"{_REASONS[stuck[shape].cause]} {shape}", stuck[shape].message)
     return found
 
 
-def recovered_shapes(observation: Observation, breakers: Iterable[CircuitBreaker]) -> frozenset[ShapeName]:
+def recovered_shapes(observation: Observation, breakers: Iterable[ShapeBreaker]) -> frozenset[ShapeName]:
     """The shapes of which a worker has registered since they failed.
 
     A worker that was started before the breaker opened may have had its machine by then. It counts only if it
     registered after the breaker became half-open.
     """
-    nodes = {node.name: node for node in observation.snapshot.nodes or () if not node.not_responding}
+    nodes = {
+        node.name: node
+        for node in observation.snapshot.nodes or ()
+        if not node.not_responding and not drained_at_registration(node)
+    }
     registered = [
         (worker, nodes[worker.name].registered_at or worker.started_at)
         for worker in observation.edge.workers or ()
@@ -112,7 +137,7 @@ def _exceeds_launch_time(stuck: Stuck, edge: Edge, reported_at: datetime, latenc
 
 
 def _never_registered(
-    observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, CircuitBreaker]
+    observation: Observation, registrations: Registrations, breakers: Mapping[ShapeName, ShapeBreaker]
 ) -> frozenset[ShapeName]:
     """The shapes with enough overdue workers in a row; one is enough for a shape that has failed before."""
     last_registered: dict[ShapeName, datetime] = {}
@@ -134,5 +159,16 @@ def _never_registered(
     return frozenset(
         shape
         for shape, count in overdue.items()
-        if shape in breakers or count + registrations.latency.given_up_in_a_row(shape) >= UNREGISTERED_IN_A_ROW
+        if shape in breakers or count + registrations.latency.given_up_in_a_row(shape) >= IN_A_ROW
     )
+
+
+def _drained(launches: DrainedLaunches, breakers: Mapping[ShapeName, ShapeBreaker]) -> Mapping[ShapeName, str]:
+    """The shapes of which Slurm has drained enough workers in a row, and its reason. As above, one may be enough."""
+    failed: dict[ShapeName, str] = {}
+    for shape, started in launches.in_a_row.items():
+        breaker = breakers.get(shape)
+        news = breaker is None or any(at >= breaker.failed_at for at in started.values())
+        if news and (breaker is not None or len(started) >= IN_A_ROW):
+            failed[shape] = launches.reasons[shape]
+    return failed

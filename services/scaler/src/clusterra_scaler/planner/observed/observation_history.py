@@ -13,6 +13,7 @@ from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps
 from clusterra_scaler.planner.estimates.keep_alive import KeepAlive
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed import launch_failures
+from clusterra_scaler.planner.observed.drained_launches import DrainedLaunches
 from clusterra_scaler.planner.observed.observation import Observation, busy_nodes, runs_nothing
 from clusterra_scaler.planner.observed.registration import Registrations
 from clusterra_scaler.planner.observed.state import FleetState
@@ -34,6 +35,8 @@ class ObservationHistory:
     """The workers that Slurm does not have, and what is learned of the provisioning latency."""
     stuck_since: Annotated[Mapping[ShapeName, datetime], Field(alias="failing")] = field(default_factory=dict)
     """For each shape whose workers do not start by the edge's report, when that was first reported."""
+    drained_launches: DrainedLaunches = field(default_factory=DrainedLaunches)
+    """The workers that Slurm drained as they registered."""
     idle_gaps: Annotated[IdleGaps, Field(alias="reuse")] = field(default_factory=IdleGaps)
     """The gaps between work on idle workers."""
     last_worked: Annotated[Mapping[WorkerName, datetime], Field(alias="worked")] = field(default_factory=dict)
@@ -82,6 +85,9 @@ class ObservationHistory:
             absent=absent,
             interrupted=interrupted,
             registrations=registrations,
+            drained_launches=(
+                self.drained_launches.after(observation) if observation.complete else self.drained_launches
+            ),
             stuck_since=launch_failures.stuck_since(self.stuck_since, observation, registrations.latency),
         )
 

@@ -12,6 +12,9 @@ INTERRUPTED_REMOVALS = ("worker is being removed", "pod is being deleted")
 """What the reasons begin with that the edge gives right before it ends a worker (`edge-agent`'s `gentle_end` and the
 image's `slurmd-pre-stop`). A worker that still has one, and is none of the victims, was to be removed by an agent that
 died meanwhile: nobody would resume it, and no operator has drained it."""
+AT_REGISTRATION = ("Low CPUs", "Low RealMemory", "Low TmpDisk", "Low socket*core*thread count", "gres/")
+"""What slurmctld's reasons begin with for a node that registers with less than it should have. `gres/` begins that of a
+node with fewer generic resources than configured."""
 REASONS = (
     "Kill task failed",
     "Prolog error",
@@ -20,17 +23,18 @@ REASONS = (
     "Duplicate jobid",
     "batch job complete failure",
     "Node unexpectedly rebooted",
-    "Low CPUs",
-    "Low RealMemory",
-    "Low TmpDisk",
-    "Low socket*core*thread count",
-    "gres/",
+    *AT_REGISTRATION,
     *INTERRUPTED_REMOVALS,
 )
-"""What the reasons of slurmctld, slurmd and slurmstepd begin with, in Slurm 24.05 to 25.11. `gres/` begins that of a
-node with fewer generic resources than configured. The last ones are the edge's."""
+"""What the reasons of slurmctld, slurmd and slurmstepd begin with, in Slurm 24.05 to 25.11. The last ones are
+the edge's."""
 
 
 def drained_by_slurm(node: NodeState) -> bool:
     """Whether Slurm, or the edge that began to remove the worker, has drained the node by itself."""
     return node.draining and node.reason.startswith(REASONS)
+
+
+def drained_at_registration(node: NodeState) -> bool:
+    """Whether Slurm has drained the node because it registered with less than it should have."""
+    return node.draining and node.reason.startswith(AT_REGISTRATION)

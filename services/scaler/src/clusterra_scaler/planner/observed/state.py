@@ -8,7 +8,7 @@ from clusterra_contracts.scale import DesiredState, ShapeTarget
 from pydantic import Field
 
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.breakers import CircuitBreaker
+from clusterra_scaler.planner.observed.breakers import ShapeBreaker
 
 
 class FleetState(Wire):
@@ -38,7 +38,7 @@ class FleetState(Wire):
     """The drains that count against the drain budget: those of the last minute, and when each was first requested."""
     boot_p99_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """The 99th percentile of each shape's provisioning latency, as learned by the last decision."""
-    breakers: tuple[CircuitBreaker, ...] = ()
+    breakers: tuple[ShapeBreaker, ...] = ()
     """At most one circuit breaker for each shape of the catalogue."""
     keep_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """The keep-alive time of each shape's idle workers, as learned by the last decision."""

@@ -6,7 +6,8 @@
   if it would buy for that job anyway and would choose that shape for it. A cluster has at most one probe at a time.
 - Where the breaker of every shape that fits a job is open, the orders for that job stand and the edge keeps trying.
   Where nothing was ordered, workers for one job are ordered, of the shape that would be chosen if all could be had.
-  So orders never move between shapes, and the capacity that comes first is used.
+  So orders never move between shapes, and the capacity that comes first is used. A shape whose workers start and are of
+  no use is an exception: each order costs a worker, so nothing is ordered before the pause is over.
 
 Meanwhile a coming worker takes any job that it can hold, whatever its family: it may have been bought for another one.
 """
@@ -21,7 +22,7 @@ from clusterra_contracts.shape_fit import new_workers
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_scaler.planner.observed.booking import Booking
-from clusterra_scaler.planner.observed.breakers import CircuitBreaker
+from clusterra_scaler.planner.observed.breakers import ShapeBreaker
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.launch_failures import stuck_workers
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom
@@ -61,7 +62,7 @@ def plan_around(request: PlacementRequest, policy: Policy) -> Failover:
 class _FailoverPlanner:
     """Asks a policy with parts of the supply and of the catalogue."""
 
-    def __init__(self, request: PlacementRequest, policy: Policy, breakers: Mapping[ShapeName, CircuitBreaker]) -> None:
+    def __init__(self, request: PlacementRequest, policy: Policy, breakers: Mapping[ShapeName, ShapeBreaker]) -> None:
         self._request = request
         self._policy = policy
         self._breakers = breakers
@@ -72,6 +73,8 @@ class _FailoverPlanner:
         """Shapes to probe."""
         self._usable = _without(request.catalogue, breakers)
         self._out = _only(request.catalogue, breakers)
+        self._orderable = _without(self._out, {shape for shape in self._pausing if breakers[shape].wasted})
+        """Shapes that may be ordered for jobs that fit no other shape."""
 
     def planned(self) -> Failover:
         """The placement by the breakers."""
@@ -149,11 +152,17 @@ class _FailoverPlanner:
         supply = self._request.supply
         demands = [replace(unmet.demand, count=unmet.count) for unmet in stranded]
         headroom = self._request.headroom.after(Counter(placement.plan.new))
-        kept = self._plan(waiting, demands=demands, catalogue=self._out, headroom=headroom)
+        waiting = replace(waiting, ordered=Counter(waiting.ordered) - self._cancelled(waiting))
+        kept = self._plan(waiting, demands=demands, catalogue=self._orderable, headroom=headroom)
         coming = {shape for _, shape in _booting(supply)} | Counter(supply.ordered).keys() | placement.plan.new.keys()
         new = {shape: _one_job(kept.plan, shape, demands) for shape in kept.plan.new.keys() - coming}
         unmet = [replace(each, reason=self._reason(each)) for each in stranded]
         return _joined(placement, kept, new, unmet)
+
+    def _cancelled(self, supply: Supply) -> Counter[ShapeName]:
+        """The orders that would cost a worker each, and help nobody."""
+        wasted = {shape for shape in self._pausing if self._breakers[shape].wasted}
+        return Counter({shape: count for shape, count in supply.ordered.items() if shape in wasted})
 
     def _reason(self, unmet: Unmet) -> str:
         """Why no worker can be had for these jobs, for people."""
