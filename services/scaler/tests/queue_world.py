@@ -186,6 +186,8 @@ class World:
         decision = decide(observation, self.state, self._observation_history, self._history)
         assert_decision_invariants(observation, self.state, decision, self._history)
         self.stale_decisions += observation.snapshot_is_stale
+        startable = not any(job.never for job in self.slurm.jobs)
+        assert not (startable and decision.state.request_breakers), "jobs are held back that Slurm would start"
         for breaker in decision.state.breakers:
             self.opened.setdefault(breaker.shape, self.second)
         self.taken_back += len(decision.state.taken_back.keys() & self.state.victims)

@@ -43,3 +43,15 @@ def job_class(extra: str) -> str | None:
     """The class in a job's expression; None for a job without a class, which may run on every node."""
     found = _CLASS.search(extra)
     return found[1] if found else None
+
+
+def admits(node_extra: str, extra: str) -> bool:
+    """Whether a node with this Extra accepts a job with this expression, as far as its class tells."""
+    name = job_class(extra)
+    if name is None:
+        return True
+    try:
+        accepted = _EXTRA.validate_json(node_extra)
+    except ValidationError:
+        return False
+    return accepted.get("open") == 1 or accepted.get(name) == 1

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from clusterra_contracts.events import ScaleFact, ShapeChange
 from clusterra_contracts.rpc.slurm_nodes import SetExtra, Undrain
 from clusterra_contracts.scale import ShapeTarget
-from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.planner.changes import ChangeCauses, changes_of
 from clusterra_scaler.planner.estimates.run_history import RunHistory
@@ -23,12 +22,12 @@ from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.failover import Failover, plan_around
+from clusterra_scaler.planner.placement.job_trials import plannable_after_failures
 from clusterra_scaler.planner.placement.node_bounds import LargestFleet, plannable
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.placement.policies import policy_of
 from clusterra_scaler.planner.placement.policy import PlacementRequest
 from clusterra_scaler.planner.placement.warm_pool import with_warm_pool
-from clusterra_scaler.planner.requests.demand import Demand, startable
 from clusterra_scaler.planner.scale_down.drain import Action, ScaleDown, plan_scale_down
 from clusterra_scaler.planner.scale_down.idle_tracking import with_idle_tracking
 from clusterra_scaler.planner.targets import targets_of
@@ -95,12 +94,10 @@ def _place_jobs(working: _Working) -> None:
     observation, snapshot, binding = context.observation, context.observation.snapshot, context.observation.binding
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
         return
-    demands: list[Demand] = []
-    if binding.state == "active":
-        demands = startable(snapshot.pending, binding.partition, observation.now, new_workers(binding.catalogue))
+    demands, held_back = plannable_after_failures(context)
     planned, unmet = plannable(demands, LargestFleet.of(observation))
     request = PlacementRequest(context, planned, context.supply, binding.catalogue, context.headroom)
-    working.failover = plan_around(request, policy_of(binding)).with_unmet(unmet)
+    working.failover = plan_around(request, policy_of(binding)).with_unmet([*unmet, *held_back])
 
 
 def _fill_warm_pool(working: _Working) -> None:
@@ -179,6 +176,7 @@ def _decision(working: _Working) -> Decision:
             ceilings={target.shape: max(target.replicas, context.ceilings[target.shape]) for target in working.targets},
             boot_p99_seconds=history.registrations.latency.p99_seconds(),
             breakers=state.breakers,
+            request_breakers=state.request_breakers,
             keep_seconds=dict(history.idle_gaps.keep_alive.learned),
             **pending,
         )

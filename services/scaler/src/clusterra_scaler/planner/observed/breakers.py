@@ -1,6 +1,6 @@
 """Circuit breakers: what fails is not tried for a while, and is tried again after growing pauses. Pure.
 
-This module has those of shapes: a shape that is unavailable is not bought.
+This module has those of shapes: a shape that is unavailable is not bought. `request_breakers` has those of jobs.
 
     closed -- the shape fails --> open -- the pause is over --> half-open -- a worker registers --> closed
                                     ^-------- it fails again: the pause doubles --------|

@@ -1,10 +1,11 @@
 """The context of one decision: what was observed, and everything that is derived from it once."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from clusterra_contracts.identity import ShapeName, WorkerName
-from clusterra_contracts.shape_fit import GpuShapes
+from clusterra_contracts.shape_fit import GpuShapes, new_workers
 
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.breakers import ShapeBreaker, breakers_after
@@ -13,9 +14,17 @@ from clusterra_scaler.planner.observed.observation import Observation, busy_node
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.quota import QuotaHeadroom, ceilings, quota_headroom
 from clusterra_scaler.planner.observed.registration import recovered
+from clusterra_scaler.planner.observed.request_breakers import (
+    RequestBreaker,
+    admitted_demands,
+    request_breakers_after,
+    started_jobs,
+    waiting_jobs,
+)
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import Supply, supply_of
 from clusterra_scaler.planner.observed.taken_back import still_unconfirmed, taken_back
+from clusterra_scaler.planner.requests.demand import Demand, startable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,8 @@ class DecisionContext:
     history: ObservationHistory
     """The observation history, including this observation."""
     run_history: RunHistory
+    demands: Sequence[Demand]
+    """The jobs that wait for nodes and for nothing else, in queue order. Of a paused cluster there are none."""
     supply: Supply
     busy: frozenset[WorkerName]
     """Nodes that a running job names."""
@@ -52,10 +63,13 @@ def observe(
     """Derives the context of a decision; `state` and `history` are those of the last one."""
     history = history.after(observation)
     breakers = _breakers(observation, state, history)
+    demands = _demands(observation)
     back, resumed = recovered(observation, state), taken_back(observation, state)
     unconfirmed = still_unconfirmed(observation, state) | dict.fromkeys(resumed | back, state.generation + 1)
     current = state.with_taken_back(unconfirmed).model_copy(update={"breakers": breakers})
     supply = supply_of(observation, current, history.registrations.latency)
+    history, requests = _request_breakers(observation, current, history, demands, supply)
+    current = current.model_copy(update={"request_breakers": requests})
     return DecisionContext(
         observation=observation,
         recorded=state,
@@ -64,6 +78,7 @@ def observe(
         taken_back=resumed,
         history=history,
         run_history=run_history,
+        demands=demands,
         supply=supply,
         busy=busy_nodes(observation.snapshot),
         present=frozenset(worker.name for worker in observation.edge.workers or () if worker.phase != "failed"),
@@ -81,3 +96,31 @@ def _breakers(observation: Observation, state: FleetState, history: ObservationH
     return breakers_after(
         state.breakers, failing, recovered_shapes(observation, state.breakers), shapes, observation.now
     )
+
+
+def _demands(observation: Observation) -> Sequence[Demand]:
+    binding, pending = observation.binding, observation.snapshot.pending
+    if binding.state != "active" or pending is None:
+        return ()
+    return startable(pending, binding.partition, observation.now, new_workers(binding.catalogue))
+
+
+def _request_breakers(
+    observation: Observation,
+    state: FleetState,
+    history: ObservationHistory,
+    demands: Sequence[Demand],
+    supply: Supply,
+) -> tuple[ObservationHistory, tuple[RequestBreaker, ...]]:
+    """The breakers of requests at this moment, and the history with this observation's jobs that do not start."""
+    before, known = history.unstarted_jobs, state.request_breakers
+    if not observation.complete or observation.binding.state != "active":
+        return history, known
+    planned = [replace(each.demand, count=each.count) for each in admitted_demands(demands, known) if each.count]
+    unstarted = before.after(observation, planned, supply)
+    is_news = unstarted is not before
+    started = started_jobs(before.waiting, observation.snapshot.running or (), known)
+    breakers = request_breakers_after(known, unstarted.failing if is_news else {}, started, demands, observation.now)
+    if is_news:
+        unstarted = replace(unstarted, waiting=waiting_jobs(demands, breakers))
+    return replace(history, unstarted_jobs=unstarted), breakers

@@ -17,6 +17,7 @@ from clusterra_scaler.planner.observed.drained_launches import DrainedLaunches
 from clusterra_scaler.planner.observed.observation import Observation, busy_nodes, runs_nothing
 from clusterra_scaler.planner.observed.registration import Registrations
 from clusterra_scaler.planner.observed.state import FleetState
+from clusterra_scaler.planner.observed.unstarted_jobs import UnstartedJobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class ObservationHistory:
     """For each shape whose workers do not start by the edge's report, when that was first reported."""
     drained_launches: DrainedLaunches = field(default_factory=DrainedLaunches)
     """The workers that Slurm drained as they registered."""
+    unstarted_jobs: UnstartedJobs = field(default_factory=UnstartedJobs)
+    """Since when idle workers have been there for jobs that do not start."""
     idle_gaps: Annotated[IdleGaps, Field(alias="reuse")] = field(default_factory=IdleGaps)
     """The gaps between work on idle workers."""
     last_worked: Annotated[Mapping[WorkerName, datetime], Field(alias="worked")] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clusterra_scaler.planner.observed.booking import Booking
 from clusterra_scaler.planner.observed.breakers import ShapeBreaker
+from clusterra_scaler.planner.observed.request_breakers import RequestBreaker
 
 
 class FleetState(Wire):
@@ -40,6 +41,8 @@ class FleetState(Wire):
     """The 99th percentile of each shape's provisioning latency, as learned by the last decision."""
     breakers: tuple[ShapeBreaker, ...] = ()
     """At most one circuit breaker for each shape of the catalogue."""
+    request_breakers: tuple[RequestBreaker, ...] = ()
+    """The circuit breakers of requests that Slurm does not start."""
     keep_seconds: dict[ShapeName, float] = Field(default_factory=dict)
     """The keep-alive time of each shape's idle workers, as learned by the last decision."""
 
@@ -53,7 +56,7 @@ class FleetState(Wire):
 
         Moves that have left the drain budget need not be: by their times the next scaler finds that, too.
         """
-        same = (self.drains, self.undrains, self.breakers) == (recorded.drains, recorded.undrains, recorded.breakers)
+        same = _must_be_stored(self) == _must_be_stored(recorded)
         return not same or not self.moves.items() <= recorded.moves.items()
 
     def target(self, shape: ShapeName) -> ShapeTarget | None:
@@ -101,3 +104,7 @@ class FleetState(Wire):
             decided_at=self.decided_at,
             targets=self.targets,
         )
+
+
+def _must_be_stored(state: FleetState) -> tuple[object, ...]:
+    return state.drains, state.undrains, state.breakers, state.request_breakers
