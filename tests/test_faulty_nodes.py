@@ -159,3 +159,28 @@ def restore(saved: dict[str, bytes], states: Path) -> None:
             path.write_bytes(saved[path.name])
         else:
             shutil.move(path, path.with_name(f"unsaved-{path.name}"))
+
+
+PER_SOCKET = {
+    "name": "per-socket",
+    "tasks": 2,
+    "minimum_nodes": 1,
+    "maximum_nodes": 1,
+    "tasks_per_socket": 2,
+    "memory_per_cpu": GIB,
+}
+"""Workers have sockets of one core, and no snapshot tells what a job asks of a socket."""
+
+
+async def test_a_job_that_slurm_does_not_start_keeps_no_worker(lab: Stack, ada: User, observer: Observer) -> None:
+    await empty(lab, observer)
+
+    job = await ada.submit("#!/bin/bash\ntrue\n", PER_SOCKET)
+    await the_node(lab, "idle")
+
+    async def held_back() -> bool:
+        return "Slurm did not start it on idle workers" in (await ada.why(job.job_id)).text
+
+    await until(held_back, seconds=240, every=1.0, what="the job to be held back")
+    await empty(lab, observer)
+    await ada.cancel(job.job_id)
