@@ -69,7 +69,7 @@ async def test_what_is_no_json_is_explained_by_the_model() -> None:
     status, text = await answer(b'{"script": ', BOUNDS)
 
     assert status == STATUS[InvalidRequest]
-    assert "EOF while parsing" in text
+    assert "is no valid JSON: see line 1, column 11" in text
 
 
 @given(JSON, st.integers(0, 20))
