@@ -46,13 +46,14 @@ REFUSES_MORE = frozenset(
         *("schedules_create", "scim_users_create", "scim_users_replace", "scim_users_list", "scim_groups_list"),
         *("scim_users_get", "scim_groups_get"),
         *("scim_users_change", "scim_groups_change", "scim_groups_create", "scim_groups_replace"),
+        "agent_heartbeat",
     }
 )
 """Operations that refuse what no schema can: steps that depend on unknown steps, a cursor of another list, a code, a
 domain of another tenant, an address without its scheme, white space that regular expressions disagree about, values
 that a template does not have, a definition in YAML, a cron expression, an address at another site, days in another
 order, a reference to a secret of no known form, a path with a name of dots, also of a
-file to stage, a path of attributes in SCIM's syntax."""
+file to stage, a path of attributes in SCIM's syntax, a time that is far from now."""
 
 
 @cache
