@@ -162,7 +162,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("error", "e", "required", _text_field("standard_error")),
     Option("exclude", "x", "required", lambda value: {"excluded_nodes": (value.non_empty(),)}),
     Option("exclusive", "", "optional", _exclusive),
-    Option("export", "", "required", lambda value: {EXPORT: Export.parse(value.text)}),
+    Option("export", "", "required", lambda value: {EXPORT: Export(value.text)}),
     Option("gpus", "G", "required", lambda value: {"tres_per_job": value.gpus()}),
     Option("gpus-per-node", "", "required", lambda value: {GPUS_PER_NODE: value.gpus()}),
     Option("gpus-per-socket", "", "required", lambda value: {"tres_per_socket": value.gpus()}),

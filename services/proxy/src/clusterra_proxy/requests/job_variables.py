@@ -58,7 +58,7 @@ def _own_variables(applied: Applied, directory: str, host: str) -> Iterator[tupl
     yield "SLURM_SUBMIT_HOST", host
     yield "SLURM_PRIO_PROCESS", "0"
     yield "SLURM_UMASK", UMASK
-    if applied.export and applied.export.upper() != "ALL":
+    if applied.export is not None and applied.export.upper() != "ALL":
         yield "SLURM_EXPORT_ENV", applied.export
     for name in ("OMPI_MCA_plm_slurm_args", "PRTE_MCA_plm_slurm_args"):
         yield name, LAUNCHER
