@@ -7,7 +7,7 @@ import subprocess
 from string import printable
 
 import pytest
-from clusterra_sbatch.parsing import PREFIX
+from clusterra_sbatch.words import PREFIX
 from clusterra_templates.problems import RenderRefused
 from hypothesis import example, given
 from hypothesis import strategies as st

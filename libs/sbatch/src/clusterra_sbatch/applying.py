@@ -12,9 +12,20 @@ from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_sbatch.checking import EXCLUSIVE, check, with_flags
 from clusterra_sbatch.environment import Export
-from clusterra_sbatch.options import EXPORT, GPUS_PER_NODE, GRES, HINT, MULTITHREAD, Fields
+from clusterra_sbatch.options import (
+    EXPORT,
+    GPUS_PER_NODE,
+    GRES,
+    GRES_FLAGS,
+    HINT,
+    MULTITHREAD,
+    UMASK,
+    UNLIMITED,
+    Fields,
+)
 from clusterra_sbatch.problems import InvalidScript
 from clusterra_sbatch.script_job import ScriptJob
+from clusterra_sbatch.sizes import with_tasks_and_nodes
 
 NOTHING_FURTHER = FurtherFields()
 
@@ -27,9 +38,11 @@ class Applied:
     export: str | None = None
     """The value of `--export`."""
     hint: str | None = None
-    """The value of `--hint`, which sbatch ignores beside `--threads-per-core`."""
+    """The value of `--hint`, which sbatch ignores beside options that say the same."""
     gpus_per_node: str | None = None
     """The value of `--gpus-per-node` in the notation of `tres_per_node`, which has other resources too."""
+    unlimited: bool = False
+    """Whether the script asks for no time limit, also where the cluster sets one for jobs that ask for nothing."""
     warnings: tuple[str, ...] = ()
     """The options that were accepted without their effect, with their lines."""
 
@@ -45,12 +58,12 @@ def apply(script: str, job: JobDescription, further: FurtherFields = NOTHING_FUR
         raise InvalidScript(checked.problems)
     fields = dict(checked.fields)
     export: Export | None = fields.pop(EXPORT, None)
-    hint: str | None = fields.pop(HINT, None)
-    if "threads_per_core" in fields or job.threads_per_core is not None:
-        hint = None
-    elif hint is not None and hint.lower() != MULTITHREAD:
-        fields["threads_per_core"] = 1
+    umask: str | None = fields.pop(UMASK, None)
+    unlimited: bool = fields.pop(UNLIMITED, False)
+    hint = _hint(fields, job, further)
     gpus_per_node: str | None = fields.get(GPUS_PER_NODE)
+    if (binding := fields.pop(GRES_FLAGS, None)) is not None:
+        fields["flags"] = (*fields.get("flags", ()), binding)
     if gres := ",".join(fields.pop(name) for name in (GRES, GPUS_PER_NODE) if name in fields):
         fields["tres_per_node"] = gres
     given = {
@@ -60,15 +73,32 @@ def apply(script: str, job: JobDescription, further: FurtherFields = NOTHING_FUR
     }
     fields = _without_replaced(fields, given)
     given = with_flags(fields, given)
-    if export is not None:
-        given["environment"] = export.apply(job.environment)
+    environment = job.environment if export is None else export.apply(job.environment)
+    if umask is not None and not any(item.startswith("SLURM_UMASK=") for item in environment):
+        environment = (*environment, f"SLURM_UMASK={umask}")
+    given["environment"] = environment
     return Applied(
-        ScriptJob.model_validate(fields | given),
+        ScriptJob.model_validate(with_tasks_and_nodes(fields | given)),
         export=export.text if export else None,
         hint=hint,
         gpus_per_node=None if "tres_per_node" in given else gpus_per_node,
+        unlimited=unlimited and "time_limit" not in given,
         warnings=checked.warnings,
     )
+
+
+def _hint(fields: Fields, job: JobDescription, further: FurtherFields) -> str | None:
+    """Take the hint out of the script's fields and set what it means. Beside options of the same kind it means nothing.
+
+    Of several hints, the last one says how many threads of a core are used.
+    """
+    hint: str | None = fields.pop(HINT, None)
+    instead = {*fields, *job.model_dump(exclude_none=True), *further.model_dump(exclude_none=True)}
+    if hint is None or not instead.isdisjoint({"threads_per_core", "tasks_per_core", "sockets_per_node"}):
+        return None
+    if hint.lower().split(",")[-1] != MULTITHREAD:
+        fields["threads_per_core"] = 1
+    return hint
 
 
 def _without_replaced(fields: Fields, given: Fields) -> Fields:

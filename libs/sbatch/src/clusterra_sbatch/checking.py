@@ -46,6 +46,7 @@ def check(script: str, *, now: datetime, denied: Collection[str] = ()) -> Checke
     fields: Fields = {}
     problems = list(_check_text(script))
     warnings: list[str] = []
+    set_options: set[str] = set()
     for each in scan(script):
         if len(problems) >= MAX_FINDINGS:
             break
@@ -55,7 +56,9 @@ def check(script: str, *, now: datetime, denied: Collection[str] = ()) -> Checke
             problems.append(Problem(each.line, f"{each.option.name} is not allowed here", _REMOVE))
         else:
             try:
-                fields |= _translate(each, fields, now)
+                fields = _with(fields, each, now)
+                set_options.add(each.option.long)
+                _check_options(set_options)
             except Untranslatable as error:
                 problems.append(each.problem(str(error)))
                 continue
@@ -81,16 +84,21 @@ def with_flags(before: Fields, added: Fields) -> Fields:
     return added | {"flags": (*kept, *added["flags"])}
 
 
-def _translate(directive: Directive, before: Fields, now: datetime) -> Fields:
-    """Return the fields that a directive adds. Raises Untranslatable, also if it excludes one before it."""
+def _with(before: Fields, directive: Directive, now: datetime) -> Fields:
+    """Return the fields with those of a directive. Raises Untranslatable, also if it excludes one before it."""
     added = with_flags(before, directive.option.translate(OptionValue(directive.value or "", now)))
-    together = before | added
+    together = {name: value for name, value in (before | added).items() if value is not None}
     if "gres/gpu" in together.get(GRES, "") and GPUS_PER_NODE in together:
         raise Untranslatable("--gres=gpu and --gpus-per-node are mutually exclusive")
     for options in EXCLUSIVE:
         if sum(name in together for name in options) > 1:
             raise Untranslatable(f"{', '.join(options.values())} are mutually exclusive")
-    return added
+    return together
+
+
+def _check_options(set_options: Collection[str]) -> None:
+    if {"exclusive", "oversubscribe"} <= set(set_options):
+        raise Untranslatable("--exclusive and --oversubscribe are mutually exclusive")
 
 
 def _check_text(script: str) -> Iterator[Problem]:

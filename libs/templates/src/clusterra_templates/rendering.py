@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from clusterra_sbatch.checking import Checked, check
-from clusterra_sbatch.parsing import PREFIX, Directive, scan
+from clusterra_sbatch.parsing import Directive, scan
+from clusterra_sbatch.words import PREFIX, head, option_lines
 
 from clusterra_templates import array_rows, values
 from clusterra_templates.array_rows import Rows
@@ -149,30 +150,20 @@ def _columns(definition: OwnBatch) -> tuple[str, ...]:
 
 
 def _check_lines(pieces: list[Piece], script: str) -> None:
-    """Raises RenderRefused unless the script has as many `#SBATCH` lines as the author has written."""
+    """Raises RenderRefused unless the script has as many lines with options as the author has written."""
     plain = "".join(piece.text if isinstance(piece, Text) else "x" for piece in pieces)
-    if sum(line.startswith(PREFIX) for line in _head(script)) != sum(line.startswith(PREFIX) for line in _head(plain)):
+    if option_lines(script) != option_lines(plain):
         raise RenderRefused(f"a value has made a {PREFIX} line: change it")
-
-
-def _head(script: str) -> list[str]:
-    """The lines before the first command, in which sbatch looks for options."""
-    found: list[str] = []
-    for line in script.split("\n"):
-        if line.strip() and not line.lstrip().startswith("#"):
-            break
-        found.append(line)
-    return found
 
 
 def _inserted(script: str, directives: str, commands: str = "") -> str:
     """The script with further `#SBATCH` lines, and commands before its first one."""
     lines = script.split("\n")
-    head = len(_head(script))
-    before = "\n".join(lines[:head])
+    first_command = len(head(script))
+    before = "\n".join(lines[:first_command])
     if before and not before.endswith("\n"):
         before += "\n"
-    return before + directives + commands + "\n".join(lines[head:])
+    return before + directives + commands + "\n".join(lines[first_command:])
 
 
 def _overridden(script: str, override: Mapping[str, Any]) -> str:

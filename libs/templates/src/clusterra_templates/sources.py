@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterator
 
 from clusterra_sbatch.checking import check_denied
-from clusterra_sbatch.parsing import PREFIX, Directive, scan
+from clusterra_sbatch.parsing import Directive, scan
+from clusterra_sbatch.words import PREFIX
 
 from clusterra_templates.definitions import BatchParts, Own, OwnBatch, Runnable
 from clusterra_templates.go_rendering import GoTemplate
@@ -20,6 +21,7 @@ DENIED = frozenset(
         *("wrap", "wait", "test-only", "help", "usage", "version", "parsable", "ignore-pbs"),
         *("clusters", "cluster-constraint", "comment", "extra", "mail-type", "mail-user", "mcs-label"),
         *("priority", "reboot", "core-spec", "thread-spec", "bb", "bbf", "network", "power", "stepmgr"),
+        *("cluster", "autocomplete", "context", "external", "resources", "mem-update"),
         *("container", "container-id", "container-type", "nodelist", "reservation", "account", "qos", "wckey"),
     }
 )
