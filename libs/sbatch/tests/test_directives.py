@@ -142,6 +142,7 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("-N 2-8:2", {"nodes": "2-8:2"}),
     ("-N 4 -n 2", {"nodes": "2", "tasks": 2}),
     ("-N 2-4 -n 3", {"nodes": "2-3", "tasks": 3}),
+    ("-n 5 --ntasks-per-node=2", {"tasks": 5, "tasks_per_node": 2, "minimum_nodes": 3}),
     ("-N 2 --sockets-per-node=2", {"nodes": "2", "tasks": 4, "sockets_per_node": 2}),
     ("-G 2080ti:1", {"tres_per_job": "gres/gpu:2080ti:1"}),
     ("--gres=gpu:1k", {"tres_per_node": "gres/gpu:1024"}),
@@ -243,6 +244,11 @@ def test_the_request_takes_precedence_over_the_script() -> None:
 
 def test_the_requests_memory_replaces_the_scripts_in_another_unit() -> None:
     assert translate("--mem-per-cpu=2G -c 2", memory_per_node=4096) == {"memory_per_node": 4096, "cpus_per_task": 2}
+
+
+def test_tasks_and_nodes_of_the_request_alone_stay_as_they_are() -> None:
+    assert translate("-t 5", nodes="4", tasks=2) == {"time_limit": 5, "nodes": "4", "tasks": 2}
+    assert translate("-N 4", tasks=2) == {"nodes": "2", "tasks": 2}
 
 
 def test_a_later_directive_wins_over_an_earlier_one() -> None:

@@ -8,7 +8,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from clusterra_gateway.http.answers.problems import STATUS
 from clusterra_gateway.http.requests.errors import InvalidRequest, RequestError, TooLarge
-from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, SMALL, BodyBounds, has_more_values
+from clusterra_gateway.http.requests.json_body import (
+    MAX_BODY_BYTES,
+    SMALL,
+    BodyBounds,
+    has_more_values,
+    location_of_nul,
+)
 from clusterra_gateway.http.requests.parameters import body
 from clusterra_gateway.submission.models import Submission
 from clusterra_gateway.submission.reading import BOUNDS
@@ -79,3 +85,28 @@ def test_values_are_counted_at_every_depth(content: Any, most: int) -> None:
         return sum(1 + count(value) for value in inner)
 
     assert has_more_values(content, most) == (count(content) > most)
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (rb'{"script":"a","job":{"name":"a\u0000b"}}', "job.name"),
+        (rb'{"script":"a","job":{"environment":["A=1","B=\u0000"]}}', "job.environment.1"),
+        (rb'{"script":"\u0000","job":{}}', "script"),
+        (rb'{"script":"a","job":{"a\u0000":1}}', "job"),
+        (rb'"\u0000"', "the body"),
+    ],
+)
+async def test_a_nul_character_is_refused_with_its_place(content: bytes, place: str) -> None:
+    status, text = await answer(content, BOUNDS)
+
+    assert (status, text) == (STATUS[InvalidRequest], f"{place} has a NUL character")
+
+
+def test_an_escaped_backslash_before_u0000_is_no_nul() -> None:
+    assert location_of_nul({"script": "\\u0000"}) is None
+
+
+@given(JSON, st.sampled_from(["\0", "a\0b"]))
+def test_a_nul_is_found_wherever_it_is(value: Any, text: str) -> None:
+    assert location_of_nul([value, {"a": text}]) in {(1, "a"), location_of_nul([value])}

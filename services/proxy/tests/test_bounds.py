@@ -30,6 +30,8 @@ DIGITS = "9" * 5000
         ("tasks", 0),
         ("tasks_per_node", 0),
         ("cpus_per_task", 0),
+        ("name", "a\0b"),
+        ("environment", ["A=1\0B"]),
     ],
 )
 def test_a_job_beyond_a_bound_is_invalid_and_names_the_field(field: str, value: Any) -> None:

@@ -81,6 +81,7 @@ def test_a_job_that_fits_a_shape_passes(fields: dict[str, Any]) -> None:
         ({"nodes": "2", "tasks_per_node": 33}, "33 CPUs"),
         ({"nodes": "11"}, "11 nodes, but the cluster may have 10 workers"),
         ({"nodes": "1k"}, "1024 nodes"),
+        ({"nodes": "12-20:4"}, "12 nodes"),
         ({"minimum_nodes": 11}, "11 nodes"),
         ({"tasks": 11, "tasks_per_node": 1}, "11 nodes"),
         ({"memory_per_node": 128 * 1024 + 1}, "131072 (memory-small)"),

@@ -78,7 +78,7 @@ def apply(script: str, job: JobDescription, further: FurtherFields = NOTHING_FUR
         environment = (*environment, f"SLURM_UMASK={umask}")
     given["environment"] = environment
     return Applied(
-        ScriptJob.model_validate(with_tasks_and_nodes(fields | given)),
+        ScriptJob.model_validate(with_tasks_and_nodes(fields, given)),
         export=export.text if export else None,
         hint=hint,
         gpus_per_node=None if "tres_per_node" in given else gpus_per_node,

@@ -23,7 +23,7 @@ _NUMERIC = frozenset({"nodes"})
 
 
 def check_bounds(job: JobDescription | FurtherFields) -> None:
-    """Raise Invalid, naming the field, for a number or a list that is too large, and for a number that is too small."""
+    """Raise Invalid, naming the field, for a number or a list out of bounds, and for a text with a NUL."""
     for name, value in job:
         _check(name, value)
 
@@ -37,6 +37,8 @@ def _check(name: str, value: Any) -> None:
         raise Invalid(f"{name}: the number is too large", hint=f"the largest number of Slurm is {MAX_NUMBER}")
     if name in _AT_LEAST_ONE and value == 0:
         raise Invalid(f"{name}: it must be at least 1", hint="leave it out where Slurm is to choose")
+    if any(isinstance(text, str) and "\0" in text for text in (value if isinstance(value, tuple) else (value,))):
+        raise Invalid(f"{name}: it has a NUL character", hint="leave it out: Slurm would cut the text there")
     if isinstance(value, tuple):
         _check_list(name, value)
 

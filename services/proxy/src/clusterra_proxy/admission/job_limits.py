@@ -14,13 +14,12 @@ from typing import NamedTuple
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_contracts.shapes import Shape, WorkerSpec
+from clusterra_sbatch import node_counts
 
 from clusterra_proxy.admission.placeholders import PREFIX
 from clusterra_proxy.slurmrestd.errors import Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
 
-_NODES = re.compile(r"(\d{1,10})([kKmM]?)(?:-(\d{1,10})([kKmM]?))?(?::\d+)?")
-_UNITS = {"": 1, "k": 1024, "m": 1024**2}
 _GRES_ITEM = re.compile(r"([A-Za-z][\w.-]*)(?::([A-Za-z][\w.-]*))?(?::(\d+))?(?:\(.*\))?")
 _FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 
@@ -134,13 +133,14 @@ def per_node_demand(job: JobDescription, max_nodes: int, per_gpu: PerGpu = NOTHI
 
 
 def node_range(job: JobDescription) -> tuple[int, int | None]:
-    """Return the minimum and the maximum number of nodes that are asked for; the maximum is None when unlimited."""
-    match = _NODES.fullmatch(job.nodes or "")
-    if match is None:
+    """Return the minimum and the maximum number of nodes that are asked for; the maximum is None when unlimited.
+
+    Raises ValueError for a text that is no number of nodes.
+    """
+    if not job.nodes:
         return job.minimum_nodes or 1, job.maximum_nodes or None
-    first, unit, last, last_unit = match.groups()
-    fewest = int(first) * _UNITS[unit.lower()]
-    return fewest, fewest if last is None else int(last) * _UNITS[last_unit.lower()]
+    count = node_counts.parse(job.nodes)
+    return count.fewest, count.most
 
 
 def _resources(worker: WorkerSpec) -> dict[str, int]:

@@ -51,6 +51,9 @@ MAX_WARNING_CHARACTERS = 500
 PLACEHOLDER_WAIT_SECONDS = 10.0
 """How long a submit waits for missing placeholders. Creating all of them takes about 3 s."""
 
+NO_LIMIT = {"set": True, "infinite": True, "number": 0}
+"""How slurmrestd takes a time without an end. What is not set is the partition's default."""
+
 _NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
 """Slurm's warnings when no worker exists yet. They are left out of the reply, because that is normal here."""
 _HELD_WARNING = "Job is in held state"
@@ -167,6 +170,8 @@ def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, appl
     called_in = posixpath.join(shared, asked.current_working_directory or "")
     description = job.model_dump(mode="json", exclude_none=True)
     description["current_working_directory"] = working_directory(cluster, asked, job)
+    if applied.unlimited:
+        description["time_limit"] = NO_LIMIT
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
     if request.kill_on_invalid_dependency:
         description |= with_flags(description, {"flags": ("KILL_INVALID_DEPENDENCY",)})

@@ -8,6 +8,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import Component, JobDescription
 from clusterra_sbatch.applying import Applied, apply
+from clusterra_sbatch.job_values import check_values
 from clusterra_sbatch.problems import InvalidScript
 from clusterra_sbatch.script_job import ScriptJob
 
@@ -86,6 +87,10 @@ async def translate(cluster: Cluster, script: str, job: JobDescription, further:
     except InvalidScript as error:
         raise Invalid(str(error), hint=hint_of(error)) from None
     check_bounds(applied.job)
+    try:
+        check_values(applied.job)
+    except ValueError as error:
+        raise Invalid(str(error), hint="write it as sbatch takes it") from None
     _check_container(cluster, applied.job)
     await check_limits(cluster, applied.job)
     lost = outputs_outside(applied.job, working_directory(cluster, job, applied.job), cluster.binding.shared_path)

@@ -5,6 +5,10 @@
 """
 
 from dataclasses import dataclass
+from urllib.parse import quote
+
+type Location = tuple[int | str, ...]
+"""Where something is in a body, such as `("job", "nodes")`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,11 @@ class FieldError:
     """`body` or `query`."""
     place: str
     detail: str
+
+
+def pointer(location: Location) -> str:
+    """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
+    return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in location)
 
 
 class RequestError(Exception):

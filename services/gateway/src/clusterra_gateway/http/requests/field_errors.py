@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal
-from urllib.parse import quote
 
 from clusterra_contracts.wrong_values import UNITS, Place, WrongValue, wrong_values
 from pydantic import BaseModel, ValidationError
 
-from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
+from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest, pointer
 
 MAX_FIELD_ERRORS = 20
 """The most wrong fields that a problem names."""
@@ -46,7 +45,7 @@ def invalid(
             helpful[hint] = None
         path = each.path or where
         told.append(f"{path if len(path) <= 2 * MAX_NAME else path[: 2 * MAX_NAME] + '...'}: {text}")
-        fields.append(FieldError(where, _pointer(each.place) if where == "body" else path, text))
+        fields.append(FieldError(where, pointer(each.place) if where == "body" else path, text))
     return InvalidRequest("; ".join(told[:MAX_TOLD]), hint="; ".join(helpful), errors=tuple(fields))
 
 
@@ -90,11 +89,6 @@ def _value(place: Place, content: Any) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return content
-
-
-def _pointer(place: Place) -> str:
-    """A JSON pointer (RFC 6901) in the form of a URI fragment, which RFC 9457 uses."""
-    return "#" + "".join(f"/{quote(str(part).replace('~', '~0').replace('/', '~1'))}" for part in place)
 
 
 @lru_cache(maxsize=256)

@@ -12,9 +12,18 @@ from typing import Any
 from aiohttp import web
 from pydantic_core import from_json
 
-from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from clusterra_gateway.http.requests.errors import (
+    FieldError,
+    InvalidRequest,
+    Location,
+    TooLarge,
+    UnsupportedMedia,
+    pointer,
+)
 
 _CHUNK_BYTES = 64 * 1024
+_ESCAPED_NUL = b"\\u0000"
+"""How JSON writes a NUL character. It has no other way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ JSON_TYPES = ("application/json",)
 async def read_json(request: web.Request, bounds: BodyBounds, types: Sequence[str] = JSON_TYPES) -> bytes:
     """Return a body of one of these media types, within its bounds.
 
-    Raises InvalidRequest, TooLarge, UnsupportedMedia.
+    Raises InvalidRequest, also for a text with a NUL character, TooLarge, UnsupportedMedia.
     """
     if request.content_type not in types:
         raise UnsupportedMedia("the body must be JSON", hint=f"send it with `Content-Type: {types[0]}`")
@@ -48,6 +57,13 @@ async def read_json(request: web.Request, bounds: BodyBounds, types: Sequence[st
         return content
     if has_more_values(values, bounds.values):
         raise InvalidRequest(f"the body has more than {bounds.values} values", hint="send shorter lists and objects")
+    if _ESCAPED_NUL in content and (at := location_of_nul(values)) is not None:
+        name = ".".join(map(str, at)) or "the body"
+        raise InvalidRequest(
+            f"{name} has a NUL character",
+            hint="leave it out: Slurm would cut the text there",
+            errors=(FieldError("body", pointer(at), "it has a NUL character"),),
+        )
     return content
 
 
@@ -57,6 +73,23 @@ def plain(content: bytes) -> Any:
         return from_json(content, cache_strings="none")
     except ValueError:
         return None
+
+
+def location_of_nul(content: Any) -> Location | None:
+    """Return where the first text with a NUL character is in parsed JSON, or the object that has it in a name."""
+    found: list[tuple[Location, Any]] = [((), content)]
+    while found:
+        at, each = found.pop()
+        if isinstance(each, str):
+            if "\0" in each:
+                return at
+        elif isinstance(each, dict):
+            if any("\0" in name for name in each):
+                return at
+            found.extend(((*at, name), value) for name, value in reversed(each.items()))
+        elif isinstance(each, list):
+            found.extend(((*at, index), each[index]) for index in reversed(range(len(each))))
+    return None
 
 
 def has_more_values(content: Any, most: int) -> bool:

@@ -126,6 +126,8 @@ def query[Q: Query](request: web.Request, model: type[Q]) -> Q:
     for name, value in request.query.items():
         if name in given:
             raise InvalidRequest(f"{name} is given twice", hint="separate several values with commas")
+        if "\0" in value:
+            raise InvalidRequest(f"{name} has a NUL character", hint="leave it out")
         given[name] = value
     try:
         return model.model_validate(given, context=arrival())
