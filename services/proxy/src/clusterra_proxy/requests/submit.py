@@ -29,6 +29,7 @@ from clusterra_proxy.requests.claim import (
     unclaimed,
 )
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
+from clusterra_proxy.requests.output_path import with_user_name
 from clusterra_proxy.requests.translation import translate_all, working_directory
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
@@ -173,6 +174,9 @@ def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, appl
     if applied.unlimited:
         description["time_limit"] = NO_LIMIT
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
+    for name in ("standard_input", "standard_output", "standard_error"):
+        if name in description:
+            description[name] = with_user_name(description[name], request.user.name)
     if request.kill_on_invalid_dependency:
         description |= with_flags(description, {"flags": ("KILL_INVALID_DEPENDENCY",)})
     if job.tres_per_task:
