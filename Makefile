@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -87,6 +87,9 @@ test-histories: prepare ## Test the scale-down rule on 200 random queues, on a m
 test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (CHAOS_SEEDS=N runs from CHAOS_SEED=N, CHAOS_STEPS=N)
 	@CHAOS_SEEDS=$${CHAOS_SEEDS:-30} CHAOS_STEPS=$${CHAOS_STEPS:-100} $(BIN)/pytest -q -s \
 	  services/edge-agent/tests/test_kubernetes_chaos.py services/edge-agent/tests/test_slinky_chaos.py
+
+test-sbatch: prepare ## Compare jobs of scripts drawn from the grammar of sbatch with those of the real sbatch (CASES=20000)
+	@SBATCH_CASES=$(or $(CASES),20000) SBATCH_SEED=$(or $(SEED),1) $(BIN)/pytest -q services/proxy/tests/test_sbatch_generated.py
 
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py

@@ -1,5 +1,8 @@
 """Submissions that are translated for an estimate, beside the same submissions on a real Slurm."""
 
+from typing import Any
+
+import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.node_extra import job_class
 from clusterra_contracts.rpc.estimate import Prepare, Prepared
@@ -44,3 +47,31 @@ async def test_a_submission_that_is_refused_is_not_prepared(proxy: ProxyWorld, a
 
     assert [error.kind for error in refused] == ["invalid", "invalid", "invalid", "rejected", "rejected"]
     assert all(error.hint for error in refused)
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("--nodes=4-1", {}),
+        ("--distribution=diagonal", {}),
+        ("--begin=12/31/49 --deadline=12/30/49", {}),
+        ("--gpus-per-task=1", {}),
+        ("", {"nodes": "4-1"}),
+        ("", {"shared": ("sometimes",)}),
+        ("", {"open_mode": ("PREPEND",)}),
+        ("", {"name": "a\0b"}),
+        ("", {"environment": ("PATH=/bin", "A=1\0B")}),
+    ],
+)
+async def test_a_wrong_value_is_invalid_in_a_submit_and_an_estimate(
+    proxy: ProxyWorld, alice: SlurmUser, line: str, asked: dict[str, Any]
+) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+    wanted = submission(alice, script)
+    job = wanted.job.model_copy(update=asked)
+
+    submitted = await proxy.error_of("submit", wanted.model_copy(update={"job": job}))
+    prepared = await proxy.error_of("prepare", Prepare(user=alice, script=script, job=job))
+
+    assert (submitted.kind, prepared.kind) == ("invalid", "invalid")
+    assert submitted.detail == prepared.detail

@@ -18,6 +18,7 @@ from clusterra_sbatch.options import (
     GRES,
     GRES_FLAGS,
     HINT,
+    INSTEAD_OF_HINT,
     MULTITHREAD,
     UMASK,
     UNLIMITED,
@@ -94,7 +95,7 @@ def _hint(fields: Fields, job: JobDescription, further: FurtherFields) -> str | 
     """
     hint: str | None = fields.pop(HINT, None)
     instead = {*fields, *job.model_dump(exclude_none=True), *further.model_dump(exclude_none=True)}
-    if hint is None or not instead.isdisjoint({"threads_per_core", "tasks_per_core", "sockets_per_node"}):
+    if hint is None or not INSTEAD_OF_HINT.isdisjoint(instead):
         return None
     if hint.lower().split(",")[-1] != MULTITHREAD:
         fields["threads_per_core"] = 1

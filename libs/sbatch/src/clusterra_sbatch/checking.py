@@ -4,7 +4,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_sbatch.options import GPUS_PER_NODE, GRES, LONG, Fields
+from clusterra_sbatch.options import (
+    GPUS_PER_NODE,
+    GRES,
+    HINT,
+    HINTS,
+    INSTEAD_OF_HINT,
+    LONG,
+    MULTITHREAD,
+    Fields,
+)
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_sbatch.problems import MAX_FINDINGS, Problem
 from clusterra_sbatch.values import OptionValue, Untranslatable
@@ -65,6 +74,7 @@ def check(script: str, *, now: datetime, denied: Collection[str] = ()) -> Checke
             directives.append(each)
             if each.option.warning and len(warnings) < MAX_FINDINGS:
                 warnings.append(f"line {each.line} of the script: {each.option.name} is {each.option.warning}")
+    problems += _check_hint(directives, fields)
     problems.sort(key=lambda problem: problem.line)
     return Checked(tuple(directives), fields, tuple(problems), tuple(warnings))
 
@@ -94,6 +104,18 @@ def _with(before: Fields, directive: Directive, now: datetime) -> Fields:
         if sum(name in together for name in options) > 1:
             raise Untranslatable(f"{', '.join(options.values())} are mutually exclusive")
     return together
+
+
+def _check_hint(directives: Collection[Directive], fields: Fields) -> Iterator[Problem]:
+    """sbatch looks at a hint when it has read all options, and only where no other option says the same."""
+    if HINT not in fields or not INSTEAD_OF_HINT.isdisjoint(fields):
+        return
+    last = next(each for each in reversed(tuple(directives)) if each.option.long == "hint")
+    hints = fields[HINT].lower().split(",")
+    if not all(hint in HINTS for hint in hints):
+        yield last.problem(f"must be one of {', '.join(HINTS)}")
+    elif MULTITHREAD in hints and hints[-1] != MULTITHREAD:
+        yield last.problem(f"{MULTITHREAD} cannot stand before {hints[-1]}")
 
 
 def _check_options(set_options: Collection[str]) -> None:

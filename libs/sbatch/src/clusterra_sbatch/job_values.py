@@ -43,11 +43,15 @@ def _problems(job: ScriptJob) -> Iterator[str]:
         yield "deadline: it is before begin_time"
     if job.time_minimum and job.time_limit and job.time_minimum > job.time_limit:
         yield "time_minimum: it is longer than time_limit"
+    if job.tasks_per_core and job.threads_per_core and job.tasks_per_core > job.threads_per_core:
+        yield "tasks_per_core: there are more than threads_per_core"
     yield from _gpu_problems(job)
 
 
 def _gpu_problems(job: ScriptJob) -> Iterator[str]:
-    if "gres/gpu" in (job.tres_per_task or "") and not (job.tasks or job.tres_per_job):
+    if "gres/gpu" in (job.tres_per_task or "") and not (
+        job.tasks or job.tres_per_job or job.nodes or job.minimum_nodes
+    ):
         yield "tres_per_task: GPUs for each task need a number of tasks, or of GPUs for the job"
     if job.tres_per_socket and not job.sockets_per_node:
         yield "tres_per_socket: GPUs for each socket need sockets_per_node"

@@ -19,6 +19,8 @@ HINT = "--hint"
 MULTITHREAD = "multithread"
 HINTS = ("compute_bound", "memory_bound", MULTITHREAD, "nomultithread")
 """The hints; all but one mean one thread of each core."""
+INSTEAD_OF_HINT = frozenset({"threads_per_core", "tasks_per_core", "sockets_per_node"})
+"""Fields beside which a hint means nothing, whatever it is."""
 GRES = "--gres"
 GPUS_PER_NODE = "--gpus-per-node"
 GRES_FLAGS = "--gres-flags"
@@ -131,12 +133,6 @@ def _kill_on_invalid_dependency(value: OptionValue) -> Fields:
     return {"flags": ("KILL_INVALID_DEPENDENCY" if value.yes() else "NO_KILL_INVALID_DEPENDENCY",)}
 
 
-def _hint(value: OptionValue) -> Fields:
-    if not all(hint in HINTS for hint in value.text.lower().split(",")):
-        raise Untranslatable(f"must be one of {', '.join(HINTS)}")
-    return {HINT: value.text}
-
-
 def _no_kill(value: OptionValue) -> Fields:
     if value.text.lower() not in {"", "off", "no", "set"}:
         raise Untranslatable("the value must be off, or be omitted")
@@ -228,7 +224,7 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("gpus-per-task", "", "required", lambda value: {"tres_per_task": value.gpus("=")}),
     Option("gres", "", "required", lambda value: {GRES: value.gres()}),
     Option("gres-flags", "", "required", _gres_flags),
-    Option("hint", "", "required", _hint),
+    Option("hint", "", "required", lambda value: {HINT: value.text}),
     Option("hold", "H", "none", lambda _value: {"hold": True}),
     Option("input", "i", "required", _path_field("standard_input")),
     Option("job-name", "J", "required", _text_field("name")),
