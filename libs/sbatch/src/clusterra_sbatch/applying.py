@@ -12,7 +12,10 @@ from clusterra_contracts.rpc.slurm import JobDescription
 
 from clusterra_sbatch.checking import EXCLUSIVE, check, with_flags
 from clusterra_sbatch.environment import Export
-from clusterra_sbatch.options import (
+from clusterra_sbatch.problems import InvalidScript
+from clusterra_sbatch.script_job import ScriptJob
+from clusterra_sbatch.sizes import with_tasks_and_nodes
+from clusterra_sbatch.translations import (
     EXPORT,
     GPUS_PER_NODE,
     GRES,
@@ -24,9 +27,6 @@ from clusterra_sbatch.options import (
     UNLIMITED,
     Fields,
 )
-from clusterra_sbatch.problems import InvalidScript
-from clusterra_sbatch.script_job import ScriptJob
-from clusterra_sbatch.sizes import with_tasks_and_nodes
 
 NOTHING_FURTHER = FurtherFields()
 

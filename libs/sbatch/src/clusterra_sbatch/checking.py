@@ -4,18 +4,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_sbatch.options import (
+from clusterra_sbatch.options import LONG
+from clusterra_sbatch.parsing import Directive, scan
+from clusterra_sbatch.problems import MAX_FINDINGS, Problem
+from clusterra_sbatch.translations import (
     GPUS_PER_NODE,
     GRES,
     HINT,
     HINTS,
     INSTEAD_OF_HINT,
-    LONG,
     MULTITHREAD,
     Fields,
 )
-from clusterra_sbatch.parsing import Directive, scan
-from clusterra_sbatch.problems import MAX_FINDINGS, Problem
 from clusterra_sbatch.values import OptionValue, Untranslatable
 
 EXCLUSIVE: tuple[dict[str, str], ...] = (

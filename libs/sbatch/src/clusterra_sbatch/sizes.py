@@ -5,7 +5,7 @@ import re
 
 from clusterra_sbatch import node_counts
 from clusterra_sbatch.node_counts import NodeCount
-from clusterra_sbatch.options import Fields
+from clusterra_sbatch.translations import Fields
 
 _PER_NODE = ("sockets_per_node", "threads_per_core")
 """Of each node in a fixed number of nodes a job gets as many tasks as these make together."""

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from clusterra_sbatch.applying import Applied
-from clusterra_sbatch.options import MULTITHREAD
 from clusterra_sbatch.script_job import ScriptJob
+from clusterra_sbatch.translations import MULTITHREAD
 
 UMASK = "0022"
 """The umask of jobs: there is no shell from which it could be taken."""
