@@ -75,7 +75,8 @@ VALUES: dict[str, tuple[str | None, ...]] = {
     "tasks-per-node": _COUNT,
     "threads-per-core": ("1", "2", "0"),
     "time": _TIME,
-    "time-min": ("5", "1:00", "0", "x", ""),
+    # No 0: sbatch takes it only beside a time without limit, where it means nothing, and here it is refused.
+    "time-min": ("5", "1:00", "x", ""),
     "tmp": _SIZE,
     "use-min-nodes": (None,),
     "wait-all-nodes": ("0", "1", "2", ""),

@@ -8,7 +8,6 @@ from clusterra_sbatch.options import LONG
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_sbatch.problems import MAX_FINDINGS, Problem
 from clusterra_sbatch.translations import (
-    GPUS_PER_NODE,
     GRES,
     HINT,
     HINTS,
@@ -67,7 +66,7 @@ def check(script: str, *, now: datetime, denied: Collection[str] = ()) -> Checke
             try:
                 fields = _with(fields, each, now)
                 set_options.add(each.option.long)
-                _check_options(set_options)
+                _check_options(set_options, fields)
             except Untranslatable as error:
                 problems.append(each.problem(str(error)))
                 continue
@@ -98,8 +97,6 @@ def _with(before: Fields, directive: Directive, now: datetime) -> Fields:
     """Return the fields with those of a directive. Raises Untranslatable, also if it excludes one before it."""
     added = with_flags(before, directive.option.translate(OptionValue(directive.value or "", now)))
     together = {name: value for name, value in (before | added).items() if value is not None}
-    if "gres/gpu" in together.get(GRES, "") and GPUS_PER_NODE in together:
-        raise Untranslatable("--gres=gpu and --gpus-per-node are mutually exclusive")
     for options in EXCLUSIVE:
         if sum(name in together for name in options) > 1:
             raise Untranslatable(f"{', '.join(options.values())} are mutually exclusive")
@@ -118,7 +115,10 @@ def _check_hint(directives: Collection[Directive], fields: Fields) -> Iterator[P
         yield last.problem(f"{MULTITHREAD} cannot stand before {hints[-1]}")
 
 
-def _check_options(set_options: Collection[str]) -> None:
+def _check_options(set_options: Collection[str], fields: Fields) -> None:
+    """Raise Untranslatable for options that exclude each other, also where one of them is empty."""
+    if "gres/gpu" in fields.get(GRES, "") and "gpus-per-node" in set_options:
+        raise Untranslatable("--gres=gpu and --gpus-per-node are mutually exclusive")
     if {"exclusive", "oversubscribe"} <= set(set_options):
         raise Untranslatable("--exclusive and --oversubscribe are mutually exclusive")
 

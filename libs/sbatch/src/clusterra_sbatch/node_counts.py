@@ -59,6 +59,8 @@ def _listed(text: str) -> NodeCount:
         if found is None:
             raise ValueError("must be a list of numbers of nodes, such as 1,2,4 or 2-8:2")
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        # Slurm does not count the end of a range with a step.
+        last -= found[3] is not None
         if last < first or not step or last >= MAX_LISTED:
             raise ValueError("must be a list of numbers of nodes, such as 1,2,4 or 2-8:2")
         counts += (first, first + (last - first) // step * step)

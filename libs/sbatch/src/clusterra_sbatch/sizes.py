@@ -16,7 +16,7 @@ _GPUS = frozenset({"tres_per_job", "tres_per_task"})
 _GPUS_OF_JOB = re.compile(r"gres/gpu(:[A-Za-z_][A-Za-z0-9_.-]*)?(?::([0-9]{1,9}))?")
 _GPUS_OF_TASK = re.compile(r"gres/gpu(:[A-Za-z_][A-Za-z0-9_.-]*)?(?:=([0-9]{1,9}))?")
 _MAX_NAMED = 10_000
-_SIZES = frozenset({"nodes", "tasks", "tasks_per_node", *_PER_NODE})
+_SIZES = frozenset({"nodes", "required_nodes", "tasks", "tasks_per_node", *_PER_NODE})
 
 
 def with_tasks_and_nodes(script: Fields, request: Fields) -> Fields:
@@ -53,6 +53,8 @@ def _without_nodes(fields: Fields) -> Fields:
     if named := fields.get("required_nodes"):
         factors = [fields[name] for name in _PER_NODE if fields.get(name)]
         nodes = _count_named(",".join(named))
+        if tasks and nodes and tasks < nodes:
+            return {"nodes": str(tasks)}
         return {"tasks": math.prod(factors, start=nodes)} if factors and nodes and not (tasks or per_node) else {}
     if not (tasks and per_node) or fields.get("minimum_nodes"):
         return {}
