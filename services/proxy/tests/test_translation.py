@@ -24,7 +24,7 @@ JOB = JobDescription(environment=("PATH=/bin",))
         ("-n 0", "correct the value of --ntasks on line 2"),
         ("--cpus-per-task", "write it as --cpus-per-task=VALUE"),
         ("--job-name='x", "close the quote"),
-        ("--wrap=ls", "remove the line from the script"),
+        ("--wait", "remove the line from the script"),
     ],
 )
 def test_a_wrong_line_has_a_hint_of_its_kind(line: str, hint: str) -> None:
