@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_proxy.slurmrestd.errors import NotUnderstood, Rejected
-from proxy_world import SCRIPT, ProxyWorld
+from proxy_world import SCRIPT
 from slurm_world import SlurmWorld
 
 JOB: dict[str, Any] = {"environment": ["PATH=/bin"], "current_working_directory": "/tmp", "hold": True}
@@ -32,13 +32,15 @@ async def test_a_submit_that_slurmrestd_gives_up_made_no_job(
 
 
 async def test_a_job_that_was_made_despite_an_error_is_answered_with_its_id(
-    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+    slurm: SlurmWorld, workers: None, alice: SlurmUser
 ) -> None:
-    submitted = await proxy.submit(alice, hold=True, shared=("zzz",))
+    async with slurm.slurmctld() as slurmctld:
+        submitted = await slurmctld.submit(slurm.token(alice), SCRIPT, JOB | {"shared": ["zzz"]})
+        made = await jobs_of(slurm, alice)
+        await slurmctld.kill(slurm.token(alice), str(submitted.job_id))
 
-    assert await jobs_of(slurm, alice) == [submitted.job_id]
-    assert any("zzz" in warning for warning in submitted.warnings)
-    await proxy.cancel(alice, submitted.job_id)
+    assert made == [str(submitted.job_id)]
+    assert any("zzz" in str(each) for each in (*submitted.warnings, *submitted.errors))
 
 
 async def test_a_rejected_job_is_rejected_despite_an_error_of_the_parser(
