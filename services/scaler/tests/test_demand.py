@@ -41,7 +41,6 @@ def test_a_job_with_such_a_reason_waits_for_nodes_unless_it_is_held(reason: str)
         "BeginTime",
         "JobHeldUser",
         "JobHeldAdmin",
-        "JobArrayTaskLimit",
         "Licenses",
         "Reservation",
         "QOSMaxCpuPerUserLimit",
@@ -60,6 +59,13 @@ def test_a_job_with_such_a_reason_does_not_wait_for_nodes(reason: str) -> None:
 
 def test_a_job_that_slurm_holds_because_no_node_fits_waits_for_nodes() -> None:
     assert waits_for_nodes(group(reason="BadConstraints", held=True), START)
+
+
+def test_an_array_waits_for_nodes_as_soon_as_its_limit_has_room_whatever_slurm_last_said() -> None:
+    full, room = (group("7", reason="JobArrayTaskLimit", count=count) for count in (0, 1))
+
+    assert not waits_for_nodes(full, START)
+    assert [demand.count for demand in startable([full, room], "main", START, fits_at_most())] == [1]
 
 
 def test_the_reason_of_one_partition_does_not_block_a_job_with_several_partitions() -> None:
@@ -100,7 +106,7 @@ def test_every_reason_of_slurm_is_known() -> None:
     assert not unknown_reasons([group(reason=reason) for reason in reasons])
     assert waiting_for_nodes == {
         *("None", "Priority", "Resources", "ReqNodeNotAvail", "PartitionConfig", "NodeDown", "BadConstraints"),
-        *("SchedDefer", "Constraints"),
+        *("SchedDefer", "Constraints", "JobArrayTaskLimit"),
     }
 
 

@@ -58,7 +58,7 @@ def cause_of(group: PendingJobs, at: datetime) -> Cause | None:
         return "reservation"
     if group.begins_at is not None and group.begins_at > at:
         return "time"
-    if cause == "partition" and "," in group.partition:
+    if (cause == "partition" and "," in group.partition) or (cause == "throttle" and group.count > 0):
         return "nodes"
     return cause
 

@@ -58,14 +58,16 @@ def waits_for_nodes(group: PendingJobs, now: datetime) -> bool:
     A reservation already has its nodes. A job that Slurm holds because no node fits (`BadConstraints`) is released
     when a fitting node registers. For a job that may run in several partitions Slurm reports the reason of the
     partition it tried last: if one partition does not allow the job, its reason alternates every second with the lack
-    of nodes in another.
+    of nodes in another. Without nodes, Slurm looks at no job: an array whose last worker left with its running task
+    keeps the reason `JobArrayTaskLimit`, although its limit has room.
     """
     if group.dependent or group.reservation or (group.begins_at is not None and group.begins_at > now):
         return False
     cause = cause_of_reason(group.reason)
     if cause == "fitting node":
         return True
-    return not group.held and (cause == "nodes" or (cause == "partition" and "," in group.partition))
+    outdated = (cause == "partition" and "," in group.partition) or (cause == "throttle" and group.count > 0)
+    return not group.held and (cause == "nodes" or outdated)
 
 
 def unknown_reasons(pending: Iterable[PendingJobs]) -> tuple[str, ...]:
