@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 from clusterra_contracts.rpc.slurm import JobDescription
-from clusterra_proxy.requests.script_hints import hint_of
 from clusterra_proxy.requests.translation import outputs_outside
 from clusterra_sbatch.applying import apply
 from clusterra_sbatch.problems import InvalidScript
@@ -31,7 +30,7 @@ def test_a_wrong_line_has_a_hint_of_its_kind(line: str, hint: str) -> None:
     with pytest.raises(InvalidScript) as invalid:
         apply(f"#!/bin/sh\n#SBATCH {line}\n", JOB, now=NOW)
 
-    assert hint in hint_of(invalid.value)
+    assert hint in invalid.value.hint
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def _translated(found: Found[ForeignOption], given: dict[str, str]) -> Iterator[
             given[name] = value or ""
             yield found.line, (name, value)
     except Malformed as error:
-        yield Problem(found.line, str(error))
+        yield Problem(found.line, str(error), error.hint)
 
 
 def _with_short_cwd(words: list[Word]) -> list[Word]:

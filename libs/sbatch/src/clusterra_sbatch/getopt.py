@@ -3,12 +3,16 @@
 All lines make one list of words: the value of the last option of a line may be the first word of the next line.
 """
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from clusterra_sbatch.problems import Problem
+from clusterra_sbatch.problems import HINT, Problem
 from clusterra_sbatch.words import Malformed, Word
+
+_COMPARED = 60
+"""How many characters of an unknown name are compared with the known ones."""
 
 type TakesValue = Literal["none", "required", "optional"]
 
@@ -71,7 +75,7 @@ def read[Entry: Known](words: Sequence[Word], table: Table[Entry]) -> Iterator[F
                 yield _no_option(word)
                 at = _next_line(words, at, word.line)
         except Malformed as error:
-            yield Problem(word.line, str(error))
+            yield Problem(word.line, str(error), error.hint)
             at = _next_line(words, at, word.line)
 
 
@@ -87,7 +91,8 @@ def _next_line(words: Sequence[Word], at: int, line: int) -> int:
 
 def _next(words: Sequence[Word], at: int, option: Known) -> str:
     if at == len(words):
-        raise Malformed(f"{option.name} needs a value")
+        hint = f"write it as {option.name}=VALUE" if option.name.startswith("--") else HINT
+        raise Malformed(f"{option.name} needs a value", hint)
     return words[at].text
 
 
@@ -108,7 +113,9 @@ def _by_name[Entry: Known](name: str, table: Table[Entry]) -> Entry:
     if len(found) == 1:
         return next(iter(found.values()))[1]
     if not found or not name:
-        raise Malformed(f"{table.command} has no option --{name}")
+        near = difflib.get_close_matches(name[:_COMPARED].lower(), table.long, 1)
+        hint = f"did you mean --{near[0]}?" if near else "remove the option: `man sbatch` names all that there are"
+        raise Malformed(f"{table.command} has no option --{name}", hint)
     raise Malformed(f"--{name} is ambiguous: {', '.join(f'--{known}' for known, _ in found.values())}")
 
 

@@ -7,7 +7,7 @@ MAX_NODES = 2**31 - 1
 MAX_LISTED = 16_384
 """Slurm keeps a list as bits: each number of a list is below this one."""
 
-_COUNT = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,18})([kK]?[mM]?)[ \t\n\v\f\r]*")
+_COUNT = re.compile(r"\s*([+-]?[0-9]{1,18})([kK]?[mM]?)\s*", re.ASCII)
 _LISTED = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5})(?::([0-9]{1,5}))?)?")
 
 

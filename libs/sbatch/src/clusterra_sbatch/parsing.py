@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from clusterra_sbatch import foreign
 from clusterra_sbatch.getopt import read
 from clusterra_sbatch.options import OF_FOREIGN_LINES, SBATCH, Option
-from clusterra_sbatch.problems import InvalidScript, Problem
+from clusterra_sbatch.problems import HINT, InvalidScript, Problem
 from clusterra_sbatch.words import Word, own_words
 
 
@@ -20,8 +20,11 @@ class Directive:
 
     def problem(self, reason: str) -> Problem:
         """Return the problem that names this line and option."""
-        shown = self.option.name if self.value is None else f"{self.option.name}={self.value}"
-        return Problem(self.line, f"{shown}: {reason}")
+        if self.value is None:
+            return Problem(self.line, f"{self.option.name}: {reason}")
+        corrected = f"correct the value of {self.option.name} on line {self.line}"
+        hint = corrected if reason.startswith("must be ") else HINT
+        return Problem(self.line, f"{self.option.name}={self.value}: {reason}", hint)
 
 
 def parse(script: str) -> tuple[Directive, ...]:

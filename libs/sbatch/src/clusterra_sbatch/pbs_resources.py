@@ -23,7 +23,7 @@ _OPTIONS = {
     "ncpus": "mincpus",
     "mpiprocs": "ntasks-per-node",
 }
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}", re.ASCII)
 
 
 def resources(text: str, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -108,5 +108,5 @@ def _nodes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _leading_number(text: str) -> int:
-    found = re.match(r"[ \t\n\v\f\r]*[+-]?[0-9]{1,18}", text)
+    found = re.match(r"\s*[+-]?[0-9]{1,18}", text, re.ASCII)
     return int(found.group()) if found else 0

@@ -15,13 +15,11 @@ _UNLIMITED = frozenset({"-1", "INFINITE", "UNLIMITED"})
 _HOURS = {"midnight": 0, "elevenses": 11, "noon": 12, "fika": 15, "teatime": 16}
 _DAYS = {"today": 0, "tomorrow": 1}
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
-_UTS = re.compile(r"uts[ \t\n\v\f\r]*\+?([0-9]{1,18})", re.IGNORECASE | re.ASCII)
+_UTS = re.compile(r"uts\s*\+?([0-9]{1,18})", re.IGNORECASE | re.ASCII)
 _NOW = re.compile(r"now[ \t]*", re.IGNORECASE | re.ASCII)
 _DELTA = re.compile(r"([+-])\s*((?:[0-9]\s*){1,18})(?:(second|minute|hour|day|week)s?)?", re.IGNORECASE | re.ASCII)
 _WORD = re.compile("|".join((*_HOURS, *_DAYS)), re.IGNORECASE | re.ASCII)
-_CLOCK = re.compile(
-    r"([0-9]|[01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?[ \t\n\v\f\r]*(am|pm)?", re.IGNORECASE | re.ASCII
-)
+_CLOCK = re.compile(r"([0-9]|[01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?\s*(am|pm)?", re.IGNORECASE | re.ASCII)
 _ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{1,2})")
 _MONTH_FIRST = re.compile(r"([0-9]{1,2}+)[./]?+([0-9]{1,2}+)[./]?+([0-9]{2}|(?![0-9]))")
 

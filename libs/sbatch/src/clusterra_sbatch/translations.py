@@ -76,7 +76,7 @@ def nice(value: OptionValue) -> Fields:
     if not value.text:
         return {"nice": 100}
     # sbatch reads as many digits as there are, and none as zero.
-    found = re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,18})", value.text)
+    found = re.match(r"\s*([+-]?[0-9]{1,18})", value.text, re.ASCII)
     nice = int(found[1]) if found else 0
     if abs(nice) > MAX_NICE:
         raise Untranslatable(f"must be a number up to {MAX_NICE}")
@@ -174,7 +174,7 @@ def switches(value: OptionValue) -> Fields:
 
 def oom_kill_step(value: OptionValue) -> Fields:
     """`--oom-kill-step`: 1 without a value."""
-    if value.text and (not re.fullmatch(r"[ \t\n\v\f\r]*\+?[0-9]{1,18}", value.text) or int(value.text) > 1):
+    if value.text and (not re.fullmatch(r"\s*\+?[0-9]{1,18}", value.text, re.ASCII) or int(value.text) > 1):
         raise Untranslatable("the value must be 0 or 1, or be omitted")
     return {"oom_kill_step": int(value.text or 1)}
 

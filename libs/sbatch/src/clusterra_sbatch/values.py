@@ -18,11 +18,11 @@ MAX_SIGNAL_SECONDS = 65535
 MAX_INTEGER = 2**31 - 2
 """The largest integer that sbatch takes."""
 
-_INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,18})")
-_SIZE = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,18})(?:([kKmMgGtT])[bB]?)?")
+_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})", re.ASCII)
+_SIZE = re.compile(r"\s*\+?([0-9]{1,18})(?:([kKmMgGtT])[bB]?)?", re.ASCII)
 _SIGNAL = re.compile(r"(r?b?r?):?([^@]*)(?:@(.*))?", re.IGNORECASE | re.ASCII | re.DOTALL)
 _SIGNAL_NAME = re.compile(r"\s*(?:SIG)?([A-Z]+[0-9]?)\s*", re.IGNORECASE | re.ASCII)
-_SECONDS = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,18})|")
+_SECONDS = re.compile(r"\s*\+?([0-9]{1,18})|", re.ASCII)
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 _TYPE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _COUNT = r"([0-9]{1,15})([kKmMgG]?)"

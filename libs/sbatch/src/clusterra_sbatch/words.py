@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from clusterra_sbatch.problems import Problem
+from clusterra_sbatch.problems import HINT, Problem
 
 PREFIX = "#SBATCH"
 PREFIXES = (PREFIX, "#SLURM")
@@ -27,7 +27,11 @@ class Word:
 
 
 class Malformed(ValueError):
-    """A line that sbatch cannot read; the text gives the reason."""
+    """A line that sbatch cannot read; the text gives the reason, and `hint` says what to do."""
+
+    def __init__(self, reason: str, hint: str = HINT) -> None:
+        self.hint = hint
+        super().__init__(reason)
 
 
 def head(script: str) -> list[str]:
@@ -82,7 +86,7 @@ def _words(number: int, text: str) -> Iterator[Word | Problem]:
     try:
         yield from [Word(number, word) for word in split(text)]
     except Malformed as error:
-        yield Problem(number, str(error))
+        yield Problem(number, str(error), error.hint)
 
 
 def split(text: str) -> Iterator[str]:
@@ -128,7 +132,7 @@ def split(text: str) -> Iterator[str]:
             word.append(character)
             at += 1
         if quote:
-            raise Malformed(f"the quote {quote} is not closed")
+            raise Malformed(f"the quote {quote} is not closed", "close the quote, or remove it")
         if not word:
             return
         yield "".join(word)

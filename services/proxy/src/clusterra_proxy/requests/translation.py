@@ -15,7 +15,6 @@ from clusterra_sbatch.script_job import ScriptJob
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.admission.bounds import check_bounds
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.script_hints import hint_of
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 
 NO_SCRIPT = "#!/bin/sh\n"
@@ -85,7 +84,7 @@ async def translate(cluster: Cluster, script: str, job: JobDescription, further:
     try:
         applied = apply(script, job, further, now=now())
     except InvalidScript as error:
-        raise Invalid(str(error), hint=hint_of(error)) from None
+        raise Invalid(str(error), hint=error.hint) from None
     check_bounds(applied.job)
     try:
         check_values(applied.job)

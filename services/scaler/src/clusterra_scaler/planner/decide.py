@@ -20,14 +20,15 @@ from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.context import DecisionContext, observe
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.request_breakers import admitted_demands
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.failover import Failover, plan_around
-from clusterra_scaler.planner.placement.job_trials import plannable_after_failures
 from clusterra_scaler.planner.placement.node_bounds import LargestFleet, plannable
-from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.placement.plan import Plan, Unmet
 from clusterra_scaler.planner.placement.policies import policy_of
 from clusterra_scaler.planner.placement.policy import PlacementRequest
 from clusterra_scaler.planner.placement.warm_pool import with_warm_pool
+from clusterra_scaler.planner.requests.demand import Demand
 from clusterra_scaler.planner.scale_down.drain import Action, ScaleDown, plan_scale_down
 from clusterra_scaler.planner.scale_down.idle_tracking import with_idle_tracking
 from clusterra_scaler.planner.targets import targets_of
@@ -94,10 +95,25 @@ def _place_jobs(working: _Working) -> None:
     observation, snapshot, binding = context.observation, context.observation.snapshot, context.observation.binding
     if snapshot.pending is None or snapshot.running is None or snapshot.nodes is None:
         return
-    demands, held_back = plannable_after_failures(context)
+    demands, held_back = _admitted(context)
     planned, unmet = plannable(demands, LargestFleet.of(observation))
     request = PlacementRequest(context, planned, context.supply, binding.catalogue, context.headroom)
     working.failover = plan_around(request, policy_of(binding)).with_unmet([*unmet, *held_back])
+
+
+def _admitted(context: DecisionContext) -> tuple[list[Demand], list[Unmet]]:
+    """The jobs to plan for, in their order, and those that are held back because Slurm does not start them."""
+    planned: list[Demand] = []
+    held_back: list[Unmet] = []
+    for each in admitted_demands(context.demands, context.state.request_breakers):
+        if each.breaker is None:
+            planned.append(each.demand)
+            continue
+        if each.count:
+            planned.append(replace(each.demand, count=each.count))
+        reason = each.breaker.description(context.observation.now)
+        held_back.append(Unmet(each.demand, each.demand.count - each.count, reason))
+    return planned, held_back
 
 
 def _fill_warm_pool(working: _Working) -> None:
