@@ -74,7 +74,7 @@ class Edge:
         )
         return state
 
-    async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 30.0) -> Heartbeat:
+    async def heartbeat(self, condition: Callable[[Heartbeat], object], *, seconds: float = 90.0) -> Heartbeat:
         """Waits for a heartbeat that fulfils the condition. The last received one counts too."""
         first = max(0, len(self.heartbeats) - 1)
 
@@ -104,6 +104,15 @@ class Edge:
             except psutil.Error:
                 continue
         return found
+
+    async def running_workers(self, count: int) -> dict[int, psutil.Process]:
+        """Waits until exactly this many workers run. A started process is one of them only after its exec."""
+        return await until(
+            lambda: found if len(found := self.workers()) == count else None,
+            seconds=90,
+            what=f"{count} worker processes",
+            process=self.agent,
+        )
 
     def records(self) -> dict[int, str]:
         """Returns the names of the workers that the agent has on record, by pid."""

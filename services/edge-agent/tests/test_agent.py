@@ -33,7 +33,7 @@ async def test_workers_match_the_desired_state_and_each_event_is_published_once(
     assert len(beat.workers) == 3
     names = {worker.name for worker in beat.workers}
     assert set(edge.records().values()) == names
-    await until(lambda: len(edge.workers()) == 3, seconds=90, what="three processes")
+    await edge.running_workers(3)
     assert edge.workers().keys() == edge.records().keys()
 
     victim = min(names)
@@ -55,7 +55,7 @@ async def test_only_victims_are_ever_removed(edge: Edge) -> None:
     await edge.applied(await edge.desire(3))
     for replicas in (0, None, 1):
         await edge.applied(await edge.desire(replicas, victims=("compute-xs-aaaaa", "general-xs-aaaaa")))
-    await until(lambda: len(edge.workers()) == 3, seconds=90, what="3 processes")
+    await edge.running_workers(3)
     assert edge.workers().keys() == edge.records().keys()
 
 
@@ -82,7 +82,7 @@ async def test_older_states_are_ignored_even_after_a_restart(edge: Edge) -> None
     await edge.heartbeat(lambda beat: beat.applied is None and len(beat.workers or ()) == 2)
     await edge.applied(await edge.desire(3, fence=8, generation=1))
 
-    await until(lambda: len(edge.workers()) == 3, seconds=90, what="3 processes")
+    await edge.running_workers(3)
 
 
 async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edge) -> None:
@@ -108,7 +108,7 @@ async def test_invalid_messages_become_dead_letters_and_change_nothing(edge: Edg
         return set(garbage) <= set(await edge.dead_letters())
 
     await until(all_stored, seconds=90, what="all invalid messages in the dead letters", process=edge.agent)
-    await until(lambda: len(edge.workers()) == 2, seconds=90, what="2 processes")
+    await edge.running_workers(2)
     await edge.applied(await edge.desire(3))
 
 
@@ -116,7 +116,7 @@ async def test_workers_outlive_the_agent_and_the_next_one_adopts_them(edge: Edge
     agent = await edge.start()
     state = await edge.desire(3)
     await edge.applied(state)
-    before = set(edge.workers())
+    before = set(await edge.running_workers(3))
 
     assert await agent.stop(grace_seconds=15) == 0
     assert set(edge.workers()) == before
@@ -132,7 +132,7 @@ async def test_workers_outlive_the_agent_and_the_next_one_adopts_them(edge: Edge
 async def test_nothing_changes_without_nats_and_the_agent_catches_up_afterwards(edge: Edge) -> None:
     agent = await edge.start()
     await edge.applied(await edge.desire(3))
-    before = edge.workers()
+    before = await edge.running_workers(3)
     await edge.server.kill()
     await until(lambda: "nats_disconnected" in agent.tail(50), seconds=90, what="the loss of NATS", process=agent)
     victim = min(before)
@@ -142,7 +142,7 @@ async def test_nothing_changes_without_nats_and_the_agent_catches_up_afterwards(
     assert set(edge.workers()) == set(before) - {victim}, "nothing is started while disconnected"
 
     await edge.server.restart()
-    await until(lambda: len(edge.workers()) == 3, seconds=90, what="the replacement", process=agent)
+    await edge.running_workers(3)
     await edge.applied(await edge.desire(4))
     kinds = [kind for kind, _ in await edge.events()]
 
@@ -153,7 +153,7 @@ async def test_a_state_published_before_the_agent_started_is_applied(edge: Edge)
     state = await edge.desire(2)
     await edge.start()
     await edge.applied(state)
-    await until(lambda: len(edge.workers()) == 2, seconds=90, what="both processes")
+    await edge.running_workers(2)
 
 
 async def test_a_crash_loop_backs_off_and_publishes_each_failure(edge: Edge) -> None:

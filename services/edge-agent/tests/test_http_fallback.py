@@ -90,7 +90,7 @@ async def test_desired_states_arrive_by_http_while_nats_is_away(
     await edge.server.kill()
     beat = await applied_by_http(gateway, edge, desired(3, generation=2))
     assert len(beat.workers or ()) == 3
-    await until(lambda: len(edge.workers()) == 3, seconds=90, what="3 processes")
+    await edge.running_workers(3)
     victim = min(worker.name for worker in beat.workers or ())
     beat = await applied_by_http(gateway, edge, desired(2, victim, generation=3))
     beat = await heartbeat_by_http(gateway, edge, lambda beat: len(beat.workers or ()) == 2)
@@ -125,7 +125,7 @@ async def test_failed_exchanges_are_retried(gateway: GatewayStandIn, edge: Edge)
     await applied_by_http(gateway, edge, desired(2, generation=2))
     assert len(gateway.heartbeats) >= 4
     assert agent.log.read_text().count("heartbeat_not_answered") == 3
-    await until(lambda: len(edge.workers()) == 2, seconds=90, what="2 processes")
+    await edge.running_workers(2)
 
     gateway.desired = desired(9, generation=1)
     await until(
@@ -149,7 +149,7 @@ async def test_an_agent_can_start_without_nats(gateway: GatewayStandIn, edge: Ed
         lambda: "cannot be read" in agent.tail(200), seconds=60, what="the missing key to be logged", process=agent
     )
     key_file.write_text(key)
-    await until(lambda: len(edge.workers()) == 2, seconds=60, what="two workers", process=agent)
+    await edge.running_workers(2)
     await edge.server.restart()
     edge.generation = 1
 
