@@ -45,7 +45,14 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
     async def reached() -> bool:
         return await phases(plane, namespace) == wanted
 
-    await until(reached, seconds=240, what=f"pods {wanted} in {namespace}", every=0.05)
+    try:
+        await until(reached, seconds=240, what=f"pods {wanted} in {namespace}", every=0.2)
+    except TimeoutError as error:
+        seen = [
+            await plane.kubectl("get", kind, f"--namespace={namespace}", "--output=wide")
+            for kind in ("pods", "nodes", "events")
+        ]
+        raise TimeoutError("\n".join([str(error), *seen])) from error
 
 
 async def nodes(plane: ControlPlane, prefix: str) -> list[str]:

@@ -96,7 +96,7 @@ class Agent:
             ours = [worker for worker in (workers or {}).values() if worker.shape == shape]
             return workers is not None and len(ours) == number and all(each.phase == "running" for each in ours)
 
-        await until(reached, seconds=60, what=f"{number} running workers of {shape}", every=0.05)
+        await until(reached, seconds=240, what=f"{number} running workers of {shape}", every=0.05)
         return sorted(name for name, worker in (await self.workers() or {}).items() if worker.shape == shape)
 
     async def applied(self, generation: int) -> None:
@@ -106,7 +106,7 @@ class Agent:
             applied = self.control_loop.applied
             return applied is not None and applied.generation == generation
 
-        await until(reached, seconds=60, what=f"generation {generation} to be applied")
+        await until(reached, seconds=240, what=f"generation {generation} to be applied")
 
     async def _publish_events(self, facts: list[WorkerFact]) -> None:
         changed = asyncio.Event()
