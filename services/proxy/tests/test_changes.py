@@ -111,6 +111,15 @@ async def test_its_owner_does_not_release_what_an_admin_holds(
 
     assert (refused.kind, refused.code) == ("forbidden", 2002)
     assert "permission" in refused.detail
+    assert refused.hint == "an admin holds it: only an admin can release it"
+
+
+async def test_the_admin_who_holds_a_job_of_their_own_releases_it(
+    proxy: ProxyWorld, alice: SlurmUser, held_by_admin: JobId
+) -> None:
+    await change(proxy, alice, held_by_admin, Release(), admin=True)
+
+    assert (await proxy.job(alice, held_by_admin)).reason != "JobHeldAdmin"
 
 
 async def test_an_admin_releases_what_an_admin_holds_and_the_history_names_them(
@@ -185,6 +194,52 @@ async def test_a_description_is_updated(proxy: ProxyWorld, alice: SlurmUser, wai
     (action,) = await actions(proxy, waiting)
     assert (job.name, job.time_limit_seconds) == ("after", 1800)
     assert action.detail == "name=after, nice=100, time_limit=30"
+
+
+@pytest.fixture
+async def running(proxy: ProxyWorld, alice: SlurmUser) -> AsyncIterator[JobId]:
+    """A running job of alice with a limit of an hour."""
+    job_id = (await proxy.submit(alice, WAIT, time_limit=60)).job_id
+    await until_job(proxy, alice, job_id, state="RUNNING")
+    yield job_id
+    await proxy.cancel(alice, job_id)
+
+
+def limited(minutes: int) -> Update:
+    return Update(changes=JobChanges(time_limit=minutes))
+
+
+async def test_its_owner_lowers_the_limit_of_a_running_job_and_is_told_who_raises_it(
+    proxy: ProxyWorld, alice: SlurmUser, running: JobId
+) -> None:
+    await change(proxy, alice, running, limited(30))
+    refused = await error_of(proxy, alice, running, limited(31))
+
+    assert (await proxy.job(alice, running)).time_limit_seconds == 1800
+    assert (refused.kind, refused.code) == ("forbidden", 2002)
+    assert refused.hint.startswith("Slurm lets only an operator raise the time limit of a job that has started")
+    assert "another user" not in refused.detail + refused.hint
+
+
+@pytest.mark.parametrize("owner", [True, False])
+async def test_an_admin_raises_the_limit_of_a_running_job_their_own_too(
+    proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser, running: JobId, *, owner: bool
+) -> None:
+    await change(proxy, alice if owner else bob, running, limited(90), admin=True)
+
+    assert (await proxy.job(alice, running)).time_limit_seconds == 5400
+    assert [(fact.kind, fact.detail) for fact in await actions(proxy, running)] == [("action.update", "time_limit=90")]
+
+
+async def test_its_owner_raises_and_lowers_the_limit_of_a_pending_job(
+    proxy: ProxyWorld, alice: SlurmUser, waiting: JobId
+) -> None:
+    limits = []
+    for minutes in (30, 90, 20):
+        await change(proxy, alice, waiting, limited(minutes))
+        limits.append((await proxy.job(alice, waiting)).time_limit_seconds)
+
+    assert limits == [1800, 5400, 1200]
 
 
 async def test_an_update_of_nothing_is_no_action(proxy: ProxyWorld, alice: SlurmUser, waiting: JobId) -> None:

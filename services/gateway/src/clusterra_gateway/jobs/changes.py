@@ -113,7 +113,8 @@ class JobChangeHandlers:
 
         `time_limit` is in minutes, `begin_time` in seconds since 1970. What Slurm refuses is 422, and 409 where only
         the job's state does not allow it. 422 also for a QOS that the user may not use, and for more than any
-        worker has. 403 where a quota has no room for what the job may then cost.
+        worker has. 403 where a quota has no room for what the job may then cost, and for what Slurm lets only an
+        operator do: once a job has started, its owner can lower its time limit, and only an admin can raise it.
         """
         changes = await body(request, RequestedChanges, _HINTS)
         return await self._change(request, caller, ref, changes.update)

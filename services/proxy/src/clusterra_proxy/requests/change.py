@@ -23,7 +23,8 @@ from clusterra_proxy.requests.cancel import check_may_change, refresh_job
 from clusterra_proxy.requests.query import select_records
 from clusterra_proxy.requests.sizes import checked_sizes, sizes_of
 from clusterra_proxy.requests.view import component_ids
-from clusterra_proxy.slurmrestd.errors import Conflict, NotFound, Rejected
+from clusterra_proxy.slurmrestd.error_codes import ACCESS_DENIED
+from clusterra_proxy.slurmrestd.errors import Conflict, Forbidden, NotFound, Rejected
 from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 
@@ -42,19 +43,50 @@ MAX_DETAIL_CHARACTERS = 500
 async def change_job(actions: Actions, cluster: Cluster, request: ChangeJob) -> Done:
     """Change a job, an array or some of its tasks, and note who did it.
 
-    Raises NotFound, also for a job that the viewer does not see, Forbidden for one that they only see, Conflict where
-    the job's state does not allow it, and Rejected with Slurm's reason.
+    An owner's change uses the owner's token. An admin's uses the proxy's where the job is another user's, and where
+    Slurm refuses the change to the owner. Raises NotFound, also for a job that the viewer does not see, Forbidden for
+    one that they only see and for what Slurm lets only its operators do, Conflict where the job's state does not allow
+    it, and Rejected with Slurm's reason.
     """
     records = await _read(cluster, request)
     viewer, jobs, change = request.viewer, request.jobs, request.change
     if isinstance(change, Update) and not _described(change):
         return Done()
-    is_owner = viewer.owns(records[0].user_id)
-    token = await cluster.user_token(viewer.user) if is_owner else cluster.mint.operator_token()
-    await _apply(cluster, token, jobs, records, change)
+    if viewer.owns(records[0].user_id):
+        await _apply_as_owner(cluster, viewer, jobs, records, change)
+    else:
+        await _apply(cluster, cluster.mint.operator_token(), jobs, records, change)
     cluster.follow_own_change(refresh_job(cluster, str(records[0].het_job_id or _whole(jobs))))
     await actions.note(KINDS[change.action], viewer, jobs, records[0], _detail(change))
     return Done()
+
+
+async def _apply_as_owner(
+    cluster: Cluster, viewer: Viewer, jobs: str, records: tuple[JobRecord, ...], change: Action
+) -> None:
+    try:
+        await _apply(cluster, await cluster.user_token(viewer.user), jobs, records, change)
+    except Forbidden as refused:
+        if refused.error.code != ACCESS_DENIED:
+            raise
+        if not viewer.admin:
+            raise Forbidden(refused.error.detail, hint=_for_operators(change), code=ACCESS_DENIED) from None
+        # An admin may do to their own job what they may do to all others.
+        await _apply(cluster, cluster.mint.operator_token(), jobs, records, change)
+
+
+def _for_operators(change: Action) -> str:
+    """Return what of a change Slurm does not let the owner of a job do."""
+    match change:
+        case Release():
+            return "an admin holds it: only an admin can release it"
+        case Update() if change.changes.time_limit is not None:
+            return (
+                "Slurm lets only an operator raise the time limit of a job that has started: ask an admin;"
+                " its owner can lower it, and raise it before the start"
+            )
+        case _:
+            return "Slurm lets only an operator do this: ask an admin"
 
 
 async def _apply(cluster: Cluster, token: str, jobs: str, records: tuple[JobRecord, ...], change: Action) -> None:

@@ -51,7 +51,7 @@ _BY_NUMBER: dict[int, tuple[type[SlurmFailed], str]] = {
     1: (Unavailable, _UNAVAILABLE_HINT),
     1007: (Unauthenticated, _KEY_HINT),
     2000: (Rejected, "name an existing partition, or none"),
-    ACCESS_DENIED: (Forbidden, "it belongs to another user"),
+    ACCESS_DENIED: (Forbidden, "Slurm lets only the job's owner do this, and some of it only its operators"),
     2010: (Forbidden, "the user lacks the rights for this operation"),
     TOO_MANY_CPUS: (Rejected, "the cluster can never have that many CPUs: request fewer in total"),
     INVALID_NODE_COUNT: (Rejected, "the cluster cannot provide this number of nodes: request another number"),
