@@ -8,7 +8,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows import controller, start
+from clusterra_gateway.workflows import controller, start, workflow_records
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.table import RUNS as WORKFLOW_ITEMS
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
@@ -222,14 +222,108 @@ async def test_impossible_runs_are_refused(world: World, wanted: list[dict[str, 
     assert world.acme.submits == []
 
 
-async def test_a_member_keeps_a_bounded_number_of_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def listed(browser: aiohttp.ClientSession) -> list[dict[str, Any]]:
+    async with browser.get(RUNS) as answer:
+        assert answer.status == 200, await answer.text()
+        shown: list[dict[str, Any]] = (await answer.json())["runs"]
+        return shown
+
+
+async def test_a_list_has_the_present_states(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    for _ in range(3):
+        await started(ada, steps("get", "align"))
+    for job_id, state in (("1", "COMPLETED"), ("2", "COMPLETED"), ("3", "FAILED"), ("4", "CANCELLED")):
+        world.acme.set_state(job_id, state)
+
+    assert [run["state"] for run in await listed(ada)] == ["active", "failed", "completed"]
+
+
+async def test_a_list_has_the_last_states_of_jobs_that_cannot_be_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await world.login("ada@acme.example")
+    await started(ada, steps("a"))
+    await started(ada, steps("a"))
+    world.acme.unreadable_jobs.add("1")
+    world.acme.set_state("2", "COMPLETED")
+
+    assert [run["state"] for run in await listed(ada)] == ["completed", "active"]
+
+    monkeypatch.setattr(controller, "LIST_SECONDS", 0.0)
+    await started(ada, steps("a"))
+    world.acme.set_state("3", "COMPLETED")
+    assert [run["state"] for run in await listed(ada)] == ["active", "completed", "active"]
+
+
+async def test_a_member_keeps_a_bounded_number_of_runs_that_have_not_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ada = await world.login("ada@acme.example")
     monkeypatch.setattr(start, "MAX_WORKFLOWS", 1)
     await started(ada, steps("a"), key="first-run")
 
-    await started(ada, steps("a"), status=409)
+    refused = await started(ada, steps("a"), status=409)
 
+    assert "1 runs of yours have not ended" in refused["detail"]
     await started(ada, steps("a"), key="first-run")
+
+
+async def test_the_oldest_run_that_has_ended_makes_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 3)
+    runs = [await started(ada, steps("a", "b"), key=f"run-number-{number}") for number in range(3)]
+    for job_id in ("3", "4", "5", "6"):
+        world.acme.set_state(job_id, "COMPLETED")
+
+    newest = await started(ada, steps("a", "b"))
+
+    assert [run["run_id"] for run in await listed(ada)] == [newest["run_id"], runs[2]["run_id"], runs[0]["run_id"]]
+    ref, removed = ClusterRef(tenant="acme", cluster="main"), runs[1]["run_id"]
+    records = WorkflowRecords(world.store)
+    assert [await records.spec(ref, removed, index) for index in range(2)] == [None, None]
+    # Its key still starts no second run, and it is shown as it ended.
+    assert (await started(ada, steps("a", "b"), key="run-number-1"))["run_id"] == removed
+    assert (await read(ada, removed))["state"] == "completed"
+    async with boss.get(RUNS) as answer:
+        assert removed in [run["run_id"] for run in (await answer.json())["runs"]]
+    async with ada.post(f"{RUNS}/{removed}/resume") as answer:
+        assert (answer.status, "cannot be resumed" in (await answer.json())["detail"]) == (409, True)
+
+
+async def test_a_run_of_earlier_days_that_makes_room_leaves_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 1)
+    monkeypatch.setattr(workflow_records, "KEEP_SECONDS", 0)
+    first = await started(ada, steps("a"))
+    world.acme.set_state("1", "FAILED")
+
+    second = await started(ada, steps("a"))
+
+    async with ada.get(f"{RUNS}/{first['run_id']}") as answer:
+        assert answer.status == 404
+    for browser in (ada, boss):
+        assert [run["run_id"] for run in await listed(browser)] == [second["run_id"]]
+    parts = await world.store.query(WORKFLOW_ITEMS, f"run#acme.main#{first['run_id']}")
+    assert parts.items == ()
+
+
+async def test_starts_at_the_same_time_keep_the_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await world.login("ada@acme.example")
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 4)
+    for _ in range(4):
+        await started(ada, steps("a"))
+    for job_id in list(world.acme.jobs):
+        world.acme.set_state(job_id, "COMPLETED")
+
+    await asyncio.gather(*(started(ada, steps("a")) for _ in range(4)))
+    for job_id in list(world.acme.jobs):
+        world.acme.set_state(job_id, "COMPLETED")
+    await started(ada, steps("a"))
+
+    assert len(await listed(ada)) <= 4
 
 
 @pytest.mark.usefixtures("quick_sweeps")

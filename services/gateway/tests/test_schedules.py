@@ -26,6 +26,7 @@ from clusterra_gateway.templates.rendering import Renderings
 from clusterra_gateway.templates.schedule import InvalidCron, Schedule, ScheduleRecords, check_cron
 from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
+from clusterra_gateway.workflows import start
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
 from clusterra_gateway.workflows.start import WorkflowStarts
@@ -281,6 +282,70 @@ async def test_a_workflow_on_a_schedule_is_a_run(world: World) -> None:
     async with ada.get("/v1/clusters/main/runs") as answer:
         assert [each["run_id"] for each in (await answer.json())["runs"]] == [shown["last_run"]]
     assert len(world.acme.jobs) == 3
+
+
+async def test_a_workflow_runs_again_once_its_run_has_ended(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada, template_id="benchmark-report", params={})
+    tick, replica = datetime.fromisoformat(schedule["next_tick"]), Replica(world)
+    await replica.tick(tick)
+    first = (await read(ada, schedule["id"]))["last_run"]
+
+    await replica.tick(tick + timedelta(minutes=5))
+    meanwhile = await read(ada, schedule["id"])
+    for job_id in list(world.acme.jobs):
+        world.acme.set_state(job_id, "COMPLETED")
+    await replica.tick(tick + timedelta(minutes=10))
+    afterwards = await read(ada, schedule["id"])
+
+    assert (meanwhile["last_run"], meanwhile["last_outcome"]) == (
+        first,
+        "not submitted: what was submitted before has not ended",
+    )
+    assert afterwards["last_outcome"] == "submitted"
+    assert afterwards["last_run"] != first
+    assert len(world.acme.jobs) == 6
+
+
+async def test_a_tick_waits_until_it_is_known_whether_the_run_before_has_ended(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada, template_id="benchmark-report", params={})
+    tick, replica = datetime.fromisoformat(schedule["next_tick"]), Replica(world)
+    await replica.tick(tick)
+    for job_id in list(world.acme.jobs):
+        world.acme.set_state(job_id, "COMPLETED")
+    world.acme.unreadable_jobs.update(world.acme.jobs)
+
+    await replica.tick(tick + timedelta(minutes=5))
+    unknown = await read(ada, schedule["id"])
+    world.acme.unreadable_jobs.clear()
+    await replica.tick(tick + timedelta(minutes=6))
+
+    assert datetime.fromisoformat(unknown["last_tick"]) == tick
+    assert (await read(ada, schedule["id"]))["last_tick"] == (tick + timedelta(minutes=5)).isoformat().replace(
+        "+00:00", "Z"
+    )
+    assert len(world.acme.jobs) == 6
+
+
+async def test_a_workflow_runs_on_when_its_owner_has_as_many_runs_as_are_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 3)
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada, template_id="benchmark-report", params={})
+    tick, replica = datetime.fromisoformat(schedule["next_tick"]), Replica(world)
+
+    outcomes = []
+    for number in range(6):
+        await replica.tick(tick + timedelta(minutes=5 * number))
+        outcomes.append((await read(ada, schedule["id"]))["last_outcome"])
+        for job_id in list(world.acme.jobs):
+            world.acme.set_state(job_id, "COMPLETED")
+
+    assert outcomes == ["submitted"] * 6
+    async with ada.get("/v1/clusters/main/runs") as answer:
+        assert [run["state"] for run in (await answer.json())["runs"]] == ["completed"] * 3
 
 
 async def test_a_bad_schedule_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,8 +71,7 @@ class Ticking:
         self._renderings = renderings
         self._slurm = slurm
         self._desk = desk
-        self._workflows = workflows.records
-        self._starts = workflows.starts
+        self._workflows = workflows
         self.clock: Callable[[], datetime] = now
         """What time it is; tests say it."""
 
@@ -132,7 +131,7 @@ class Ticking:
         ref, key = ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), schedule.key(tick)
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, member.id, key)
-            await self._starts.start(
+            await self._workflows.starts.start(
                 AbsentOwner(member, user), ref, workflow_of(schedule.name, prepared.steps), run_id, digest=key
             )
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
@@ -142,8 +141,11 @@ class Ticking:
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:
         """Whether the job or workflow of the tick before has not ended. Raises RpcFailed where nobody knows."""
         if schedule.last_run is not None:
-            stored = await self._workflows.read(ref, schedule.last_run)
-            return stored is not None and not stored.workflow.over
+            stored = await self._workflows.records.read(ref, schedule.last_run)
+            if stored is None:
+                return False
+            # Nobody else reads how a workflow ended, unless its owner looks at it.
+            return not (await self._workflows.controller.refreshed(ref, stored.workflow, all_jobs=True)).over
         if schedule.last_job is None:
             return False
         try:

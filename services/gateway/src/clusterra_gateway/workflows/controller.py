@@ -5,6 +5,7 @@ workflow, the job and its attempt. So Slurm has one job, however many gateways s
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -42,6 +43,9 @@ log = structlog.get_logger()
 MAX_MOVES = 4 * MAX_JOBS
 READS_AT_A_TIME = 4
 """Number of jobs of a workflow that are read at a time, so that a large workflow does not delay other requests."""
+REFRESHED_AT_A_TIME = 8
+LIST_SECONDS = 5.0
+"""How long a list waits for the present states of its workflows."""
 OLD_JOB = timedelta(minutes=1)
 """A job that was submitted this long ago may have ended. Its state is read before another job depends on it."""
 
@@ -73,16 +77,29 @@ class WorkflowController:
                 break
         return workflow
 
-    async def refreshed(self, ref: ClusterRef, workflow: Workflow) -> Workflow:
-        """Reads the states of the workflow's jobs from Slurm, and stores them. Jobs that cannot be read keep theirs.
+    async def refreshed(self, ref: ClusterRef, workflow: Workflow, *, all_jobs: bool = False) -> Workflow:
+        """Reads the states of the workflow's jobs from Slurm, and stores them.
 
-        Jobs that wait for others are not read, so a long workflow costs one read for each job that may run.
+        Jobs that cannot be read keep theirs; with `all_jobs`, RpcFailed is raised instead. Jobs that wait for others
+        are not read, so a long workflow costs one read for each job that may run.
         """
         read = set[str]()
         while jobs := [job_id for job_id in transitions.worth_reading(workflow) if job_id not in read]:
-            workflow = await self._observe(ref, workflow, jobs)
+            workflow = await self._observe(ref, workflow, jobs, all_jobs=all_jobs)
             read.update(jobs)
         return workflow
+
+    async def all_refreshed(self, ref: ClusterRef, workflows: tuple[Workflow, ...]) -> tuple[Workflow, ...]:
+        """As `refreshed`, for a list. Workflows that take longer than `LIST_SECONDS` keep their states."""
+        turns, until = asyncio.Semaphore(REFRESHED_AT_A_TIME), asyncio.get_running_loop().time() + LIST_SECONDS
+
+        async def refreshed(workflow: Workflow) -> Workflow:
+            with suppress(TimeoutError, Unavailable):
+                async with asyncio.timeout_at(until), turns:
+                    return await self.refreshed(ref, workflow)
+            return workflow
+
+        return tuple(await asyncio.gather(*map(refreshed, workflows)))
 
     async def _made(self, ref: ClusterRef, workflow: Workflow, move: transitions.Move) -> bool:
         """Makes a move. Returns False if its outcome is not known yet."""
@@ -158,7 +175,9 @@ class WorkflowController:
         await self._change_job(ref, workflow, index, job.attempt, partial(transitions.cancel_sent, index=index))
         return True
 
-    async def _observe(self, ref: ClusterRef, workflow: Workflow, jobs: list[str]) -> Workflow:
+    async def _observe(
+        self, ref: ClusterRef, workflow: Workflow, jobs: list[str], *, all_jobs: bool = False
+    ) -> Workflow:
         if not jobs:
             return workflow
         turns = asyncio.Semaphore(READS_AT_A_TIME)
@@ -171,6 +190,8 @@ class WorkflowController:
                 except RpcFailed as failed:
                     if failed.error.kind == "not_found":
                         states[job_id] = None
+                    elif all_jobs:
+                        raise
 
         await asyncio.gather(*(read(job_id) for job_id in jobs))
         changed = await self._change(ref, workflow.id, lambda current: transitions.observed(current, states, at))

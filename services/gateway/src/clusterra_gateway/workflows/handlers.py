@@ -80,7 +80,7 @@ class Workflows:
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists the caller's runs, the newest first. Who sees everybody's jobs sees everybody's runs.
 
-        The states are those that were last read. Read one run to have its present ones.
+        The states are the present ones; those of jobs that Slurm does not tell within 5 seconds are as last read.
         """
         wanted = query(request, RunsQuery)
         member = None if caller.sees_everybody else caller.member.id
@@ -88,7 +88,8 @@ class Workflows:
             runs, cursor = await self.records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
-        return json_response(RunList(runs=tuple(RunView.of(workflow) for workflow in runs), cursor=cursor))
+        shown = await self.controller.all_refreshed(ref, runs)
+        return json_response(RunList(runs=tuple(map(RunView.of, shown)), cursor=cursor))
 
     @api.get("runs_get", RUN, result=RunView)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -115,6 +116,10 @@ class Workflows:
         if workflow.member != caller.member.id:
             raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
         await self.controller.refreshed(ref, workflow)
+        if await self.records.spec(ref, workflow.id, 0) is None:
+            raise Conflict(
+                "this run cannot be resumed: newer runs took the place of its scripts", hint="start a new run"
+            )
         at = now()
         try:
             return json_response(

@@ -238,7 +238,7 @@ class RunView(ResponseBody):
 
 
 class RunList(ResponseBody):
-    """A page of runs. The states are those that were last read."""
+    """A page of runs with their present states, as far as Slurm tells them in time."""
 
     runs: tuple[RunView, ...]
     cursor: str | None

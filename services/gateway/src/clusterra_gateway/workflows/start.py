@@ -22,6 +22,10 @@ log = structlog.get_logger()
 
 MAX_WORKFLOWS = 1000
 """The most workflows of one member that are kept on a cluster; each may hold megabytes."""
+SURPLUS = 50
+"""How many more there may be for a moment, because several were started at the same time."""
+ROOM_SECONDS = 15.0
+"""How long a start looks for a workflow that has ended, where there are so many."""
 ADVANCE_SECONDS = 30.0
 """How long a request waits for the submits of its workflow. The sweep submits the rest."""
 
@@ -54,11 +58,8 @@ class WorkflowStarts:
         )
         known = await self._records.read(ref, run_id)
         if known is None:
-            if await self._records.count(ref, owner.member.id, MAX_WORKFLOWS) >= MAX_WORKFLOWS:
-                raise Conflict(
-                    f"there are {MAX_WORKFLOWS} runs of yours, the most that are kept", hint="a run is kept for 30 days"
-                )
             specs = await self._with_files(owner, ref, wanted, jobs, specs)
+            await self._make_room(ref, owner.member.id)
             if not await self._records.create(ref, workflow, specs):
                 known = await self._records.read(ref, run_id)
                 if known is None:
@@ -69,6 +70,37 @@ class WorkflowStarts:
             )
         log.info("run_started", run_id=run_id, steps=len(jobs), repeated=known is not None)
         return await self.advanced(ref, run_id) or workflow, known is not None
+
+    async def _make_room(self, ref: ClusterRef, member: str) -> None:
+        """Removes the oldest workflows of a member that have ended, where there are as many as are kept.
+
+        Raises Conflict where too many have not ended, and Unavailable.
+        """
+        kept = await self._records.oldest(ref, member, MAX_WORKFLOWS + SURPLUS)
+        surplus = len(kept) - MAX_WORKFLOWS + 1
+        try:
+            async with asyncio.timeout(ROOM_SECONDS):
+                for run_id in kept:
+                    if surplus <= 0:
+                        return
+                    surplus -= await self._removed_if_over(ref, run_id)
+        except TimeoutError:
+            raise Unavailable(
+                "it takes too long to see which of your runs have ended", hint="send the request again in a moment"
+            ) from None
+        if surplus > 0:
+            raise Conflict(
+                f"{MAX_WORKFLOWS} runs of yours have not ended, the most that are kept",
+                hint="cancel some of them, or wait for their end",
+            )
+
+    async def _removed_if_over(self, ref: ClusterRef, run_id: str) -> bool:
+        stored = await self._records.readable(ref, run_id)
+        if stored is not None and not stored.workflow.over:
+            # Nobody may have read it since its jobs ended.
+            await self._controller.refreshed(ref, stored.workflow)
+            stored = await self._records.readable(ref, run_id)
+        return stored is not None and stored.workflow.over and await self._records.remove(ref, stored)
 
     async def _with_files(
         self,

@@ -8,7 +8,9 @@
 | `member#<tenant>.<cluster>#<member id>` | `<creation time>#<run id>` | the same, for the list of its owner's |
 | `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a workflow that a gateway has to advance |
 
-All items expire 30 days after the workflow was created.
+All items expire 30 days after the workflow was created. Where a member has too many, the scripts and marks of their
+oldest that have ended go earlier: then the workflow itself stays for a day after its creation, so that its
+Idempotency-Key starts no other.
 """
 
 import secrets
@@ -16,15 +18,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.optimistic_write import write_optimistically
-from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update
+from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update, Write
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.http.requests.errors import Unavailable
+from clusterra_gateway.idempotency.key import KEEP_SECONDS
 from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.transitions import Change, has_work
 from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec
@@ -110,13 +113,48 @@ class WorkflowRecords:
         """Workflows of a member, or of all (None), the newest first, with a cursor. Raises InvalidCursor."""
         partition = _cluster(ref) if member is None else _member(ref, member)
         page = await self._store.query(RUNS, partition, descending=True, limit=limit, cursor=cursor)
-        found = [await self._listed(ref, item.key.sk.rpartition("#")[2]) for item in page.items]
-        return tuple(each for each in found if each is not None), page.cursor
+        found = [await self.readable(ref, _marked_id(item)) for item in page.items]
+        return tuple(each.workflow for each in found if each is not None), page.cursor
 
-    async def count(self, ref: ClusterRef, member: str, most: int) -> int:
-        """How many workflows of a member are kept, counted up to `most`."""
+    async def oldest(self, ref: ClusterRef, member: str, most: int) -> tuple[str, ...]:
+        """The ids of a member's workflows that are kept, at most `most`, the oldest first."""
         page = await self._store.query(RUNS, _member(ref, member), limit=most)
-        return len(page.items)
+        return tuple(map(_marked_id, page.items))
+
+    async def readable(self, ref: ClusterRef, run_id: str) -> StoredWorkflow | None:
+        """One workflow of several; None for one that has just expired, or that only a newer release can read."""
+        try:
+            return await self.read(ref, run_id)
+        except ValidationError as error:
+            # Not the error's text: it repeats the record.
+            log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
+            return None
+
+    async def remove(self, ref: ClusterRef, stored: StoredWorkflow) -> bool:
+        """Removes a workflow that has ended. Returns False where it was changed in the meantime.
+
+        Its record answers to its Idempotency-Key until that expires, and to administrators, who still see it listed.
+        """
+        workflow, mark = stored.workflow, _mark(stored.workflow)
+        itself, unchanged = _run_key(ref, workflow.id), VersionIs(stored.version)
+        key_ends = workflow.created_at + timedelta(seconds=KEEP_SECONDS)
+        listed = Key(_cluster(ref), mark)
+        record: list[Write] = (
+            [
+                Update(RUNS, itself, condition=unchanged, expires_at=expiry(key_ends)),
+                Update(RUNS, listed, expires_at=expiry(key_ends)),
+            ]
+            if key_ends > now()
+            else [Delete(RUNS, itself, unchanged), Delete(RUNS, listed)]
+        )
+        rest = [Key(_member(ref, workflow.member), mark), _unfinished_key(ref, workflow.id)]
+        rest += [_step_key(ref, workflow.id, index) for index in range(len(workflow.steps))]
+        try:
+            writes = [*record, *(Delete(RUNS, key) for key in rest)]
+            await self._store.transact(writes, token=f"run-{workflow.id}-{secrets.token_hex(8)}")
+        except TransactionCancelled:
+            return False
+        return True
 
     async def unfinished(self) -> tuple[tuple[ClusterRef, str], ...]:
         """The clusters and ids of unfinished workflows. Logs marks that name no cluster."""
@@ -126,7 +164,7 @@ class WorkflowRecords:
         """Remove at most `most` workflows of a cluster that is deleted. Returns how many. Their marks go last."""
         page = await self._store.query(RUNS, _cluster(ref), limit=most)
         for item in page.items:
-            run_id = item.key.sk.rpartition("#")[2]
+            run_id = _marked_id(item)
             workflow = await self._store.get(RUNS, _run_key(ref, run_id))
             parts = await self._store.query(RUNS, _run_key(ref, run_id).pk)
             keys = [part.key for part in parts.items if part.key.sk != "run"]
@@ -135,16 +173,6 @@ class WorkflowRecords:
             for key in (*keys, _unfinished_key(ref, run_id), item.key):
                 await self._store.delete(Delete(RUNS, key))
         return len(page.items)
-
-    async def _listed(self, ref: ClusterRef, run_id: str) -> Workflow | None:
-        """A workflow for a list; None for one that has just expired, or that only a newer release can read."""
-        try:
-            stored = await self.read(ref, run_id)
-        except ValidationError as error:
-            # Not the error's text: it repeats the record.
-            log.error("run_unreadable", run_id=run_id, problems=error.error_count())  # noqa: TRY400
-            return None
-        return stored.workflow if stored is not None else None
 
     async def _replace(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> None:
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
@@ -168,6 +196,10 @@ def _stored(item: Item) -> StoredWorkflow:
 
 def _mark(workflow: Workflow) -> str:
     return f"{workflow.created_at.isoformat(timespec='microseconds')}#{workflow.id}"
+
+
+def _marked_id(mark: Item) -> str:
+    return mark.key.sk.rpartition("#")[2]
 
 
 def _run_key(ref: ClusterRef, run_id: str) -> Key:
