@@ -9,12 +9,17 @@ import aiohttp
 import pytest
 from admin_command import admin, admin_process
 from clusterra_admin.tables.declared import TABLES, USES
+from clusterra_gateway.templates.table import DUE, TEMPLATES
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.aws_rights import allows
 from clusterra_lab.parts.declared_nats import declared_nats
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox_item import OUTBOX
-from clusterra_runtime.store.store import Store
+from clusterra_runtime.store.page import Between
+from clusterra_runtime.store.store import Put, Store, Table
 from clusterra_runtime.store.table_use import ACTIONS
 
 
@@ -74,6 +79,23 @@ async def test_apply_adds_an_index_that_a_table_lacks(environment: dict[str, str
 
     await admin("tables", "apply", environment=environment)
     await admin("tables", "check", environment=environment)
+
+
+async def test_apply_adds_the_index_of_due_schedules_to_the_table_of_the_release_before(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    async with DynamoDBStore(table_prefix=environment["CLUSTERRA_TABLE_PREFIX"]) as store:
+        await store.create_tables(Table("templates", (OUTBOX,)))
+        schedule = {DUE.partition: "0", DUE.sort: "2026-11-24T12:05:00Z"}
+        await store.write(Put(TEMPLATES, Key("schedules", "acme#1"), schedule, Absent()))
+
+        await admin("tables", "apply", environment=environment)
+        found = await store.query_index(TEMPLATES, DUE, "0", sort=Between("0", "2026-11-24T12:05:00~"))
+        earlier = await store.query_index(TEMPLATES, DUE, "0", sort=Between("0", "2026-11-24T12:04:59~"))
+
+    assert (found, earlier) == ([Key("schedules", "acme#1")], [])
 
 
 async def test_apply_rejects_a_table_with_other_keys(environment: dict[str, str]) -> None:

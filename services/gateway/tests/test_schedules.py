@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, override
 
 import aiohttp
 import pytest
@@ -24,7 +24,7 @@ from clusterra_gateway.templates.library import Library, load_catalogue
 from clusterra_gateway.templates.records import TemplateRecords, forget_templates
 from clusterra_gateway.templates.rendering import Renderings
 from clusterra_gateway.templates.schedule import InvalidCron, Schedule, ScheduleRecords, check_cron
-from clusterra_gateway.templates.table import TEMPLATES
+from clusterra_gateway.templates.table import DUE, TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows import start
 from clusterra_gateway.workflows.controller import WorkflowController
@@ -34,9 +34,12 @@ from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.secrets.reader import Secrets
-from clusterra_runtime.store.item import Key
+from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import StoreUnavailable, Update
+from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS
+from clusterra_runtime.store.page import Page
+from clusterra_runtime.store.store import StoreUnavailable, Table, Update
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,9 +70,9 @@ async def no_message(*_message: object) -> None:
 class Replica:
     """Submits schedules of a world at times that the test says."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, store: MemoryStore | None = None) -> None:
         self.at = START
-        directory = Directory(world.store, Outbox(world.store, no_message))
+        directory = Directory(store or world.store, Outbox(world.store, no_message))
         slurm, records = SlurmRequests(world.client), WorkflowRecords(world.store)
         reservations = Reservations(world.store)
         admission = Admission(reservations, slurm, world.registry)
@@ -95,6 +98,11 @@ async def first_tick_at(world: World, schedule_id: str, at: datetime) -> None:
     """Moves a schedule in time, so that a test need not wait for it."""
     key = Key("schedules", f"acme#{schedule_id}")
     await world.store.write(Update(TEMPLATES, key, set={"next_tick": at.isoformat()}))
+
+
+async def as_the_release_before_writes_it(world: World, schedule_id: str) -> None:
+    """Takes a schedule out of the index."""
+    await world.store.write(Update(TEMPLATES, Key("schedules", f"acme#{schedule_id}"), remove=(DUE.partition,)))
 
 
 @pytest.fixture(autouse=True)
@@ -378,6 +386,78 @@ async def test_others_see_no_schedule_but_admins_do(world: World) -> None:
             assert answer.status == status
     await Replica(world).tick(now() + timedelta(minutes=6))
     assert world.acme.submits == []
+
+
+class Reads(MemoryStore):
+    """A view of another store that counts the items of schedules that are read through it."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        vars(self).update(vars(store))
+        self.items = 0
+
+    @override
+    async def get(self, table: Table, key: Key) -> Item | None:
+        self.items += key.pk == "schedules"
+        return await super().get(table, key)
+
+    @override
+    async def query(self, table: Table, pk: str, **bounds: Any) -> Page:
+        page = await super().query(table, pk, **bounds)
+        self.items += len(page.items) if pk == "schedules" else 0
+        return page
+
+
+async def test_a_round_reads_only_what_is_due(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    often = await made(ada)
+    for number in range(20):
+        await made(ada, name=f"yearly-{number}", cron="0 0 1 1 *")
+    tick, reads = datetime.fromisoformat(often["next_tick"]), Reads(world.store)
+    replica = Replica(world, reads)
+    await replica.tick(tick - timedelta(minutes=4))
+    at_first, reads.items = reads.items, 0
+
+    await replica.tick(tick - timedelta(seconds=1))
+    of_quiet_round = reads.items
+    await replica.tick(tick)
+
+    assert (at_first, of_quiet_round, reads.items) == (21, 0, 1)
+    assert list(world.acme.jobs) == ["1"]
+
+
+async def test_a_schedule_that_the_release_before_has_made_is_submitted(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    first, replica = await made(ada), Replica(world)
+    tick = datetime.fromisoformat(first["next_tick"])
+    await as_the_release_before_writes_it(world, first["id"])
+
+    await replica.tick(tick)
+    after_the_first = len(world.acme.jobs)
+    # A replica of the release before makes another while this one looks for what is due.
+    second = await made(ada)
+    await as_the_release_before_writes_it(world, second["id"])
+    await first_tick_at(world, second["id"], tick + timedelta(seconds=5))
+    for seconds in range(5, 605, 5):
+        await replica.tick(tick + timedelta(seconds=seconds))
+
+    assert after_the_first == 1
+    assert (await read(ada, second["id"]))["last_job"] == "2"
+    assert len(world.acme.jobs) == 2
+
+
+async def test_a_deleted_schedule_is_never_due(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada)
+    async with ada.delete(f"/v1/schedules/{schedule['id']}") as answer:
+        assert answer.status == 204
+
+    due = [
+        key
+        for partition in range(INDEX_PARTITIONS)
+        for key in await world.store.query_index(TEMPLATES, DUE, str(partition))
+    ]
+
+    assert due == []
 
 
 async def test_the_leader_submits_what_is_due(world: World) -> None:

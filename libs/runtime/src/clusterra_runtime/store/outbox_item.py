@@ -16,7 +16,8 @@ from clusterra_runtime.store.store import Index, Put, Update
 OUTBOX = Index("outbox", partition="ob_shard", sort="ob_at")
 """Every table whose items carry messages needs this index. It holds only items with unsent messages."""
 INDEX_PARTITIONS = 2
-"""The number of index partitions that share a table's unsent messages; each allows 500 writes a second."""
+"""The number of partitions that share an index, such as that of a table's unsent messages; each allows 500 writes a
+second."""
 MOST_MESSAGES = 100
 """The most unsent messages that an item keeps. Beyond that the oldest are dropped, down to half of it."""
 MOST_BYTES = 64 * 1024
@@ -57,7 +58,7 @@ def with_messages(write: Put | Update, messages: Sequence[OutboxMessage], *, now
     Change an existing item by an Update: a Put would drop its unsent messages. Raises InvalidItem.
     """
     entries: list[Value] = [message.model_dump() for message in messages]
-    index_attributes: dict[str, Value] = {OUTBOX.partition: _index_partition(write.key), OUTBOX.sort: moment(now)}
+    index_attributes: dict[str, Value] = {OUTBOX.partition: index_partition(write.key), OUTBOX.sort: moment(now)}
     if isinstance(write, Put):
         if write.version != 1:
             raise InvalidItem("a put would drop unsent messages: use an Update")
@@ -102,7 +103,8 @@ def newest_messages(messages: Sequence[OutboxMessage]) -> tuple[OutboxMessage, .
     return tuple(reversed(kept))
 
 
-def _index_partition(key: Key) -> str:
+def index_partition(key: Key) -> str:
+    """The partition of an index that an item belongs to, of `INDEX_PARTITIONS`."""
     return str(zlib.crc32(f"{key.pk}\0{key.sk}".encode()) % INDEX_PARTITIONS)
 
 

@@ -1,19 +1,21 @@
 """Schedules, templates that are submitted at certain times: when each is due, what is missed, how they are stored."""
 
+import asyncio
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import batched, islice, pairwise
 from typing import Annotated, Any, Literal
 
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import ClusterRef, Id, Moment
 from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.outbox_item import OutboxMessage
-from clusterra_runtime.store.page import Prefix, all_items
+from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS, OutboxMessage, index_partition
+from clusterra_runtime.store.page import Between, Prefix, all_items
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
 from clusterra_templates.parts import TemplateId
 from cronsim import CronSim, CronSimError
@@ -23,7 +25,7 @@ from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
-from clusterra_gateway.templates.table import TEMPLATES
+from clusterra_gateway.templates.table import DUE, TEMPLATES
 
 LEAST_SECONDS = 300
 """The shortest time between two ticks."""
@@ -133,6 +135,9 @@ def next_tick(cron: str, after: datetime) -> datetime:
 SCHEDULES = "schedules"
 DELETED = "deleted"
 """The attribute of a deleted schedule, which stays until its events are sent."""
+MOST_DUE = 10_000
+"""The most due schedules of a partition of the index that are read at a time: those that are due the longest."""
+READS_AT_A_TIME = 16
 
 
 class ScheduleRecords:
@@ -144,11 +149,34 @@ class ScheduleRecords:
 
     async def of_tenant(self, tenant: str) -> list[Schedule]:
         """The schedules of a tenant that can be read."""
-        return [schedule for schedule, _ in await self._all(Prefix(f"{tenant}#"))]
+        items = [item async for item in self._items(Prefix(f"{tenant}#")) if not _is_deleted(item)]
+        return [read for item in items if (read := Schedule.readable(item)) is not None]
 
-    async def all(self) -> list[tuple[Schedule, int]]:
-        """All schedules that can be read, each with the version of its item."""
-        return await self._all(None)
+    async def due(self, at: datetime) -> list[tuple[Schedule, int]]:
+        """The readable schedules with a tick that has come, each with the version of its item. Reads no others."""
+        ticks = Between("0", f"{at:%Y-%m-%dT%H:%M:%S}~")
+        keys = [
+            key
+            for partition in range(INDEX_PARTITIONS)
+            for key in await self._store.query_index(TEMPLATES, DUE, str(partition), sort=ticks, limit=MOST_DUE)
+        ]
+        found: list[tuple[Schedule, int]] = []
+        for some in batched(keys, READS_AT_A_TIME):
+            for item in await asyncio.gather(*(self._store.get(TEMPLATES, key) for key in some)):
+                # The index may lag behind.
+                if item is not None and not _is_deleted(item) and (schedule := Schedule.readable(item)) is not None:
+                    found.append((schedule, item.version))
+        return [each for each in found if each[0].latest(at) is not None]
+
+    async def find_left_out(self) -> None:
+        """Reads all schedules, and gives those that the release before has made their place in the index of `due`."""
+        async for item in self._items(None):
+            if not _is_deleted(item) and DUE.partition not in item.attributes:
+                place, unchanged = {DUE.partition: index_partition(item.key)}, VersionIs(item.version)
+                with suppress(ConditionFailed):
+                    await self._store.write(
+                        Update(TEMPLATES, item.key, set=place, condition=unchanged, keep_version=True)
+                    )
 
     async def read(self, tenant: str, schedule_id: str) -> tuple[Schedule, int] | None:
         """A schedule with the version of its item; None when there is none."""
@@ -157,14 +185,14 @@ class ScheduleRecords:
 
     async def create(self, actor: Member, schedule: Schedule) -> None:
         """Store a new schedule, with its event."""
-        put = Put(TEMPLATES, _key(schedule.tenant, schedule.id), schedule.attributes(), Absent())
+        put = Put(TEMPLATES, _key(schedule.tenant, schedule.id), _attributes(schedule), Absent())
         await self._outbox.write(put, [_event(actor, schedule, "schedule.created")])
 
     async def replace(self, schedule: Schedule, version: int) -> bool:
         """Write what became of a tick. Returns False where the schedule was changed in the meantime."""
         key = _key(schedule.tenant, schedule.id)
         try:
-            await self._store.write(Update(TEMPLATES, key, set=schedule.attributes(), condition=VersionIs(version)))
+            await self._store.write(Update(TEMPLATES, key, set=_attributes(schedule), condition=VersionIs(version)))
         except ConditionFailed:
             return False
         return True
@@ -176,7 +204,12 @@ class ScheduleRecords:
         """
         key = _key(schedule.tenant, schedule.id)
         gone = Update(
-            TEMPLATES, key, set={DELETED: True}, condition=VersionIs(version), expires_at=int(time.time()) + 7 * 86_400
+            TEMPLATES,
+            key,
+            set={DELETED: True},
+            remove=(DUE.partition,),
+            condition=VersionIs(version),
+            expires_at=int(time.time()) + 7 * 86_400,
         )
         await self._outbox.write(gone, [_event(actor, schedule, "schedule.deleted")])
 
@@ -189,10 +222,6 @@ class ScheduleRecords:
                 removed += 1
         return removed
 
-    async def _all(self, sort: Prefix | None) -> list[tuple[Schedule, int]]:
-        kept = [item async for item in self._items(sort) if not _is_deleted(item)]
-        return [(read, item.version) for item in kept if (read := Schedule.readable(item)) is not None]
-
     def _items(self, sort: Prefix | None) -> AsyncIterator[Item]:
         return all_items(lambda after: self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=after))
 
@@ -202,6 +231,10 @@ def _event(actor: Member, schedule: Schedule, kind: AdminKind) -> OutboxMessage:
     return cluster_event(
         ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), fact, version=secrets.token_hex(8)
     )
+
+
+def _attributes(schedule: Schedule) -> Attributes:
+    return {**schedule.attributes(), DUE.partition: index_partition(_key(schedule.tenant, schedule.id))}
 
 
 def _is_deleted(item: Item) -> bool:

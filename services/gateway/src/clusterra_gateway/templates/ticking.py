@@ -39,7 +39,7 @@ from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import job_of, job_run_id, workflow_of
 from clusterra_gateway.templates.rendering import Prepared, Renderings
-from clusterra_gateway.templates.schedule import Schedule, ScheduleRecords
+from clusterra_gateway.templates.schedule import LATE, Schedule, ScheduleRecords
 from clusterra_gateway.workflows.room import WorkflowParts
 from clusterra_gateway.workflows.start import run_id_of
 
@@ -49,6 +49,9 @@ INTERVAL_SECONDS = 5.0
 TICK_SECONDS = 60.0
 """A submit that takes longer is gone on with in the next round."""
 BOUNDS = Bounds(at_once=8, per_cluster=4)
+ALL_READ_EVERY = LATE / 2
+"""How often all schedules are read, for those that a replica of the release before has made while both ran: so that no
+tick of theirs is missed. All other rounds read what is due."""
 
 type _Stored = tuple[Schedule, int]
 """A schedule and the version of its record."""
@@ -72,6 +75,7 @@ class Ticking:
         self._slurm = slurm
         self._desk = desk
         self._workflows = workflows
+        self._all_read_at: datetime | None = None
         self.clock: Callable[[], datetime] = now
         """What time it is; tests say it."""
 
@@ -82,7 +86,10 @@ class Ticking:
 
     async def _due(self) -> list[_Stored]:
         at = self.clock()
-        return [each for each in await self._schedules.all() if each[0].latest(at) is not None]
+        if self._all_read_at is None or abs(at - self._all_read_at) >= ALL_READ_EVERY:
+            await self._schedules.find_left_out()
+            self._all_read_at = at
+        return await self._schedules.due(at)
 
     async def _deal_with(self, stored: _Stored) -> None:
         (schedule, version), at = stored, self.clock()
