@@ -95,7 +95,7 @@ def test_the_readmes_sessions_have_a_host_name_that_leads_to_their_port(kubectl:
 
     without, built = build(kubectl, site), build(kubectl, sessions)
 
-    host = "sessions.example.com"
+    host = "sessions.example.net"
     assert host not in json.dumps(without)
     assert "8082" not in json.dumps(without)
     assert not [placeholder for placeholder in PLACEHOLDERS if placeholder in json.dumps(built)]

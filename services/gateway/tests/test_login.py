@@ -13,7 +13,7 @@ import pytest
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key
 from clusterra_gateway.accounts.records import Domain, Invitation
 from clusterra_gateway.identity.access.authentication import COOKIE, SESSION
-from clusterra_gateway.identity.access.cookies import LOGIN, LOGIN_COOKIE
+from clusterra_gateway.identity.access.cookies import HOST_LOGIN_COOKIE, LOGIN, LOGIN_COOKIE
 from clusterra_gateway.identity.access.signed_tokens import Claims, LoginState, SigningKeyMissing, SigningKeys
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
@@ -69,7 +69,7 @@ async def test_cookies_are_secure_where_the_gateway_has_https(
     async with running(settings, issuer) as world:
         browser = await world.browser()
         async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-            assert bool(answer.cookies[LOGIN_COOKIE]["secure"]) is secure
+            assert bool(answer.cookies[HOST_LOGIN_COOKIE if secure else LOGIN_COOKIE]["secure"]) is secure
             assert URL(answer.headers["Location"]).query["redirect_uri"] == f"{settings.public_url}/v1/auth/callback"
 
 

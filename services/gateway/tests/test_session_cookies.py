@@ -8,7 +8,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE, SESSION
-from clusterra_gateway.identity.access.cookies import LOGIN_COOKIE
+from clusterra_gateway.identity.access.cookies import HOST_LOGIN_COOKIE, LOGIN_COOKIE
 from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
@@ -36,7 +36,7 @@ async def signed_in(world: World, email: str) -> SimpleCookie:
     """The cookies that a browser gets at the end of a login over HTTPS."""
     browser = await program(world)
     async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
-        login = {LOGIN_COOKIE: answer.cookies[LOGIN_COOKIE].value}
+        login = {HOST_LOGIN_COOKIE: answer.cookies[HOST_LOGIN_COOKIE].value}
         authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
     async with browser.get(authorize, allow_redirects=False) as answer:
         back = URL(answer.headers["Location"])
@@ -68,6 +68,27 @@ async def session_of(world: World, *, left: float, age: float = 0, member: str =
 
 def claims_of(world: World, session: str) -> Claims:
     return SigningKeys.load(world.settings.session_key_file).verify(SESSION, session, Claims)
+
+
+async def test_over_https_the_login_is_bound_to_our_own_host(over_https: World) -> None:
+    async with (await program(over_https)).get("/v1/auth/login", allow_redirects=False) as answer:
+        cookies = answer.cookies
+
+    assert set(cookies) == {HOST_LOGIN_COOKIE}
+    assert is_bound_to_the_host(cookies[HOST_LOGIN_COOKIE])
+    assert (await signed_in(over_https, "ada@acme.example"))[HOST_LOGIN_COOKIE].value == ""
+
+
+async def test_a_login_that_another_host_of_our_domain_has_planted_counts_for_nothing(over_https: World) -> None:
+    browser = await program(over_https)
+    async with browser.get("/v1/auth/login", allow_redirects=False) as answer:
+        theirs = answer.cookies[HOST_LOGIN_COOKIE].value
+        authorize = f"{answer.headers['Location']}&login_hint={quote('eve@rival.example')}"
+    async with browser.get(authorize, allow_redirects=False) as answer:
+        back = URL(answer.headers["Location"])
+
+    async with browser.get(back.path_qs, cookies={LOGIN_COOKIE: theirs}, allow_redirects=False) as answer:
+        assert (answer.status, (await answer.json())["detail"]) == (401, "no login was begun in this browser")
 
 
 async def test_over_https_the_session_is_bound_to_our_own_host(over_https: World) -> None:

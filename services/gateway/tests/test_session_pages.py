@@ -46,7 +46,7 @@ def test_no_credential_of_the_gateway_reaches_a_session() -> None:
         {
             "Authorization": "Bearer clusterra_secret",
             "Cookie": "clusterra_session=a; __Host-clusterra_session=b; clusterra_page_main_42=c;"
-            " __Host-clusterra_page_main_42=d; clusterra_login=e; _xsrf=kept",
+            " __Host-clusterra_page_main_42=d; clusterra_login=e; __Host-clusterra_login=f; _xsrf=kept",
             "Connection": "keep-alive, X-Secret-Hop",
             "X-Secret-Hop": "hop",
             "Accept": "text/html",
@@ -74,7 +74,13 @@ def test_a_session_gets_its_token_in_the_cookie_that_it_asks_for_whatever_the_br
     "line",
     [
         *("clusterra_session=x", "__Host-clusterra_session=x; Path=/", "clusterra_page_main_7=x", "clusterra_login=x"),
-        *("=clusterra_page_main_7=x", " = clusterra_session=x; Path=/", "clusterra_session", ""),
+        *(
+            "__Host-clusterra_login=x; Path=/",
+            "=clusterra_page_main_7=x",
+            " = clusterra_session=x; Path=/",
+            "clusterra_session",
+            "",
+        ),
     ],
 )
 def test_a_session_sets_no_cookie_of_the_gateway(line: str) -> None:
@@ -165,6 +171,10 @@ def test_a_sessions_token_follows_from_the_key_that_made_it() -> None:
         ("https://gateway.example.com", "an origin of its own"),
         ("https://gateway.example.com:8443", "another host"),
         ("https://console.example.com", "an origin of its own"),
+        ("https://sessions.example.com", "another site"),
+        ("https://gateway.example.com.", "another site"),
+        ("https://sessions.gateway.example.com", "another site"),
+        ("https://example.com", "another site"),
     ],
 )
 def test_user_content_has_an_origin_of_its_own(url: str, problem: str) -> None:
@@ -172,3 +182,41 @@ def test_user_content_has_an_origin_of_its_own(url: str, problem: str) -> None:
 
     with pytest.raises(ValueError, match=problem):
         Settings(**own, oidc_client_id="clusterra", console_origins=("https://console.example.com",), sessions_url=url)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "sessions_url"),
+    [
+        ("https://gateway.example.com", "https://sessions.example.net"),
+        ("https://gateway.example.com", "https://sessions-example.com"),
+        ("https://gateway.example.co.uk", "https://sessions.example-notebooks.co.uk"),
+        ("https://10.0.0.1", "https://11.0.0.1"),
+        ("https://[2001:db8::1]", "https://[2001:db8::2]"),
+        ("https://localhost:8443", "https://sessions.localhost:8443"),
+        ("http://localhost:8080", "http://sessions.localhost:8080"),
+        ("http://127.0.0.1:8080", "http://localhost:8082"),
+    ],
+)
+def test_user_content_may_be_on_another_site_or_on_this_machine(public_url: str, sessions_url: str) -> None:
+    settings = Settings(
+        public_url=public_url,
+        oidc_issuer="https://issuer.example",
+        oidc_client_id="clusterra",
+        sessions_url=sessions_url,
+    )
+
+    assert settings.sessions_url == sessions_url
+
+
+def test_user_content_may_be_on_the_gateways_site_where_that_is_meant() -> None:
+    own: dict[str, Any] = {
+        "public_url": "https://gateway.example.co.uk",
+        "oidc_issuer": "https://issuer.example",
+        "oidc_client_id": "clusterra",
+        "sessions_url": "https://sessions.example.co.uk",
+    }
+
+    with pytest.raises(ValueError, match="CLUSTERRA_SESSIONS_SAME_SITE=true allows it"):
+        Settings(**own)
+
+    assert Settings(**own, sessions_same_site=True).sessions_url == "https://sessions.example.co.uk"

@@ -20,6 +20,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LOOPBACK_DOMAIN = ".localhost"
 """Browsers resolve every name in this domain to loopback (RFC 6761, section 6.3), so that plain HTTP stays on the
 machine. In a container network such a name may belong to another container of the same machine."""
+COUNTRY_SECOND_LEVELS = frozenset({"ac", "co", "com", "edu", "go", "gob", "gov", "gv", "ne", "net", "or", "org"})
+"""Below a country's top-level domain, names below these belong to different owners."""
 
 
 class RecordSettings(ServiceSettings):
@@ -47,7 +49,11 @@ class Settings(RecordSettings):
 
     sessions_url: str | None = None
     """The address of interactive sessions for browsers: an origin of its own, because what is served there is user
-    content. Over HTTPS it must have another host than `public_url`. None: sessions cannot be opened."""
+    content. Over HTTPS it should be of another site than `public_url`, such as `https://sessions.example.net` beside
+    `https://gateway.example.com`. None: sessions cannot be opened."""
+    sessions_same_site: bool = False
+    """Whether `sessions_url` may be of the site of `public_url`, on another host: browsers then send the API's cookies
+    with the requests of sessions' pages, and only the gateway's own checks refuse them."""
     sessions_port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """The TCP port to listen on for `sessions_url`; 0 for any free port."""
 
@@ -163,6 +169,13 @@ class Settings(RecordSettings):
         # Cookies know no ports: on the API's host a notebook's answers could set cookies for the API.
         if own.scheme == "https" and own.hostname == parts.hostname:
             raise ValueError("sessions_url must have another host than public_url")
+        apart = self.sessions_same_site or own.scheme != "https" or is_loopback(own.hostname)
+        if not apart and may_share_a_site(own.hostname or "", parts.hostname or ""):
+            raise ValueError(
+                "sessions_url must be of another site than public_url, such as https://sessions.example.net beside"
+                " https://gateway.example.com: for pages of the same site, browsers send the API's cookies."
+                " CLUSTERRA_SESSIONS_SAME_SITE=true allows it"
+            )
 
 
 def origin_of(address: str) -> str:
@@ -180,6 +193,24 @@ def origin_of(address: str) -> str:
 def is_loopback(host: str | None) -> bool:
     """Whether browsers reach `host`, as a URL names it in lower case, without leaving their machine."""
     return host is not None and (host in LOOPBACK or (host.endswith(LOOPBACK_DOMAIN) and host[0] != "."))
+
+
+def may_share_a_site(one: str, other: str) -> bool:
+    """Whether browsers may take two hosts for one site: whether both end with one registrable domain.
+
+    Only a list of all public suffixes could say for sure. Here a suffix is a top-level domain, or a usual second level
+    of a country, such as `co.uk`. So hosts below another suffix, such as `github.io`, are taken for one site, too.
+    """
+    if one == other:
+        return True
+    ends: list[str] = []
+    for label, same in zip(*(reversed(host.rstrip(".").split(".")) for host in (one, other)), strict=False):
+        if label != same:
+            break
+        ends.append(label)
+    is_address = one.replace(".", "").isdecimal() or ":" in one
+    suffix = 2 if len(ends) > 1 and len(ends[0]) == 2 and ends[1] in COUNTRY_SECOND_LEVELS else 1
+    return len(ends) > suffix and not is_address
 
 
 class SettingsFileInvalid(ValueError):

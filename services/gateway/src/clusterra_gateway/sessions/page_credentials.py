@@ -13,7 +13,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, session_ticket_key
 from clusterra_gateway.accounts.records import Record, expiry
 from clusterra_gateway.http.requests.errors import Unauthenticated
 from clusterra_gateway.identity.access.authentication import COOKIE, HOST_COOKIE
-from clusterra_gateway.identity.access.cookies import LOGIN_COOKIE
+from clusterra_gateway.identity.access.cookies import HOST_LOGIN_COOKIE, LOGIN_COOKIE
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 
@@ -125,4 +125,4 @@ class PageCookies:
 
 def is_ours(name: str) -> bool:
     """Whether a cookie is the gateway's, so that no session may see or set it."""
-    return name in (COOKIE, HOST_COOKIE, LOGIN_COOKIE) or name.startswith((PREFIX, HOST_PREFIX))
+    return name in (COOKIE, HOST_COOKIE, LOGIN_COOKIE, HOST_LOGIN_COOKIE) or name.startswith((PREFIX, HOST_PREFIX))

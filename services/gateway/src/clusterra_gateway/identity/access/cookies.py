@@ -14,7 +14,9 @@ from clusterra_gateway.settings import Settings
 LOGIN = "clusterra-login"
 """The audience of login states."""
 LOGIN_COOKIE = "clusterra_login"
-LOGIN_PATH = "/v1/auth"
+HOST_LOGIN_COOKIE = f"__Host-{LOGIN_COOKIE}"
+"""The name over HTTPS, for the reason of `HOST_COOKIE`: no other host of our domain can plant a login of its own, at
+the end of which the browser would be signed in as somebody else."""
 LOGIN_SECONDS = 600.0
 LEAST_GAIN_SECONDS = 60.0
 """By how much a session must become longer to be renewed."""
@@ -29,15 +31,16 @@ class Cookies:
         self._session_seconds = min(settings.session_seconds, settings.session_max_seconds)
         self._session_max_seconds = settings.session_max_seconds
         self._session_cookie = session_cookie(secure=settings.secure)
+        self._login_cookie = HOST_LOGIN_COOKIE if settings.secure else LOGIN_COOKIE
 
     def set_login(self, response: web.Response, state: LoginState) -> None:
         """Binds a login to this browser."""
         signed = self._keys.sign(LOGIN, state, seconds=LOGIN_SECONDS)
-        self._set(response, LOGIN_COOKIE, signed, path=LOGIN_PATH, seconds=LOGIN_SECONDS)
+        self._set(response, self._login_cookie, signed, seconds=LOGIN_SECONDS)
 
     def login_state(self, request: web.Request) -> LoginState:
         """The state of the login that was begun in this browser. Raises Unauthenticated."""
-        signed = request.cookies.get(LOGIN_COOKIE)
+        signed = request.cookies.get(self._login_cookie)
         if signed is None:
             raise Unauthenticated("no login was begun in this browser", hint="begin at /v1/auth/login")
         return self._keys.verify(LOGIN, signed, LoginState)
@@ -78,24 +81,25 @@ class Cookies:
     def set_session(self, response: web.Response, claims: Claims) -> None:
         """Starts the session in this browser, and ends the login."""
         if self._session_cookie != COOKIE:
-            self._delete(response, COOKIE, path="/")
+            self._delete(response, COOKIE)
         self._set_session(response, claims)
-        self._delete(response, LOGIN_COOKIE, path=LOGIN_PATH)
+        self._delete(response, self._login_cookie)
 
     def delete_session(self, response: web.Response) -> None:
         """Ends the session in this browser."""
         for name in {self._session_cookie, COOKIE}:
-            self._delete(response, name, path="/")
+            self._delete(response, name)
 
     def _set_session(self, response: web.Response, claims: Claims) -> None:
         seconds = claims.exp - claims.iat
         session = self._keys.sign(SESSION, claims, seconds=seconds)
-        self._set(response, self._session_cookie, session, path="/", seconds=seconds)
+        self._set(response, self._session_cookie, session, seconds=seconds)
 
-    def _set(self, response: web.Response, name: str, value: str, *, path: str, seconds: float) -> None:
+    def _set(self, response: web.Response, name: str, value: str, *, seconds: float) -> None:
+        # The prefix `__Host-` demands this path, and no domain.
         response.set_cookie(
-            name, value, path=path, max_age=int(seconds), httponly=True, samesite="Lax", secure=self._secure
+            name, value, path="/", max_age=int(seconds), httponly=True, samesite="Lax", secure=self._secure
         )
 
-    def _delete(self, response: web.Response, name: str, *, path: str) -> None:
-        response.del_cookie(name, path=path, httponly=True, samesite="Lax", secure=self._secure)
+    def _delete(self, response: web.Response, name: str) -> None:
+        response.del_cookie(name, path="/", httponly=True, samesite="Lax", secure=self._secure)
