@@ -66,6 +66,7 @@ JOB = slurm_rpc.Job(
     gres="node/gpu:l4=1",
     peak_memory_mib=812,
     cpu_efficiency=0.97,
+    cancelled_by="grace",
     restarts=1,
     job_id="42",
     name="align",
@@ -158,6 +159,7 @@ EXAMPLES: dict[str, Wire] = {
                 memory_mib=8192,
                 gres={"general-small-x7k2p": {"gpu:l4": 1}},
                 extra="open=1|u20001.t12=1",
+                suspended=True,
             ),
         ),
         nodes=(

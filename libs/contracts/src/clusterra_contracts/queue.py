@@ -81,6 +81,8 @@ class RunningJob(Wire):
     """Allocated generic resources by node; the counts are by name, as in NodeState. Nodes without any are left out."""
     extra: str = ""
     """As for a pending job."""
+    suspended: bool = False
+    """Whether its processes are stopped. It keeps its nodes."""
 
 
 class NodeState(Wire):

@@ -260,9 +260,11 @@ class Job(Wire):
     standard_output: str = ""
     standard_error: str = ""
     peak_memory_mib: int | None = None
-    """The most memory that one task had. Only in the answer for one job, once slurmctld has forgotten it."""
+    """The most memory that one task had, as far as Slurm measured it. Only in the answer for one job that has ended."""
     cpu_efficiency: float | None = None
     """The part of its CPUs' time that the job used, where `peak_memory_mib` is known: 1.0 is all of it."""
+    cancelled_by: str | None = None
+    """Who cancelled it. Only in the answer for one job that has ended; None where Slurm does not know a person."""
     het_job_id: JobId | None = None
     """For a component of a heterogeneous job, the id of the first component."""
     het_offset: Annotated[int, Field(ge=0)] = 0

@@ -73,7 +73,7 @@ class Explanation(Wire):
     state: Literal["pending", "running"]
     """An array is pending as long as one of its tasks is pending."""
     reason: str = ""
-    """Slurm's reason why the job waits; empty when it does not wait."""
+    """Slurm's reason why the job waits; `Suspended` for a suspended one; empty for one that runs."""
     cause: Cause | None = None
     """The meaning of the reason; None when the job does not wait, or when the reason is unknown to us."""
     text: str

@@ -11,10 +11,11 @@ from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.job_order import JobOrder
+from clusterra_proxy.requests.usage import with_usage
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
-from clusterra_proxy.slurmrestd.errors import NotFound, SlurmFailed
+from clusterra_proxy.slurmrestd.errors import NotFound
 from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 
@@ -34,7 +35,7 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
     if in_accounting:
         found = await _read_accounting(cluster, request.job_id, request.viewer.only_uid)
         records = select_records(request.job_id, found)
-    elif _is_array_that_never_ran(request.job_id, records):
+    elif "_" not in request.job_id and records[0].array and all(record.ended for record in records):
         records = await _with_forgotten_tasks(cluster, request.job_id, records)
     job = _as_job(cluster, request.job_id, records) if records else None
     if job is None:
@@ -42,40 +43,21 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
     if in_accounting and job.het_job_id == request.job_id:
         by_offset = sorted(found, key=lambda run: run.het_job_offset or 0)
         job = job.model_copy(update={"het_components": tuple(run.id for run in by_offset)})
-    if in_accounting and len(records) == 1:
-        job = await _with_usage(cluster, job, records[0])
+    if len(records) == 1:
+        job = await with_usage(cluster, job, records[0])
     if "_" in request.job_id and job.job_id != request.job_id:
         # The task has not started: its record stands for all waiting tasks.
         job = job.model_copy(update={"job_id": request.job_id, "array_tasks": ""})
     return job
 
 
-async def _with_usage(cluster: Cluster, job: Job, record: JobRecord) -> Job:
-    """Return the job with what it consumed, as far as slurmdbd tells: a job may have too many steps to read them."""
-    if not job.started_at or not job.ended_at:
-        return job
-    try:
-        usage = await cluster.accounting.usage(cluster.mint.operator_token(), record)
-    except SlurmFailed as failed:
-        log.warning("usage_unknown", job_id=job.job_id, reason=failed.error.detail)
-        return job
-    if usage is None:
-        return job
-    available = (job.ended_at - job.started_at).total_seconds() * job.cpus
-    efficiency = round(usage.cpu_seconds / available, 3) if available > 0 and usage.steps else None
-    return job.model_copy(update={"peak_memory_mib": usage.peak_memory_mib, "cpu_efficiency": efficiency})
-
-
-def _is_array_that_never_ran(job_id: JobId, records: tuple[JobRecord, ...]) -> bool:
-    """Whether all that slurmctld knows of an array was cancelled before it started."""
-    whole = "_" not in job_id and records[0].array
-    return bool(whole) and all(record.ended and record.started_at is None for record in records)
-
-
 async def _with_forgotten_tasks(
     cluster: Cluster, job_id: JobId, records: tuple[JobRecord, ...]
 ) -> tuple[JobRecord, ...]:
-    """Return the records of an array with its tasks that slurmctld has purged: it purges each after its own end."""
+    """Return the records of an array that has ended with its tasks that slurmctld has purged.
+
+    It purges each task after its own end. Without them the array would have ended in the state of its last tasks.
+    """
     known = {record.id for record in records}
     submitted_at = min((record.submit_time for record in records if record.submit_time), default=OLDEST)
     runs = await _read_accounting(cluster, job_id, records[0].user_id)
@@ -167,9 +149,13 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> tuple[JobReco
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
     """Return accounting's records of a job that slurmctld has purged; of a reused id, those of the newest job.
 
-    For the first component of a heterogeneous job that has started, those of all components.
+    For the first component of a heterogeneous job that has started, those of all components. For a task that never
+    started, that of all such tasks of its array.
     """
     runs = await cluster.accounting.job(cluster.mint.operator_token(), job_id, uid=uid)
+    if "_" in job_id and not runs:
+        whole = await cluster.accounting.job(cluster.mint.operator_token(), job_id.partition("_")[0], uid=uid)
+        runs = tuple(run for run in whole if run.is_waiting_array)
     latest = {run.id: run for run in sorted(runs, key=lambda run: run.submit_time or now()) if run.state != SUPERSEDED}
     if not latest:
         return ()

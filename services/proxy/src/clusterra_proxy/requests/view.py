@@ -48,11 +48,14 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
     """
     if not is_shown(record):
         return None
-    signal = record.exit_code.signal.id
     user = cluster.owner_name(record)
     values = known_values(record)
     stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
     stderr = written_path(record.standard_error, record.stderr_expanded, values, user)
+    if record.is_waiting_array:
+        stdout, stderr = record.standard_output, ""
+    if record.never_started_tasks:
+        stdout = stderr = ""
     return Job(
         job_id=record.id,
         name=record.name,
@@ -76,11 +79,11 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         started_at=record.started_at,
         ended_at=record.end_time if record.ended else None,
         exit_code=record.return_code,
-        signal=signal or None,
+        signal=record.signal,
         restarts=record.restart_cnt,
         array_tasks=_waiting(cluster, record),
-        standard_output=record.standard_output if record.is_waiting_array else stdout,
-        standard_error="" if record.is_waiting_array else stderr,
+        standard_output=stdout,
+        standard_error=stderr,
         het_job_id=str(record.het_job_id) if record.het_job_id else None,
         het_offset=record.het_job_offset or 0,
         het_components=component_ids(record),
@@ -131,6 +134,8 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
 
 
 def _waiting(cluster: Cluster, record: JobRecord) -> str:
-    """Return the waiting tasks of a record, in Slurm's notation."""
+    """Return the waiting tasks of a record, in Slurm's notation. One that has ended has those that never started."""
+    if record.ended:
+        return ""
     waiting = cluster.jobs.waiting_tasks(record)
     return array_tasks.format_tasks(waiting) if waiting else record.array_task_string

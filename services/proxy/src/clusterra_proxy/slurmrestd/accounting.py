@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clusterra_contracts.identity import JobId
+from clusterra_runtime.bounded_cache import BoundedCache
 
-from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs, AccountingUsage, AccountingUsages
+from clusterra_proxy.slurmrestd.accounting_records import (
+    AccountingJobs,
+    AccountingUsage,
+    AccountingUsages,
+    RunUsage,
+)
 from clusterra_proxy.slurmrestd.answers import Answer, Users
 from clusterra_proxy.slurmrestd.associations import Association, Associations, changes
 from clusterra_proxy.slurmrestd.client import Slurmrestd
@@ -18,10 +24,14 @@ from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
 
 type Query = dict[str, str]
+type RunKey = tuple[int, datetime | None, int]
+"""The number, submit time and restart count of a job's record."""
 
 MAX_NOTED_UIDS = 500
 """The most owners that one request verifies, each by a query: the owners that most jobs name. Owners beyond these are
 unknown. A user can write another owner into each job's comment."""
+MAX_USAGES = 5000
+"""The most runs whose usage is kept: people look at a job's end more than once."""
 MAX_ID = 2_000_000_000
 """The largest uid that the proxy mints a token for."""
 
@@ -39,6 +49,8 @@ class Accounting:
     def __init__(self, slurmrestd: Slurmrestd, version: Callable[[str], Awaitable[Version]]) -> None:
         self._rest = slurmrestd
         self._version = version
+        self.usages = BoundedCache[RunKey, RunUsage](MAX_USAGES)
+        """What runs used that have ended."""
 
     async def job(self, token: str, job_id: JobId, *, uid: int | None = None) -> tuple[JobRecord, ...]:
         """Return all runs of a job, or of all tasks of an array; with `uid`, only those that belong to that user."""
@@ -57,8 +69,10 @@ class Accounting:
         answer = await self._rest.read_list(
             version.slurmdb("jobs/"), token, AccountingUsages, entity="job", query=query
         )
-        runs = answer.jobs if answer else ()
-        return next((run for run in runs if run.job_id == job.job_id and run.time.start == job.start_time), None)
+        runs = [run for run in (answer.jobs if answer else ()) if run.job_id == job.job_id]
+        if job.started_at is None:
+            return next((run for run in runs if run.time.submission == job.submit_time), None)
+        return next((run for run in runs if run.time.start == job.start_time), None)
 
     async def steps(self, token: str, job_id: JobId, *, uid: int | None) -> tuple[AccountingSteps, ...]:
         """Return all runs of a job, or of all tasks of an array, with their steps; with `uid`, only that user's."""

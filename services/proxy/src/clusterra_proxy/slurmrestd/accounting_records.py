@@ -1,7 +1,9 @@
 """slurmdbd's job records, converted to the fields of slurmctld's."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from clusterra_contracts.job_states import ENDED
 from pydantic import Field
 
 from clusterra_proxy.slurmrestd.answers import Answer
@@ -149,6 +151,7 @@ class _Duration(Record):
 
 
 class _StepTime(Record):
+    end: Time = None
     total: _Duration = _Duration()
 
 
@@ -172,15 +175,23 @@ class _Step(Record):
 
 
 class AccountingUsage(Readable):
-    """What the steps of one run of a job consumed."""
+    """What the steps of one run of a job consumed, and who cancelled it."""
 
     KEY: ClassVar = "job_id"
-    HARMLESS: ClassVar = frozenset({"steps"})
-    UNKNOWN: ClassVar = {"time": _Times()}
+    HARMLESS: ClassVar = frozenset({"steps", "kill_request_user"})
+    UNKNOWN: ClassVar = {"state": _State(), "time": _Times()}
 
     job_id: JobNumber
+    state: _State = _State()
     time: _Times
     steps: NullableList[_Step] = ()
+    kill_request_user: Text = ""
+    """The name of the user who cancelled the job, or the uid where slurmdbd knows no name."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether slurmdbd has the end of the job and of all its steps."""
+        return bool(ENDED & set(self.state.current)) and all(step.time.end is not None for step in self.steps)
 
     @property
     def cpu_seconds(self) -> float:
@@ -192,6 +203,15 @@ class AccountingUsage(Readable):
         """The most memory that one task had, rounded up; None when no step measured it."""
         peaks = [tres.count for step in self.steps for tres in step.tres.requested.max if tres.type == "mem"]
         return max((-(-count // 2**20) for count in peaks if count), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """What a run used that has ended, without its steps. None for what slurmdbd does not know."""
+
+    cpu_seconds: float | None = None
+    peak_memory_mib: int | None = None
+    cancelled_by: str | None = None
 
 
 class AccountingUsages(Answer):

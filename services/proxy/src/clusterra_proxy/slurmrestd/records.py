@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Annotated, ClassVar
 
 from clusterra_contracts.identity import JobId
-from clusterra_contracts.job_states import BASE, LIVE
+from clusterra_contracts.job_states import BASE, LIVE, SUSPENDED
 from pydantic import Field
 
+from clusterra_proxy.slurmrestd import job_ends
 from clusterra_proxy.slurmrestd.notation import hostlist
 from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.reading.fields import (
@@ -163,12 +164,20 @@ class JobRecord(Readable):
             return f"Unreadable: {', '.join(self.unreadable)}"
         if self.admin_comment.startswith(EXCEEDED):
             return self.admin_comment
-        return "" if self.state_reason == "None" else self.state_reason
+        told = "" if self.state_reason == "None" else self.state_reason
+        if self.ended:
+            return job_ends.reason(self.state, self.return_code, self.exit_code.signal.id, told)
+        return told or (SUSPENDED if self.state == "SUSPENDED" else "")
 
     @property
     def is_waiting_array(self) -> bool:
         """Whether this record stands for the waiting tasks of an array, which have not started."""
         return self.array is not None and self.array_task_id is None
+
+    @property
+    def never_started_tasks(self) -> bool:
+        """Whether this record stands for one or several tasks of an array that ended without a start."""
+        return self.array is not None and self.ended and self.started_at is None
 
     @cached_property
     def state(self) -> str:
@@ -190,12 +199,18 @@ class JobRecord(Readable):
     def return_code(self) -> int | None:
         """The exit code of a job that has ended by itself.
 
-        Slurm reports 0 also for jobs that were cancelled, timed out, or were ended by a signal: these have none.
+        Slurm reports 0 also for jobs that were cancelled, timed out, or were ended by a signal: these have none. For a
+        node that failed, slurmdbd reports 1.
         """
         code = self.exit_code.return_code
         if not self.ended or self.started_at is None or (code == 0 and self.state != "COMPLETED"):
             return None
-        return code
+        return None if self.state in job_ends.LOST else code
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended the job; None where Slurm reports a number that was no signal."""
+        return job_ends.signal(self.state, self.exit_code.signal.id) if self.ended else None
 
     @property
     def holds_nodes(self) -> bool:

@@ -161,6 +161,7 @@ def running_job(record: JobRecord, owner: str) -> RunningJob:
         memory_mib=memory_mib(record.tres_alloc_str),
         gres=allocated_gres(record),
         extra=record.extra,
+        suspended=record.state == "SUSPENDED",
     )
 
 
