@@ -263,6 +263,21 @@ def test_a_running_job() -> None:
     assert answer.usd_per_hour == pytest.approx(2 * 0.04)
 
 
+def test_a_suspended_job_is_told_as_suspended() -> None:
+    job = running("1", "compute-xs-a").model_copy(update={"suspended": True})
+    of_two = (running("42_1", "compute-xs-a"), running("42_2", "compute-xs-a").model_copy(update={"suspended": True}))
+
+    alone = explained("1", observation(snapshot((), (job,))))
+    array = explained("42", observation(snapshot((), of_two)))
+
+    assert (alone.state, alone.reason) == ("running", "Suspended")
+    assert alone.text == (
+        "It is suspended on compute-xs-a, where it started at 2026-03-01 12:00:00 UTC: its processes are stopped."
+    )
+    assert array.reason == ""
+    assert array.text.endswith(" 1 of them is suspended.")
+
+
 def test_only_the_owner_and_administrators_get_an_explanation() -> None:
     view = observation(snapshot((group("1"),), (running("2", "compute-xs-a"),)))
     administrator = BOB.model_copy(update={"admin": True})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from clusterra_contracts.identity import JobId
+from clusterra_contracts.job_states import SUSPENDED
 from clusterra_contracts.queue import PendingJobs, RunningJob
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation, JobPlace
@@ -151,9 +152,15 @@ def _of_running(job_id: JobId, running: list[RunningJob], inputs: ExplanationInp
         text = f"It has been running on {nodes} since {moment_text(started_at)}."
     else:
         text = f"{len(running)} of its tasks are running on {nodes}, the first since {moment_text(started_at)}."
+    suspended = sum(job.suspended for job in running)
+    if suspended and len(running) == 1:
+        text = f"It is suspended on {nodes}, where it started at {moment_text(started_at)}: its processes are stopped."
+    elif suspended:
+        text += f" {suspended} of them {'is' if suspended == 1 else 'are'} suspended."
     return Explanation(
         job_id=job_id,
         state="running",
+        reason=SUSPENDED if suspended == len(running) else "",
         text=_with_caveats([text], inputs),
         places=tuple(
             JobPlace(kind="node", worker=name, shape=shapes.get(name) or None) for name in names[:NAMED_PLACES]
