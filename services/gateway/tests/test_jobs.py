@@ -8,8 +8,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_contracts.events import JOB_ENDS, JobFact, event_of
+from clusterra_contracts.events import JOB_ENDS, JobActionFact, JobFact, event_of
 from clusterra_contracts.identity import now
+from clusterra_contracts.job_states import DIRECTORY_NOT_ENTERED, FILES_NOT_OPENED, OUT_OF_MEMORY
 from clusterra_contracts.rpc.reply import ErrorKind
 from clusterra_gateway.bus import requests
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
@@ -464,6 +465,53 @@ async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKin
     assert found["ended_at"]
 
 
+@pytest.mark.parametrize(
+    ("state", "told", "text"),
+    [
+        (
+            "FAILED",
+            {"reason": FILES_NOT_OPENED, "standard_output": "/mnt/efs/x.out"},
+            "the output file could not be opened (/mnt/efs/x.out), or that of its standard input",
+        ),
+        ("FAILED", {"reason": DIRECTORY_NOT_ENTERED}, "its working directory does not exist on its worker"),
+        (
+            "OUT_OF_MEMORY",
+            {"reason": OUT_OF_MEMORY, "memory_per_node_mib": 100, "peak_memory_mib": 133},
+            "It ran out of memory. It asked for 100 MiB for each node, and one task had 133 MiB: ask for more.",
+        ),
+        ("NODE_FAIL", {"reason": "NodeDown"}, "It has ended as NODE_FAIL: NodeDown."),
+        ("CANCELLED", {"signal": 15, "cancelled_by": "bob"}, "It has ended as CANCELLED because bob cancelled it."),
+        ("SUSPENDED", {"nodes": ("w1",), "ended_at": None}, "It is suspended on w1: its processes are stopped."),
+    ],
+)
+async def test_why_says_in_plain_words_what_became_of_a_job(
+    world: World, state: str, told: dict[str, Any], text: str
+) -> None:
+    world.acme.scaler.unexplained = "not_found"
+    job = world.acme.add_job("1", state=state)
+    world.acme.jobs["1"] = job.model_copy(update={"started_at": now(), "ended_at": now(), **told})
+
+    async with (await world.login("ada@acme.example")).get("/v1/clusters/main/jobs/1/why") as answer:
+        found = await answer.json()
+
+    assert text in found["text"]
+    assert "signal" not in found["text"]
+
+
+async def test_why_names_the_administrator_who_cancelled_a_job_through_clusterra(world: World) -> None:
+    world.acme.scaler.unexplained = "not_found"
+    job = world.acme.add_job("1", state="CANCELLED")
+    world.acme.jobs["1"] = job.model_copy(update={"ended_at": now()})
+    cancel = JobActionFact(kind="action.cancel", job_id="1", name="x", user="ada", uid=20001, actor="boss")
+    world.acme.events.archived = [event_of("proxy", world.acme.ref, cancel, version="1", time=now())]
+
+    async with (await world.login("ada@acme.example")).get("/v1/clusters/main/jobs/1/why") as answer:
+        found = await answer.json()
+
+    assert found["text"] == "It has ended as CANCELLED without a start because boss cancelled it."
+    assert found["cancelled_by"] == "boss"
+
+
 async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: World) -> None:
     world.acme.scaler.unexplained = "not_found"
     fact = JobFact(
@@ -487,7 +535,7 @@ async def test_why_of_a_job_that_slurm_has_forgotten_is_in_the_archive(world: Wo
 
     assert found["text"] == "It has ended as CANCELLED without a start."
     assert (found["final_state"], found["exit_code"]) == ("CANCELLED", None)
-    (asked, _) = world.acme.events.histories
+    asked, *_ = world.acme.events.histories
     assert (asked.subject, asked.kinds, asked.newest_first, asked.limit) == ("7", tuple(sorted(JOB_ENDS)), True, 1)
 
 

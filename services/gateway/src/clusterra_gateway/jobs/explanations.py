@@ -4,13 +4,14 @@ The scaler explains what waits and runs. What it does not know yet, or no more, 
 them from the archive of events.
 """
 
+from collections.abc import Mapping, Set
 from datetime import datetime, timedelta
 from typing import Literal
 
 from aiohttp import web
-from clusterra_contracts.events import JOB_ENDS, JobFact
+from clusterra_contracts.events import JOB_ENDS, Fact, JobActionFact, JobFact
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
-from clusterra_contracts.job_states import LIVE
+from clusterra_contracts.job_states import DIRECTORY_NOT_ENTERED, FILES_NOT_OPENED, LIVE, OUT_OF_MEMORY
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_contracts.rpc.visibility import may_see
@@ -35,9 +36,9 @@ class JobExplanation(ResponseBody):
     """Why a job waits, where it runs, or how it ended.
 
     Of a waiting or running job: Slurm's `reason`, its `cause`, the planned `places`, what was `bought` for it, and
-    `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `ended_at`. `usd_per_hour` is its
-    share of the price of its workers. `generation` is that of the desired state, and 0 where the scaler has not
-    planned with the job yet, or no longer does. `as_of` is when this was true.
+    `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
+    `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
+    scaler has not planned with the job yet, or no longer does. `as_of` is when this was true.
     """
 
     job_id: JobId
@@ -58,6 +59,8 @@ class JobExplanation(ResponseBody):
     exit_code: int | None = None
     """Null also for a job that a signal, a cancel or a limit ended."""
     signal: int | None = None
+    cancelled_by: str | None = None
+    """Who cancelled it, where that is known."""
     ended_at: Moment | None = None
 
 
@@ -67,10 +70,12 @@ def from_job(job: Job, at: datetime) -> JobExplanation:
         text = "It has just been submitted: the scaler has not planned with it yet."
         return JobExplanation(job_id=job.job_id, state="pending", reason=job.reason, text=text, as_of=at)
     if job.state in LIVE:
+        on, suspended = _names(job.nodes), job.state == "SUSPENDED"
         return JobExplanation(
             job_id=job.job_id,
             state="running",
-            text=f"It runs on {_names(job.nodes)}.",
+            reason=job.reason,
+            text=f"It is suspended on {on}: its processes are stopped." if suspended else f"It runs on {on}.",
             places=tuple(JobPlace(kind="node", worker=name) for name in job.nodes[:100]),
             started_at=job.started_at,
             as_of=at,
@@ -79,27 +84,29 @@ def from_job(job: Job, at: datetime) -> JobExplanation:
         job_id=job.job_id,
         state="ended",
         reason=job.reason,
-        text=_end_text(job.state, job.reason, job.exit_code, job.signal, job.started_at),
+        text=_end_text(job, job.cancelled_by),
         started_at=job.started_at,
         as_of=at,
         final_state=job.state,
         exit_code=job.exit_code,
         signal=job.signal,
+        cancelled_by=job.cancelled_by,
         ended_at=job.ended_at,
     )
 
 
-def from_fact(fact: JobFact, at: datetime) -> JobExplanation:
-    """Explain a job that has ended from the event of its end."""
+def from_fact(fact: JobFact, cancelled_by: str | None, at: datetime) -> JobExplanation:
+    """Explain a job that has ended from the event of its end, and from who cancelled it."""
     return JobExplanation(
         job_id=fact.job_id,
         state="ended",
         reason=fact.reason,
-        text=_end_text(fact.state, fact.reason, fact.exit_code, None, fact.started_at),
+        text=_end_text(fact, cancelled_by),
         started_at=fact.started_at,
         as_of=at,
         final_state=fact.state,
         exit_code=fact.exit_code,
+        cancelled_by=cancelled_by,
         ended_at=fact.ended_at,
     )
 
@@ -108,15 +115,44 @@ def _names(nodes: tuple[str, ...]) -> str:
     return nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
 
 
-def _end_text(state: str, reason: str, exit_code: int | None, signal: int | None, started_at: datetime | None) -> str:
-    parts = [f"It has ended as {state}"]
-    if started_at is None:
+_NOT_BEGUN: Mapping[str, str] = {
+    FILES_NOT_OPENED: (
+        "It has failed before its script began: the output file could not be opened{files}, or that of its standard "
+        "input. Give files in folders that exist and in which its user may write."
+    ),
+    DIRECTORY_NOT_ENTERED: (
+        "It has failed before its script began: its working directory does not exist on its worker, or its user may "
+        "not enter it. Make the folder, or give another one."
+    ),
+}
+"""Texts by the reasons of jobs whose scripts never began."""
+
+
+def _end_text(ended: Job | JobFact, cancelled_by: str | None) -> str:
+    job = ended if isinstance(ended, Job) else None
+    if not_begun := _NOT_BEGUN.get(ended.reason):
+        files = dict.fromkeys(path for path in (job.standard_output, job.standard_error) if path) if job else ()
+        return not_begun.format(files=files and f" ({' or '.join(files)})")
+    parts = [f"It has ended as {ended.state}"]
+    if ended.started_at is None:
         parts.append("without a start")
-    elif exit_code is not None:
-        parts.append(f"with the exit code {exit_code}")
-    elif signal is not None:
-        parts.append(f"by the signal {signal}")
-    return " ".join(parts) + (f": {reason}." if reason else ".")
+    elif ended.exit_code is not None:
+        parts.append(f"with the exit code {ended.exit_code}")
+    elif job is not None and job.signal is not None and not cancelled_by:
+        parts.append(f"by the signal {job.signal}")
+    if cancelled_by:
+        parts.append(f"because {cancelled_by} cancelled it")
+    text = " ".join(parts) + (f": {ended.reason}." if ended.reason else ".")
+    return f"{text} It ran out of memory.{_memory(job)}" if ended.reason == OUT_OF_MEMORY else text
+
+
+def _memory(job: Job | None) -> str:
+    """What a job that ran out of memory had and asked for, as far as it is known."""
+    if job is None or not (asked := job.memory_per_node_mib or job.memory_per_cpu_mib):
+        return ""
+    per = "node" if job.memory_per_node_mib else "CPU"
+    had = f", and one task had {job.peak_memory_mib} MiB" if job.peak_memory_mib else ""
+    return f" It asked for {asked} MiB for each {per}{had}: ask for more."
 
 
 def with_staging(told: JobExplanation, staging: JobStaging) -> JobExplanation:
@@ -172,7 +208,11 @@ class Explanations:
         While no scaler answers, only a job that has ended is explained: of any other it would know more.
         """
         try:
-            found = from_job(await self._slurm.job(ref, viewer, job_id), now())
+            job = await self._slurm.job(ref, viewer, job_id)
+            if job.state == "CANCELLED" and job.cancelled_by is None:
+                cancelled_by = await self._cancelled_by(ref, viewer, job_id, job.submitted_at)
+                job = job.model_copy(update={"cancelled_by": cancelled_by})
+            found = from_job(job, now())
         except RpcFailed as failed:
             if failed.error.kind not in ("not_found", "unavailable"):
                 raise
@@ -185,12 +225,31 @@ class Explanations:
         return found
 
     async def _from_archive(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobExplanation | None:
-        asked = ReadHistory(viewer=viewer, kinds=tuple(sorted(JOB_ENDS)), subject=job_id, newest_first=True, limit=1)
+        fact = await self._newest(ref, viewer, job_id, JOB_ENDS)
+        if not isinstance(fact, JobFact):
+            return None
+        cancelled = fact.state == "CANCELLED"
+        by = await self._cancelled_by(ref, viewer, job_id, fact.submitted_at) if cancelled else None
+        return from_fact(fact, by, now())
+
+    async def _cancelled_by(self, ref: ClusterRef, viewer: Viewer, job_id: JobId, submitted_at: datetime) -> str | None:
+        """Who cancelled a job, or the whole array of a task, through Clusterra: Slurm may know only our own user."""
+        for subject in dict.fromkeys((job_id, job_id.partition("_")[0])):
+            fact = await self._newest(ref, viewer, subject, {"action.cancel"}, submitted_at)
+            if isinstance(fact, JobActionFact) and not fact.tasks:
+                return fact.actor
+        return None
+
+    async def _newest(
+        self, ref: ClusterRef, viewer: Viewer, subject: str, kinds: Set[str], since: datetime | None = None
+    ) -> Fact | None:
+        """The newest event of these kinds about a job that the viewer may see; None also while the archive is away."""
+        asked = ReadHistory(viewer=viewer, kinds=tuple(sorted(kinds)), subject=subject, newest_first=True, limit=1)
         try:
             page = await self._archive.history(ref, asked)
         except RpcFailed:
             return None
         for event in page.events:
-            if isinstance(event.data, JobFact) and event.kind in JOB_ENDS and may_see(viewer, event.data):
-                return from_fact(event.data, now())
+            if event.kind in kinds and may_see(viewer, event.data) and (since is None or event.time >= since):
+                return event.data
         return None
