@@ -1,11 +1,14 @@
 """The storage of a cluster: other credentials and addresses, a bucket that fails, and secrets that stay secret."""
 
+import socket
 import time
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from clusterra_contracts.identity import now
 from clusterra_contracts.registry import AssumedRole, StorageBinding
 from clusterra_gateway.files import objects, s3_client
@@ -16,6 +19,7 @@ from clusterra_lab.parts.aws import Aws
 from clusterra_lab.parts.aws_proxy import aws_proxy
 from clusterra_runtime import logs
 from clusterra_runtime.nats.registry import Registry, put_binding
+from clusterra_runtime.outbound import Outbound
 from files_world import BUCKET, FILES, UPLOADS, Answer, FilesClient, FilesWorld
 from people_world import me
 
@@ -212,3 +216,21 @@ def test_the_address_of_aws_is_not_that_of_our_own_tables(monkeypatch: pytest.Mo
     url = s3.signer.generate_presigned_url("get_object", Params={"Bucket": s3.bucket, "Key": file_path("data/x").shown})
 
     assert url.startswith("https://acme-files.s3.eu-central-1.amazonaws.com/data/x?")
+
+
+def test_a_bucket_behind_a_closed_address_is_sent_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        storage = StorageBinding(
+            bucket="acme-files", region="us-east-1", endpoint=f"http://127.0.0.1:{port}", credentials=ROLE
+        )
+        outbound = Outbound(closed=(ip_network("127.0.0.0/8"),))
+        s3 = s3_client.connect(s3_client.new_session(), storage, s3_client.Credentials("AKIA", "secret"), outbound)
+
+        with pytest.raises(EndpointConnectionError):
+            s3.client.list_objects_v2(Bucket=s3.bucket)
+
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(30)
+            assert connection.recv(1) == b""

@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from clusterra_gateway.tables import TABLES
 from clusterra_lab.slurm.root import can_have_root
 from clusterra_lab.slurm.slapd import ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Slapd, slapd
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.secrets import reader
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.table_use import tables_of
@@ -127,6 +129,11 @@ async def test_what_cannot_be_read_is_no_empty_map(
 ) -> None:
     with pytest.raises(DirectoryUnavailable, match=problem):
         read_directory(source(**changes), trusting(directory))
+
+
+async def test_a_closed_address_is_not_connected_to(directory: Slapd, source: Callable[..., LdapSource]) -> None:
+    with pytest.raises(DirectoryUnavailable, match="metadata service"):
+        read_directory(source(), trusting(directory), Outbound(closed=(ip_network("127.0.0.0/8"),)))
 
 
 async def test_a_server_with_another_certificate_gets_no_password(

@@ -107,6 +107,55 @@ async def test_a_tenant_that_asks_for_a_domain_of_another_gets_none(directory: D
     assert await told(directory) == ["tenant.created"]
 
 
+BUCKET = {
+    "bucket": "acme-files",
+    "region": "us-east-1",
+    "credentials": {"kind": "keys", "access_key_id": "file:/none", "secret_access_key": "file:/none"},
+}
+
+
+@ways
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("slurmrestd_url", "http://169.254.169.254"),
+        ("slurmrestd_url", "http://2852039166/latest"),
+        ("slurmrestd_url", "http://[fd00:ec2::254]:6820"),
+        ("storage", BUCKET | {"endpoint": "http://169.254.169.254"}),
+        ("storage", BUCKET | {"endpoint": "http://127.0.0.1:9000", "public_endpoint": "https://[fe80::1]"}),
+    ],
+)
+async def test_an_address_of_a_metadata_service_is_refused(
+    directory: Directory, way: Way, field: str, value: object
+) -> None:
+    wanted = provisioned("acme", "main")
+    wanted["clusters"] = [{**wanted["clusters"][0], field: value}]  # type: ignore[index]
+
+    with pytest.raises(InvalidRequest, match=rf"{field}.*metadata service"):
+        await way(directory, wanted)
+
+    assert await directory.clusters() == {}
+
+
+@ways
+async def test_a_cluster_keeps_its_address_where_a_new_one_is_refused(directory: Directory, way: Way) -> None:
+    await way(directory, provisioned("acme", "main"))
+    wanted = provisioned("acme", "main")
+    wanted["clusters"] = [{**wanted["clusters"][0], "slurmrestd_url": "http://169.254.169.254"}]  # type: ignore[index]
+
+    with pytest.raises(InvalidRequest, match="metadata service"):
+        await way(directory, wanted)
+
+    assert (await directory.clusters())[MAIN].slurmrestd_url == "http://127.0.0.1:1"
+
+
+async def test_a_directory_at_an_address_of_a_metadata_service_is_refused(directory: Directory) -> None:
+    ldap = {"kind": "ldap", "url": "ldap://169.254.169.254:80", "users_base": "ou=people"}
+
+    with pytest.raises(InvalidRequest, match=r"identity_sources\.site\.url.*metadata service"):
+        await by_file(directory, provisioned("acme") | {"identity_sources": {"site": ldap}})
+
+
 async def test_new_issuers_are_those_of_every_domain_of_the_tenant(directory: Directory) -> None:
     issuers = ["https://id.acme.example"]
     await by_requests(directory, provisioned("acme") | {"domains": ["acme.example", "acme.test"]})

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 
 import pytest
 from clusterra_proxy.slurmrestd import client
 from clusterra_proxy.slurmrestd.answers import States
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.errors import NotFound, Unreachable
+from clusterra_proxy.slurmrestd.errors import NotFound, NotSent, Unreachable
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+from clusterra_runtime.outbound import Outbound
 
 BODY = b'{"jobs": [], "errors": [{"description": "Unable to query", "error_number": 2017}]}'
 TWO_ANSWERS = (
@@ -89,3 +91,15 @@ async def test_the_states_of_many_jobs_have_the_time_of_a_list(monkeypatch: pyte
         assert [row.job_id for row in states.jobs] == ["7"]
         with pytest.raises(Unreachable):
             await slurmctld.states("token")
+
+
+async def test_a_closed_address_is_not_connected_to() -> None:
+    connected: list[object] = []
+    server = await asyncio.start_server(lambda _, writer: connected.append(writer), "127.0.0.1", 0)
+    closed = Outbound(closed=(ip_network("127.0.0.0/8"),))
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, Slurmrestd(url, outbound=closed) as slurmrestd:
+        with pytest.raises(NotSent, match="metadata service"):
+            await slurmrestd.read("slurm/v0.0.45/jobs/state/", "token", States, entity="job")
+
+    assert connected == []

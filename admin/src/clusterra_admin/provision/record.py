@@ -28,6 +28,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.queue import last_head
 from clusterra_runtime.nats.registry import Registry, delete_binding
+from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import TableMissing
@@ -153,7 +154,8 @@ class Record:
     async def _provision(self, directory: Directory, given: ProvisionFile) -> None:
         file = self.settings.catalogue_file
         shapes = None if file is None else catalogue.load(file)
-        await Provisioning(directory, shapes, self.registry).apply(given)
+        outbound = Outbound(self.settings.outbound_allowed)
+        await Provisioning(directory, shapes, self.registry, outbound).apply(given)
 
     async def _row(self, ref: ClusterRef, binding: ClusterBinding, recorded: bool) -> Row:
         try:

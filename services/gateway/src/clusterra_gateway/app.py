@@ -14,6 +14,7 @@ from functools import partial
 import aiohttp
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.versions import announced
+from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service, run
 from clusterra_runtime.store.dynamodb import DynamoDBStore
@@ -83,14 +84,15 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
     levels = RecordLevels(store, FORMS)
     service.ready_when("records", lambda: levels.problem or True)
     await levels.wait()
+    outbound = Outbound(settings.outbound_allowed)
     async with (
-        aiohttp.ClientSession() as http,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=outbound.socket_of)) as http,
         Secrets() as secrets,
         connected(settings, NAME) as client,
         announced(service, client),
         followed_registry(client) as registry,
         Outbox(store, partial(bus.store, client)) as outbox,
-        Buckets(registry, secrets) as buckets,
+        Buckets(registry, secrets, outbound) as buckets,
     ):
         gateway_bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
         directory = Directory(store, outbox)

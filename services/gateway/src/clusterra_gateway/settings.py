@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 import yaml
+from clusterra_runtime.outbound import AllowedNetworks
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -31,6 +32,9 @@ class RecordSettings(ServiceSettings):
     """Separates the tables of several installations in one AWS account."""
     catalogue_file: Path | None = None
     """The shapes (YAML) of clusters that have no catalogue of their own."""
+    outbound_allowed: AllowedNetworks = ()
+    """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
+    others are refused as the address of a slurmrestd, a bucket, a directory or an issuer."""
 
 
 class Settings(RecordSettings):

@@ -9,6 +9,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.nats.binding import InvalidBinding, check_binding
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.service import Service
 
@@ -88,7 +89,14 @@ class Clusters:
         self, ref: ClusterRef, binding: ClusterBinding, condition: Condition, supervisor: Supervisor
     ) -> None:
         log.info("cluster_served", slurmrestd=binding.slurmrestd_url, version=binding.version)
-        opened = open_cluster(ref, binding, self._secrets, condition, max_placeholders=self._settings.placeholders)
+        opened = open_cluster(
+            ref,
+            binding,
+            self._secrets,
+            condition,
+            max_placeholders=self._settings.placeholders,
+            outbound=Outbound(self._settings.outbound_allowed),
+        )
         async with opened as cluster, asyncio.TaskGroup() as tasks:
             lists = SharedLists(cluster)
             rest = RestReads(lists)

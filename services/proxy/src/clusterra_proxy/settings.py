@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from clusterra_runtime.outbound import AllowedNetworks
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field
 
@@ -21,5 +22,8 @@ class Settings(ServiceSettings):
     placeholders: Annotated[int, Field(ge=1)] = MAX_PLACEHOLDERS
     """Maximum number of placeholder node records, which make Slurm admit jobs for workers that do not exist yet.
     Slurm's MaxNodeCount must allow them in addition to the workers."""
+    outbound_allowed: AllowedNetworks = ()
+    """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
+    others are refused as the address of a slurmrestd."""
     cost_note_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
     """How often the cost of running jobs is written into Slurm's `AdminComment`; 0: never."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.connections import Connections
@@ -39,6 +40,8 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
     """What this room offers."""
     registry, provisioned = connections.bus.registry, parts.provisioned
     public_url = connections.settings.own_issuer
+    outbound = Outbound(connections.settings.outbound_allowed)
+    refresh = DirectoryRefresh(parts.maps, registry, connections.secrets, outbound)
     changes = Changes(connections.directory, registry)
     groups = Groups(provisioned, changes)
     users = Users(connections.directory, membership, changes, groups)
@@ -50,5 +53,5 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
             IdentityHandlers(parts.maps, registry),
             access=identity.access,
         ),
-        background={"identity maps": DirectoryRefresh(parts.maps, registry, connections.secrets).sweeper().run},
+        background={"identity maps": refresh.sweeper().run},
     )

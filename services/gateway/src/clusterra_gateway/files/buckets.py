@@ -17,6 +17,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import AccessKeys, StorageBinding
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -101,9 +102,10 @@ class Bucket:
 class Buckets:
     """The buckets of all clusters that have one."""
 
-    def __init__(self, registry: Registry, secrets: Secrets) -> None:
+    def __init__(self, registry: Registry, secrets: Secrets, outbound: Outbound = NOTHING_ALLOWED) -> None:
         self._registry = registry
         self._secrets = secrets
+        self._outbound = outbound
         self._kept = BoundedCache[ClusterRef, _Kept](MAX_KEPT)
         self._turns: defaultdict[ClusterRef, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(CONNECTIONS))
         self._opening: defaultdict[ClusterRef, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -169,7 +171,7 @@ class Buckets:
         with self._connecting:
             if self._session is None:
                 self._session = new_session()
-            return connect(self._session, storage, credentials)
+            return connect(self._session, storage, credentials, self._outbound)
 
 
 async def _in_thread[A, T](pool: ThreadPoolExecutor, work: Callable[[A], T], argument: A) -> T:

@@ -11,11 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
+import botocore.awsrequest
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import parse_timestamp
 from clusterra_contracts.registry import AssumedRole, StorageBinding
+from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
+from urllib3.exceptions import NewConnectionError
 
 from clusterra_gateway.http.requests.errors import (
     BadUpstream,
@@ -172,10 +175,14 @@ def _timestamp(value: Any) -> datetime:
     return parse_timestamp(value)
 
 
-def connect(session: boto3.Session, storage: StorageBinding, credentials: Credentials) -> S3:
+def connect(
+    session: boto3.Session, storage: StorageBinding, credentials: Credentials, outbound: Outbound = NOTHING_ALLOWED
+) -> S3:
     """Make the clients of a bucket. Makes no request; takes some milliseconds, so call it in a thread."""
     client = _client(session, storage, storage.endpoint, credentials, _USUAL)
     patient = _client(session, storage, storage.endpoint, credentials, _PATIENT)
+    for each in (client, patient):
+        _refuse_closed(each, outbound)
     public = storage.public_endpoint
     signer = client if public is None else _client(session, storage, public, credentials, _USUAL)
     return S3(storage.bucket, client, patient, signer, credentials)
@@ -207,6 +214,33 @@ def assume(role: AssumedRole, region: str, name: str) -> Credentials:
     return Credentials(
         made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"], made["Expiration"].astimezone(UTC)
     )
+
+
+def _refuse_closed(client: Any, outbound: Outbound) -> None:
+    """Have a client send nothing over a connection that leads to an address which no service may call.
+
+    botocore has no setting for that, so its pools get connections that look where they lead.
+    """
+
+    def looking(pool: Any) -> type[Any]:
+        kind = pool.ConnectionCls
+
+        def new_connection(self: Any) -> Any:
+            made = kind._new_conn(self)
+            try:
+                outbound.check(str(made.getpeername()[0]))
+            except AddressRefused as refused:
+                made.close()
+                raise NewConnectionError(self, str(refused)) from None
+            return made
+
+        connection = type(kind.__name__, (kind,), {"_new_conn": new_connection})
+        return type(pool.__name__, (pool,), {"ConnectionCls": connection})
+
+    client._endpoint.http_session._manager.pool_classes_by_scheme = {
+        "http": looking(botocore.awsrequest.AWSHTTPConnectionPool),
+        "https": looking(botocore.awsrequest.AWSHTTPSConnectionPool),
+    }
 
 
 def _client(

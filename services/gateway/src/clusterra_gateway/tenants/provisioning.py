@@ -8,6 +8,7 @@ from clusterra_contracts.agent_http import is_key
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -17,11 +18,11 @@ from clusterra_gateway.accounts.records import Invitation, Mark, Tenant
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import apply_source
-from clusterra_gateway.directory.maps.sources import ALLOCATED
+from clusterra_gateway.directory.maps.sources import ALLOCATED, LdapSource
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.specification import ClusterSpecification, ProvisionFile, TenantSpecification
-from clusterra_gateway.tenants.tenant_clusters import TenantClusters
+from clusterra_gateway.tenants.tenant_clusters import TenantClusters, checked_address
 from clusterra_gateway.tenants.tenant_record import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
 
@@ -32,10 +33,17 @@ ACTOR = "provision"
 class Provisioning:
     """Writes what the record lacks. `registry` has the bindings that the services know."""
 
-    def __init__(self, directory: Directory, default_catalogue: Catalogue | None, registry: Registry) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        default_catalogue: Catalogue | None,
+        registry: Registry,
+        outbound: Outbound = NOTHING_ALLOWED,
+    ) -> None:
         self._directory = directory
+        self._outbound = outbound
         self._tenants = Tenants(directory, registry)
-        self._clusters = TenantClusters(directory, registry, default_catalogue)
+        self._clusters = TenantClusters(directory, registry, default_catalogue, outbound)
 
     async def apply(self, given: ProvisionFile) -> None:
         """Writes what differs. Raises Conflict for what belongs to another tenant, InvalidRequest, StoreError."""
@@ -44,10 +52,13 @@ class Provisioning:
         for tenant in given.tenants:
             await self._invite(tenant)
             for name, source in tenant.identity_sources.items():
+                if isinstance(source, LdapSource):
+                    await checked_address(self._outbound, f"identity_sources.{name}.url", source.url)
                 await apply_source(self._directory.store, MapRef(tenant.id, name), source)
             expected = {cluster.id for cluster in tenant.clusters}
             for cluster in tenant.clusters:
                 ref = ClusterRef(tenant=tenant.id, cluster=cluster.id)
+                await self._clusters.check_addresses(cluster)
                 await self._clusters.put(ref, cluster, expected, by=ACTOR)
                 await self._put_agent_key(ref, cluster)
 

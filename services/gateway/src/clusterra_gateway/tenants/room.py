@@ -1,6 +1,7 @@
 """The room of tenants: what operators do with tenants and their clusters, and deletion."""
 
 from clusterra_runtime import catalogue
+from clusterra_runtime.outbound import Outbound
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.connections import Connections
@@ -31,7 +32,7 @@ def room(
     settings, directory, bus = connections.settings, connections.directory, connections.bus
     shapes = None if settings.catalogue_file is None else catalogue.load(settings.catalogue_file)
     tenants, deletions = Tenants(directory, bus.registry), Deletions(directory, bus.registry)
-    clusters = TenantClusters(directory, bus.registry, shapes)
+    clusters = TenantClusters(directory, bus.registry, shapes, Outbound(settings.outbound_allowed))
     removal = ClusterRemoval(directory, bus.client, bus.registry, workflows, settings.deletion_wait_seconds)
     sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
     return Room(

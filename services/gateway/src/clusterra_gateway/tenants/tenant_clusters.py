@@ -9,6 +9,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete
 
@@ -37,10 +38,17 @@ class TenantClusters:
     the record lacks because its removal was interrupted.
     """
 
-    def __init__(self, directory: Directory, registry: Registry, default_catalogue: Catalogue | None) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        registry: Registry,
+        default_catalogue: Catalogue | None,
+        outbound: Outbound = NOTHING_ALLOWED,
+    ) -> None:
         self._directory = directory
         self._registry = registry
         self._default_catalogue = default_catalogue
+        self._outbound = outbound
 
     async def list(self, tenant_id: str) -> dict[ClusterRef, ClusterBinding]:
         """The clusters of a tenant, by id. Raises NotFound."""
@@ -63,6 +71,7 @@ class TenantClusters:
         refuse_deleted(tenant_id, await existing(self._directory, tenant_id))
         if await self._directory.cluster(ref) is not None:
             raise Conflict(f"the tenant {tenant_id} has a cluster {given.id}", hint="choose another id, or delete it")
+        await self.check_addresses(given)
         await self._set_own_cap(ref, given)
         version = await self.put(ref, given, {given.id}, by=by, new=True) or 1
         owner = AgentKeyOwner(tenant=tenant_id, cluster=given.id, slurm_key=given.slurm_key)
@@ -75,10 +84,23 @@ class TenantClusters:
         if (await self.get(ref)).deleting:
             raise Conflict(f"the cluster {ref.cluster} is being deleted", hint="a deletion cannot be taken back")
         fields = ClusterFields(id=ref.cluster, **dict(given))
+        await self.check_addresses(fields)
         await self._set_own_cap(ref, fields)
         await self.put(ref, fields, by=by)
         await put_slurm_key(self._directory, ref, fields.slurm_key)
         return await self.get(ref)
+
+    async def check_addresses(self, given: BindingFields) -> None:
+        """Raises InvalidRequest for an address of the binding that no service may call."""
+        storage = given.storage
+        named = {"slurmrestd_url": given.slurmrestd_url}
+        if storage is not None:
+            named |= {
+                "storage.endpoint": storage.endpoint or "",
+                "storage.public_endpoint": storage.public_endpoint or "",
+            }
+        for name, url in named.items():
+            await checked_address(self._outbound, name, url)
 
     async def put(
         self, ref: ClusterRef, given: ClusterFields, expected: Collection[str] = (), *, by: str, new: bool = False
@@ -184,6 +206,18 @@ class TenantClusters:
                 f"the user name {operator.name} of tenant {tenant} is taken",
                 hint="choose another name for the operator: a name keeps its owner and uid for good",
             )
+
+
+async def checked_address(outbound: Outbound, name: str, url: str) -> None:
+    """Raises InvalidRequest for an address that no service may call. `name` is the field's."""
+    try:
+        await outbound.check_url(url)
+    except AddressRefused as refused:
+        raise InvalidRequest(
+            f"{name}: {refused}",
+            hint="give the address of the server itself; where it has none but this, the operators allow its network"
+            " (CLUSTERRA_OUTBOUND_ALLOWED)",
+        ) from None
 
 
 def _refuse_uid_of_people(operator: SlurmUser) -> None:

@@ -17,6 +17,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import FindKey, FoundKey
 from clusterra_runtime.backoff import Backoff
+from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -242,10 +243,11 @@ async def open_cluster(
     condition: Condition,
     *,
     max_placeholders: int = MAX_PLACEHOLDERS,
+    outbound: Outbound = NOTHING_ALLOWED,
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     unreadable = UnreadableRecords(ref)
-    slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note)
+    slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note, outbound=outbound)
     async with slurmrestd_client as slurmrestd, _followed_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
         mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, shared_path=binding.shared_path)

@@ -13,6 +13,7 @@ from clusterra_contracts.rpc.deadlines import READ_SECONDS, WRITE_SECONDS
 from clusterra_runtime import tracing
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
+from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
 from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
 
@@ -88,11 +89,12 @@ class Slurmrestd:
         *,
         traces: Sequence[aiohttp.TraceConfig] = (),
         on_unreadable: UnreadableListener | None = None,
+        outbound: Outbound = NOTHING_ALLOWED,
     ) -> None:
         self._on_unreadable = on_unreadable
         self._http = aiohttp.ClientSession(
             url.rstrip("/") + "/",
-            connector=SlurmrestdConnector(limit=CONNECTIONS),
+            connector=SlurmrestdConnector(limit=CONNECTIONS, outbound=outbound),
             # A compressed answer could be a thousand times as large as what was received.
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             auto_decompress=False,
@@ -205,6 +207,11 @@ class Slurmrestd:
                     most = KNOWN_BYTES if status == _OK and request.known is not None else SUBPROCESS_BYTES
                     text = b"".join([chunk async for chunk in _chunks(answer, most)])
         except (aiohttp.ClientError, TimeoutError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefused):
+                raise NotSent(
+                    f"slurmrestd is not called: {error.os_error}",
+                    hint="correct the address of slurmrestd in the cluster's binding",
+                ) from None
             # aiohttp's errors hold the request with its headers, and so the token: do not chain them.
             kind = NotSent if isinstance(error, _NOT_CONNECTED) else Unreachable
             raise kind(

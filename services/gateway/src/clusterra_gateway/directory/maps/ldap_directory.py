@@ -9,6 +9,7 @@ from typing import Annotated, Any, override
 from urllib.parse import urlsplit
 
 from clusterra_contracts.identity import PosixId
+from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
 from ldap3 import AUTO_BIND_NONE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -83,13 +84,28 @@ class _VerifiedTls(Tls):
         )
 
 
-def read_directory(source: LdapSource, secrets: Secrets) -> ReadMap:
+class _Server(Server):
+    """A server of whose addresses none is connected to that no service may call."""
+
+    def __init__(self, outbound: Outbound, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._outbound = outbound
+
+    @override
+    def candidate_addresses(self) -> list[Any]:
+        found: list[Any] = super().candidate_addresses()  # type: ignore[no-untyped-call]
+        for each in found:
+            self._outbound.check(str(each[4][0]))
+        return found
+
+
+def read_directory(source: LdapSource, secrets: Secrets, outbound: Outbound = NOTHING_ALLOWED) -> ReadMap:
     """Reads all users from FIRST_ID on, with their groups. Blocks: call it on a thread.
 
     Raises DirectoryUnavailable, also for a directory without any such user: a wrong base must not empty the map.
     """
     try:
-        connection = _connection(source, secrets)
+        connection = _connection(source, secrets, outbound)
         try:
             _open(source, connection)
             return _read(source, connection)
@@ -103,9 +119,10 @@ def read_directory(source: LdapSource, secrets: Secrets) -> ReadMap:
         raise DirectoryUnavailable(f"{source.url}: {type(error).__name__}: {_said(error)}") from error
 
 
-def _connection(source: LdapSource, secrets: Secrets) -> Connection:
+def _connection(source: LdapSource, secrets: Secrets, outbound: Outbound) -> Connection:
     host = urlsplit(source.url).hostname
-    server = Server(
+    server = _Server(
+        outbound,
         source.url,
         tls=_VerifiedTls(host or "", secrets.ca_certificates),
         connect_timeout=CONNECT_SECONDS,

@@ -7,6 +7,7 @@ from datetime import timedelta
 import structlog
 from clusterra_contracts.identity import GroupName, now
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
 from clusterra_runtime.secrets import reader
 from clusterra_runtime.secrets.reference import SecretUnavailable
 from clusterra_runtime.store.item import Item
@@ -107,11 +108,14 @@ class DirectoryRefresh:
     While a directory cannot be read, its map stays what was read last, and the state says why and since when.
     """
 
-    def __init__(self, records: MapRecords, registry: Registry, secrets: reader.Secrets) -> None:
+    def __init__(
+        self, records: MapRecords, registry: Registry, secrets: reader.Secrets, outbound: Outbound = NOTHING_ALLOWED
+    ) -> None:
         self._records = records
         self._provisioned = ProvisionedDirectory(records.store)
         self._registry = registry
         self._secrets = secrets
+        self._outbound = outbound
 
     def sweeper(self) -> Sweeper[MapRef]:
         """Reads what is due, some directories at a time."""
@@ -158,7 +162,8 @@ class DirectoryRefresh:
         if not await self._records.put_state(ref, claimed, version):
             return
         try:
-            read = await asyncio.to_thread(read_directory, source, await self._secrets_of(source))
+            secrets = await self._secrets_of(source)
+            read = await asyncio.to_thread(read_directory, source, secrets, self._outbound)
         except (DirectoryUnavailable, SecretUnavailable) as error:
             log.warning("identity_map_not_read", tenant=ref.tenant, source=ref.source, reason=str(error))
             await self._records.put_state(ref, claimed.model_copy(update={"problem": str(error)[:500]}), version + 1)
