@@ -86,7 +86,7 @@ async def site(
         running.push_async_callback(bus.close, client)
         progress("declaring streams and tables")
         await topology.apply(client)
-        environment = {**nats.environment(), **aws.environment()}
+        environment = {**nats.environment(), **aws.environment(), "CLUSTERRA_SECRET_FOLDERS": '["/"]'}
         await declare_tables(environment, folder)
         ports = running.enter_context(reserved_ports(200))
         commands = [

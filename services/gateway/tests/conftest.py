@@ -52,6 +52,7 @@ def common_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         session_key_file=folder / "session.key",
         edge_timeout_seconds=3.0,
         operators_file=write_operators(folder / "operators.yaml", "anna", "rita"),
+        secret_folders=(tmp_path_factory.getbasetemp(),),
         templates_dir=Path(__file__).parents[3] / "catalog" / "templates",
     )
 

@@ -120,7 +120,7 @@ class ProxyWorld:
             "proxy",
             [sys.executable, "-m", "clusterra_proxy"],
             log=self.log,
-            env={**self.nats.environment(), **self.settings},
+            env={**self.nats.environment(), "CLUSTERRA_SECRET_FOLDERS": '["/"]', **self.settings},
         )
         await until(
             lambda: any(

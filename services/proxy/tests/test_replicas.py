@@ -36,7 +36,7 @@ async def second_replica(proxy: ProxyWorld, directory: Path) -> AsyncIterator[Pr
         "second",
         [sys.executable, "-m", "clusterra_proxy"],
         log=directory / "second.log",
-        env=proxy.nats.environment(),
+        env={**proxy.nats.environment(), "CLUSTERRA_SECRET_FOLDERS": '["/"]'},
     )
     try:
         await until(lambda: "cluster_served" in second.tail(), seconds=90, what="the second replica", process=second)

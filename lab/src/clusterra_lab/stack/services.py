@@ -100,8 +100,11 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
     """The commands of the services, with `more` variables for each; `fleet` adds the port of the health routes."""
     session_key = parts.directory / "session-key"
     ensure_secret(session_key)
+    # Whoever runs a lab runs its services, so its bindings may name any file.
+    secrets = {"CLUSTERRA_SECRET_FOLDERS": '["/"]'}
     own = {
         "gateway": {
+            **secrets,
             **parts.aws.environment(),
             **parts.oidc.environment(),
             "CLUSTERRA_HTTP_PORT": parts.gateway_url.rpartition(":")[2],
@@ -112,7 +115,7 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
             "CLUSTERRA_TEMPLATES_DIR": str(TEMPLATES),
             "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
         },
-        "proxy": {},
+        "proxy": secrets,
         "scaler": parts.aws.environment(),
         "events": parts.aws.environment(),
         "edge-agent": _edge_agent(parts),

@@ -44,6 +44,7 @@ def test_a_reference_names_its_source(reference: str, source: Source) -> None:
     [
         ("file:relative", "file:/absolute/path"),
         ("file:/run/x\0y", "file:/absolute/path"),
+        ("file:/etc/clusterra/../shadow", "without `..`"),
         ("env:AWS_SECRET_ACCESS_KEY", "env:CLUSTERRA_SECRET_<NAME>"),
         ("env:CLUSTERRA_SECRET_", "env:CLUSTERRA_SECRET_<NAME>"),
         ("kubernetes:slurm/jwt", "kubernetes:<namespace>/<secret>/<key>"),

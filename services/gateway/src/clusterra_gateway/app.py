@@ -87,7 +87,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
     outbound = Outbound(settings.outbound_allowed)
     async with (
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=outbound.socket_of)) as http,
-        Secrets() as secrets,
+        Secrets(folders=settings.secret_folders) as secrets,
         connected(settings, NAME) as client,
         announced(service, client),
         followed_registry(client) as registry,

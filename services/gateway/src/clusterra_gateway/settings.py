@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import yaml
 from clusterra_runtime.outbound import AllowedNetworks
+from clusterra_runtime.secrets.reference import SECRET_FOLDERS, SecretFolders
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -79,6 +80,9 @@ class Settings(RecordSettings):
     """`google` and `entra` follow the rules of Google and of Entra ID; any other issuer is `oidc`."""
     issuers_file: Path | None = None
     """Further issuers (YAML)."""
+
+    secret_folders: SecretFolders = SECRET_FOLDERS
+    """The folders below which secrets of `file:` references are read. A link out of them is not followed."""
 
     operators_file: Path | None = None
     """The operators of the platform, who manage tenants over HTTP (YAML). None: nobody does."""

@@ -26,7 +26,7 @@ async def app(service: Service) -> AsyncIterator[None]:
     service.ready_when("connected to NATS", lambda: client.is_connected)
     registry = Registry()
     try:
-        async with announced(service, client), Secrets() as secrets:
+        async with announced(service, client), Secrets(folders=settings.secret_folders) as secrets:
             await registry.start(client)
             shards = Shards()
             # A burst of answers from Slurm may hold the event loop for seconds.

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from clusterra_runtime.outbound import AllowedNetworks
+from clusterra_runtime.secrets.reference import SECRET_FOLDERS, SecretFolders
 from clusterra_runtime.settings import ServiceSettings
 from pydantic import Field
 
@@ -25,5 +26,7 @@ class Settings(ServiceSettings):
     outbound_allowed: AllowedNetworks = ()
     """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
     others are refused as the address of a slurmrestd."""
+    secret_folders: SecretFolders = SECRET_FOLDERS
+    """The folders below which secrets of `file:` references are read. A link out of them is not followed."""
     cost_note_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0
     """How often the cost of running jobs is written into Slurm's `AdminComment`; 0: never."""

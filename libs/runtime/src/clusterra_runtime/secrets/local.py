@@ -1,5 +1,8 @@
 """Secrets that the process has itself, in files and environment variables, read at once wherever they are needed."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from clusterra_contracts.registry import SecretReference
 
 from clusterra_runtime.secrets.environment import read_variable
@@ -30,6 +33,6 @@ def read_binary_secret(reference: SecretReference) -> bytes:
     return read_local(source)
 
 
-def read_local(source: LocalSecret) -> bytes:
-    """Returns the value of a secret that the process has itself. Raises SecretUnavailable."""
-    return read_file(source.path) if isinstance(source, FileSecret) else read_variable(source)
+def read_local(source: LocalSecret, folders: Sequence[Path] | None = None) -> bytes:
+    """Returns the value of a secret that the process has itself, below these `folders`. Raises SecretUnavailable."""
+    return read_file(source.path, folders) if isinstance(source, FileSecret) else read_variable(source)

@@ -4,8 +4,10 @@ import asyncio
 import time
 import traceback
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 import structlog
@@ -60,7 +62,15 @@ class Secrets:
     that may no longer be read, is not used any more. A followed secret is kept as long as somebody follows it.
     """
 
-    def __init__(self, *, refresh_seconds: float = REFRESH_SECONDS, retry_seconds: float = RETRY_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        folders: Sequence[Path] | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        """Files are read below `folders` alone; None: anywhere, for who reads what they themselves refer to."""
+        self._folders = folders
         self._refresh_seconds = refresh_seconds
         self._retry_seconds = retry_seconds
         self._kept: dict[SecretReference, _Kept] = {}
@@ -92,7 +102,7 @@ class Secrets:
         """Returns the last value that was read, stripped, without asking its source; of a file, what it has now."""
         source = parse(reference)
         if isinstance(source, FileSecret | EnvironmentSecret):
-            return _stripped(reference, read_local(source))
+            return _stripped(reference, read_local(source, self._folders))
         return _stripped(reference, self._kept.get(reference, _Kept()).content())
 
     async def follow(self, reference: SecretReference) -> None:
@@ -163,7 +173,7 @@ class Secrets:
                 case AwsSecret():
                     return await self._aws.read(source, failed_before=failed_before)
                 case FileSecret() | EnvironmentSecret():
-                    return await asyncio.to_thread(read_local, source)
+                    return await asyncio.to_thread(read_local, source, self._folders)
         except SecretUnavailable:
             raise
         except Exception as error:

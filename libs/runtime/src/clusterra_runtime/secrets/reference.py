@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from clusterra_contracts.registry import SecretReference
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 _NAMESPACE = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
@@ -20,7 +20,7 @@ _AWS = re.compile(rf"(?P<id>{_AWS_ARN}|{_AWS_NAME})(#(?P<json_key>[^#\s]{{1,256}
 _VARIABLE = re.compile(r"CLUSTERRA_SECRET_[A-Z0-9_]{1,200}")
 
 FORMS = {
-    "file": "file:/absolute/path",
+    "file": "file:/absolute/path, without `..`",
     "env": "env:CLUSTERRA_SECRET_<NAME>",
     "kubernetes": "kubernetes:<namespace>/<secret>/<key>",
     "aws-secretsmanager": "aws-secretsmanager:<name or ARN>, with #<key> for one value of a JSON object",
@@ -84,7 +84,7 @@ def parse(reference: SecretReference) -> Source:
         case "file":
             path = Path(location)
             # No path of an operating system has a NUL or a lone surrogate in it, and no sane one a line break.
-            if location.isprintable() and path.is_absolute():
+            if location.isprintable() and path.is_absolute() and ".." not in path.parts:
                 return FileSecret(path)
         case "env":
             if _VARIABLE.fullmatch(location):
@@ -105,6 +105,10 @@ def _checked(reference: str) -> str:
     parse(reference)
     return reference
 
+
+SECRET_FOLDERS = (Path("/etc/clusterra"),)
+"""Where deployments mount the secrets of services."""
+SecretFolders = Annotated[tuple[Path, ...], Field(max_length=20)]
 
 CheckedReference = Annotated[str, AfterValidator(_checked)]
 """A reference whose form is checked where people write it."""
