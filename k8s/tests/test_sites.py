@@ -17,7 +17,7 @@ from clusterra_lab.slurm.isolation import Isolation, files, settings
 ROOT = CENTRAL.parents[1]
 PLACEHOLDERS = ("replace-me", "192.0.2.", "198.51.100.")
 DIGEST = re.compile(r"[^@:]+(:\d+/[^@:]+)?@sha256:[0-9a-f]{64}")
-KEYS = {"gateway-oidc", "gateway-slurm-keys", "proxy-jwt-keys", "admin-agent-keys"}
+KEYS = {"gateway-oidc", "proxy-jwt-keys", "admin-agent-keys"}
 """Secrets that a pod also starts without."""
 PRIVATE_TMP_RIGHTS = {"SYS_ADMIN", "SYS_CHROOT", "DAC_OVERRIDE", "FOWNER"}
 
@@ -178,7 +178,6 @@ def test_external_secrets_make_the_same_secrets(kubectl: Path, tmp_path: Path) -
     assert keys == files
     assert {each["metadata"]["name"] for each in external} - keys.keys() == {
         "proxy-jwt-keys",
-        "gateway-slurm-keys",
         "admin-agent-keys",
     }
 
@@ -316,3 +315,36 @@ async def test_only_the_agent_gets_the_rights_of_staging_and_no_more(tmp_path: P
     assert [mount.get("readOnly", False) for mount in agent["volumeMounts"]] == [False, False, True, True]
     level = named(built, "Namespace", "slurm")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     assert level == "baseline"
+
+
+def test_the_gateway_has_a_key_of_slurm_only_with_the_component_for_other_agents(kubectl: Path, tmp_path: Path) -> None:
+    """Whoever has a key of Slurm can act as anybody there."""
+
+    def mounting(*components: str) -> dict[str, set[str]]:
+        folder = tmp_path / ("-".join(components) or "plain")
+        folder.mkdir()
+        chosen = [CENTRAL / "components" / each for each in components]
+        built = build(kubectl, overlay(folder, resources=[CENTRAL / "overlays" / "prod"], components=chosen))
+        return {
+            each["metadata"]["name"]: {
+                volume["secret"]["secretName"]
+                for volume in pod_spec(each).get("volumes", ())
+                if "slurm-keys" in volume.get("secret", {}).get("secretName", "")
+            }
+            for each in built
+            if each["kind"] in ("Deployment", "StatefulSet")
+        }
+
+    assert not any(mounting().values())
+    of_agents = mounting("slurm-keys-for-agents")
+    assert of_agents.pop("gateway") == {"gateway-slurm-keys"}
+    assert not any(of_agents.values())
+
+
+def test_no_secret_of_slurm_is_brought_to_the_gateway_nor_may_it_read_one() -> None:
+    brought = (CENTRAL / "components" / "external-secrets" / "secrets.yaml").read_text()
+    rights = list(yaml.safe_load_all((CENTRAL / "tenant" / "secret-references" / "rights.yaml").read_text()))
+
+    readers = [subject["name"] for each in rights if each["kind"] == "RoleBinding" for subject in each["subjects"]]
+    assert "slurm" not in brought
+    assert readers == ["proxy"]
