@@ -220,9 +220,10 @@ EXAMPLES: dict[str, Wire] = {
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
     "event.v3": EVENT,
-    "registry.cluster.v8": ClusterBinding(
+    "registry.cluster.v9": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
+        bound_at=MOMENT,
         jwt_key="file:/run/secrets/jwt.key",
         operator=OPERATOR,
         catalogue=Catalogue(shapes=(SHAPE.model_copy(update={"real_memory_mib": 13471}), GPU_SHAPE)),

@@ -149,6 +149,23 @@ async def test_a_cluster_keeps_its_address_where_a_new_one_is_refused(directory:
     assert (await directory.clusters())[MAIN].slurmrestd_url == "http://127.0.0.1:1"
 
 
+@ways
+async def test_a_cluster_is_bound_since_it_has_its_address(directory: Directory, way: Way) -> None:
+    wanted = provisioned("acme", "main")
+    given = wanted["clusters"][0]  # type: ignore[index]
+    bound = []
+
+    for changes in ({}, {"name": "Renamed"}, {"slurmrestd_url": "http://127.0.0.1:2"}):
+        await way(directory, wanted | {"clusters": [given | changes]})
+        bound.append((await directory.clusters())[MAIN].bound_at)
+
+    first, renamed, moved = bound
+    assert first is not None
+    assert renamed == first
+    assert moved is not None
+    assert moved > first
+
+
 async def test_a_directory_at_an_address_of_a_metadata_service_is_refused(directory: Directory) -> None:
     ldap = {"kind": "ldap", "url": "ldap://169.254.169.254:80", "users_base": "ou=people"}
 

@@ -6,12 +6,15 @@ from pydantic import StringConstraints
 
 from clusterra_contracts.identity import Moment, Wire
 
-DegradedReason = Literal["unreachable", "unreadable_records", "queue_too_large", "binding_invalid", "failed"]
+DegradedReason = Literal[
+    "unreachable", "unreadable_records", "queue_too_large", "binding_invalid", "failed", "slurm_of_another_tenant"
+]
 """The reasons that this release gives.
 
 `unreachable`: Slurm does not answer. `unreadable_records`: Slurm answers, but not every record can be read.
 `queue_too_large`: the queue cannot be told. `binding_invalid`: the cluster's address or another part of its binding is
-wrong. `failed`: the proxy's own work for the cluster failed and is tried again.
+wrong. `failed`: the proxy's own work for the cluster failed and is tried again. `slurm_of_another_tenant`: the Slurm at
+the cluster's address is bound to another tenant, so nothing is asked of it.
 """
 
 LONGEST_MESSAGE = 500

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, StringConstraints
 
-from clusterra_contracts.identity import Id, ShapeName, SlurmUser, Wire
+from clusterra_contracts.identity import Id, Moment, ShapeName, SlurmUser, Wire
 from clusterra_contracts.shapes import Catalogue
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(file|kubernetes|aws-secretsmanager):.+$")]
@@ -78,7 +78,7 @@ class StorageBinding(Wire):
 class ClusterBinding(Wire):
     """Everything about a cluster that is not secret: addresses, references, shapes, prices and policy."""
 
-    schema_name: ClassVar[str] = "registry.cluster.v8"
+    schema_name: ClassVar[str] = "registry.cluster.v9"
 
     name: str
     state: Literal["active", "paused"] = "active"
@@ -86,6 +86,9 @@ class ClusterBinding(Wire):
     """Whether the cluster is being deleted: its workers go as soon as they run nothing, and no job is accepted. It is
     paused, too, for releases that do not know this field."""
     slurmrestd_url: str
+    bound_at: Moment | None = None
+    """Since when it is bound to this address. Of two tenants' clusters with one Slurm, the first one keeps it. None: a
+    release told it that does not tell."""
     jwt_key: SecretReference
     operator: SlurmUser
     """The proxy's own service user. Draining and deleting nodes requires slurmdbd's AdminLevel Administrator."""

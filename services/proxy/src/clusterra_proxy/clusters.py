@@ -1,6 +1,7 @@
 """Serves all clusters in the registry: opens, replaces and closes them as their bindings change."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -15,6 +16,7 @@ from clusterra_runtime.service import Service
 
 from clusterra_proxy.cluster.cluster import Cluster, open_cluster
 from clusterra_proxy.cluster.condition import Condition
+from clusterra_proxy.cluster.slurm_owners import FIRST_SECONDS, SlurmOwners
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.requests.actions import Actions
 from clusterra_proxy.requests.rest.reads import RestReads
@@ -45,6 +47,7 @@ class Clusters:
         self._shards = shards
         self._secrets = secrets
         self._pace = Pace(settings.poll_seconds)
+        self._owners = SlurmOwners()
         self._tasks: dict[ClusterRef, asyncio.Task[None]] = {}
 
     def follow(self, registry: Registry) -> None:
@@ -61,7 +64,9 @@ class Clusters:
         previous = self._tasks.pop(ref, None)
         if previous is not None:
             previous.cancel()
-        if binding is not None or unreadable:
+        if binding is None and not unreadable:
+            self._owners.forget(ref)
+        else:
             run = partial(self._keep, ref, binding, unreadable, previous)
             self._tasks[ref] = self._service.background(f"cluster {ref}", run)
 
@@ -108,6 +113,11 @@ class Clusters:
                 lambda: cluster.nodes_version,
             )
             keeping = partial(supervisor.run, "placeholders", keep)
+            asked = asyncio.Event()
+            tasks.create_task(supervisor.run("identity", partial(self._owners.keep, cluster, asked)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_SECONDS):
+                    await asked.wait()
             tasks.create_task(supervisor.run("privileged names", cluster.keep_privileged))
             tasks.create_task(self._shards.while_leading(ref, watching))
             tasks.create_task(self._shards.while_leading(ref, keeping))

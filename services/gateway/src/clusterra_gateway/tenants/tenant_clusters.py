@@ -120,7 +120,9 @@ class TenantClusters:
                 raise Conflict(f"the cluster {ref} is {state}", hint="choose another id, or wait until it is deleted")
             # `pause` and `resume` decide the state; what is given has no say in it.
             kept = {"state": "active" if current is None else current.state, "version": first_version}
-            decided = {"policy": policy, "catalogue": shapes, "identity_source": source}
+            moved = current is None or current.slurmrestd_url != given.slurmrestd_url
+            bound_at = now() if moved or current is None else current.bound_at
+            decided = {"policy": policy, "catalogue": shapes, "identity_source": source, "bound_at": bound_at}
             return ClusterBinding(**{**dict(given), **decided, **kept})
 
         registered = AdminFact(kind="cluster.registered", actor=by, subject=ref.cluster)

@@ -5,6 +5,7 @@ observation current, and the handlers answer from it while it is fresh.
 """
 
 import asyncio
+import hashlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -35,7 +36,7 @@ from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 from clusterra_proxy.slurmrestd.reading.tally import UnreadableRecords
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
-from clusterra_proxy.slurmrestd.tokens import TokenMint
+from clusterra_proxy.slurmrestd.tokens import SET_ASIDE, TokenMint
 
 log = structlog.get_logger(__name__)
 
@@ -218,6 +219,21 @@ class Cluster:
             async with asyncio.timeout(FIRST_PRIVILEGED_SECONDS):
                 await self._privileged_known.wait()
         return self.mint.user_token(user)
+
+    async def slurm_identity(self) -> str:
+        """Ask Slurm who it is; equal for clusters that are bound to the same one. Raises SlurmFailed."""
+        names = await self.slurmctld.names(self.mint.identifying_token())
+        return hashlib.sha256("\0".join((self.mint.key_hash(), *names)).encode()).hexdigest()
+
+    def set_aside(self) -> None:
+        """Serve nobody: Slurm belongs to another tenant."""
+        self.mint.set_aside = True
+        self.condition.degrade("slurm_of_another_tenant", f"{SET_ASIDE}: give this cluster a Slurm of its own")
+
+    def take_back(self) -> None:
+        """Serve this cluster, or serve it again."""
+        self.mint.set_aside = False
+        self.condition.recover("slurm_of_another_tenant")
 
     async def keep_privileged(self) -> None:
         """Keep the mint's reserved names as slurmdbd has them, forever. A failed read leaves the previous names."""

@@ -232,6 +232,7 @@ class RequeueAnswer(Answer):
 class Ping(Record):
     """Whether one slurmctld responds."""
 
+    hostname: Text = ""
     responding: bool = False
 
 

@@ -101,6 +101,12 @@ class Slurmctld:
         answer = await self.rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
         return any(ping.responding for ping in answer.pings)
 
+    async def names(self, token: str) -> tuple[str, ...]:
+        """Return who slurmctld says that it is: its ClusterName, then the host names of its controllers."""
+        version = await self.version(token)
+        answer = await self.rest.read(version.slurm("ping/"), token, Pings, entity="slurmctld")
+        return answer.meta.slurm.cluster, *sorted(ping.hostname for ping in answer.pings)
+
     async def clock_ahead(self, token: str) -> timedelta:
         """Return how much slurmctld's clock is ahead of this one, to a second; negative when it is behind.
 

@@ -5,6 +5,7 @@ But slurmctld looks the *name* up in slurmdbd and gives that user's rights to wh
 token is ever minted for a privileged name, and a name keeps its uid.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable
 
@@ -16,6 +17,7 @@ from joserfc.jwk import OctKey
 from clusterra_proxy.slurmrestd.errors import Unauthenticated, Unavailable
 
 SYSTEM_NAMES = frozenset({"root", "slurm", "nobody", "munge", "daemon"})
+SET_ASIDE = "the Slurm at this cluster's address is bound to another tenant, which keeps it"
 LIFETIME_SECONDS = 300.0
 SHELL = "/bin/sh"
 """The login shell of every user."""
@@ -76,6 +78,8 @@ class TokenMint:
         self._operator = operator
         self._shared_path = shared_path
         self.names = UserNames()
+        self.set_aside = False
+        """Whether Slurm belongs to another tenant, so that nobody gets a token."""
         self._privileged: frozenset[str] | None = None
         self._minted: dict[SlurmUser, tuple[float, bytes, str]] = {}
 
@@ -86,7 +90,16 @@ class TokenMint:
 
     def operator_token(self) -> str:
         """Return a token of the cluster's operator: the proxy's own service user. Raises Unavailable without a key."""
+        self._refuse_set_aside()
         return self._token(self._operator)
+
+    def identifying_token(self) -> str:
+        """Return a token of the operator with which Slurm is asked who it is. Raises Unavailable without a key."""
+        return self._token(self._operator)
+
+    def key_hash(self) -> str:
+        """Return the SHA-256 of the key. Raises Unavailable without one."""
+        return hashlib.sha256(self._key()).hexdigest()
 
     def user_token(self, user: SlurmUser) -> str:
         """Return a token of exactly this user.
@@ -94,6 +107,7 @@ class TokenMint:
         Raises Unauthenticated for a reserved name, a system uid or gid, or a name with another uid than before.
         Raises Unavailable without a key, and while the privileged names are unknown.
         """
+        self._refuse_set_aside()
         if self._privileged is None:
             raise Unavailable(
                 "the privileged names have not been read from slurmdbd yet, so no user gets a token",
@@ -112,6 +126,10 @@ class TokenMint:
             )
         self.names.bind(user)
         return self._token(user)
+
+    def _refuse_set_aside(self) -> None:
+        if self.set_aside:
+            raise Unavailable(SET_ASIDE, hint="the operators give this cluster a Slurm of its own")
 
     def _token(self, user: SlurmUser) -> str:
         now, key = time.time(), self._key()
