@@ -142,3 +142,12 @@ async def test_an_administrative_action_is_exported(world: World) -> None:
         "detail": "",
         "event_id": "",
     }
+
+
+def test_the_role_of_a_changed_member_is_told_before_and_after() -> None:
+    fact = AdminFact(kind="member.changed", actor="boss", subject="ada", before="member", after="admin")
+
+    entry = entry_of(event_of("gateway", REF, fact, version="1", time=START))
+
+    assert entry is not None
+    assert entry.detail == "from member to admin"

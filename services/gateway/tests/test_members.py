@@ -5,6 +5,7 @@ from functools import partial
 
 import aiohttp
 import pytest
+from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, invitation_key, member_key, tenant_key
@@ -20,6 +21,7 @@ from gateway_world import World, apply_file
 from people_world import SUBMISSION, TAKEN_SECONDS, change, me, owner, program, replica
 from route_table import example_path, route_table
 from scim_world import scim_key
+from sse_reader import sse_reader
 
 
 def test_every_private_route_names_its_scope() -> None:
@@ -91,6 +93,20 @@ async def test_a_lowered_role_counts_on_every_replica_within_a_second(world: Wor
         await until_answered(url, headers, "/v1/members", 403)
         assert (raised, before, lowered) == (200, 200, 200)
         assert await status_of(url, headers, "/v1/users/me") == 200
+
+
+async def test_an_event_tells_what_a_member_was_and_is(world: World) -> None:
+    chief, ada = await owner(world), await world.login("ada@acme.example")
+    ada_id = (await me(ada))["id"]
+
+    async with sse_reader(chief, "/v1/clusters/main/events/stream") as reader:
+        await change(chief, ada_id, role="admin")
+        await change(chief, ada_id, disabled=True)
+        await until(lambda: reader.text.count("member.changed") >= 2, seconds=90, what="the events")
+
+    facts = [Event.model_validate_json(event.data).data for event in reader.events]
+    told = [(fact.before, fact.after) for fact in facts if isinstance(fact, AdminFact) and fact.subject == "ada"]
+    assert told == [("member", "admin"), ("admin", "admin (disabled)")]
 
 
 async def test_a_token_that_an_admin_revokes_is_refused_on_every_replica_within_a_second(world: World) -> None:

@@ -234,6 +234,10 @@ class AdminFact(Wire):
     the id of what was provisioned."""
     detail: str = ""
     """The new limit, where there is one."""
+    before: str = ""
+    """Of a changed member: the role before, such as `member`, or `member (disabled)`."""
+    after: str = ""
+    """The same after the change."""
 
 
 class BudgetFact(Wire):

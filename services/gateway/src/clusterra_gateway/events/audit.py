@@ -45,8 +45,8 @@ class Entry(ResponseBody):
     owner: str
     """The user name of the job's owner; empty where the subject is no job."""
     detail: str
-    """The job's name, the array's tasks and what was changed, a new limit, or the paths of files, as far as the event
-    has them."""
+    """The job's name, the array's tasks and what was changed, a new limit, a member's role before and after, or the
+    paths of files, as far as the event has them."""
     event_id: str
     """The event that this entry is made from. The same event never makes two entries."""
 
@@ -59,20 +59,20 @@ def entry_of(event: Event) -> Entry | None:
         case JobActionFact() as fact:
             actor, owner, detail = fact.actor, fact.user, [fact.name, fact.tasks, fact.detail]
         case AdminFact() as fact:
-            actor, owner, detail = fact.actor, "", [fact.detail]
+            told = f"from {fact.before} to {fact.after}" if fact.before or fact.after else ""
+            actor, owner, detail = fact.actor, "", [fact.detail, told]
         case FileFact() as fact:
             actor, owner = fact.actor, ""
             detail = [", ".join(fact.paths), f"to {fact.destination}" if fact.destination else ""]
         case _:
             return None
-    told = "; ".join(part for part in detail if part)
     return Entry(
         time=event.time,
         actor=actor,
         action=event.kind,
         subject=event.subject,
         owner=owner,
-        detail=told,
+        detail="; ".join(part for part in detail if part),
         event_id=event.id,
     )
 

@@ -96,7 +96,13 @@ class Membership:
                 others.append(await self._while_another(member, _owns, "owner"))
             elif _in_charge(member) and not _in_charge(changed):
                 others.append(await self._while_another(member, _in_charge, "admin"))
-            fact = AdminFact(kind="member.changed", actor=actor.user, subject=changed.user)
+            fact = AdminFact(
+                kind="member.changed",
+                actor=actor.user,
+                subject=changed.user,
+                before=_standing(member),
+                after=_standing(changed),
+            )
             await self._writes.write(actor.tenant, [fact], update, others)
             log.info("member_changed", member=member.user, role=changed.role, disabled=changed.disabled)
             return changed
@@ -139,6 +145,11 @@ def _changed(member: Member, change: MemberChange) -> Member:
     if change.disabled is not None:
         changed = changed.model_copy(update={"disabled": change.disabled})
     return changed
+
+
+def _standing(member: Member) -> str:
+    """The role, and whether the member is disabled, as events tell it."""
+    return f"{member.role} (disabled)" if member.disabled else member.role
 
 
 def _listed(member: Member, tenant: str) -> bool:
