@@ -33,6 +33,7 @@ def _rows(timeout: float) -> "list[Row]":
     from clusterra_runtime.settings import ServiceSettings
     from pydantic import ValidationError
 
+    from clusterra_admin.nats_connection import NatsUnreachable, connected
     from clusterra_admin.running import running
 
     log_to_stderr()
@@ -41,14 +42,12 @@ def _rows(timeout: float) -> "list[Row]":
 
     async def read() -> "list[Row]":
         async with asyncio.timeout(timeout):
-            client = await bus.connect(settings, "admin")
-            try:
+            async with connected(settings) as client:
                 return await running(client)
-            finally:
-                await bus.close(client)
 
     try:
-        return asyncio.run(read())
+        with failing_on(NatsUnreachable):
+            return asyncio.run(read())
     except TimeoutError:
         fail(
             f"{settings.nats_url} did not answer within {timeout:g} s",

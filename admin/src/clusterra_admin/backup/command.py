@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from clusterra_runtime.nats.client import Client
     from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
 
-CONNECT_SECONDS = 30.0
 UID_GAP = 1000
 """Uids that each tenant skips: people who joined after the backup had some of them, and own files under them."""
 
@@ -88,32 +87,27 @@ def restore(target: Target, force: Force = False, uid_gap: UidGap = UID_GAP, jso
 
 def _connected(run: "Callable[[Client, DynamoDBClient, str], Awaitable[None]]") -> None:
     from clusterra_gateway.settings import RecordSettings
-    from clusterra_runtime.nats.bus import BusUnavailable, close
-    from clusterra_runtime.nats.client import Client
+    from clusterra_runtime.nats.bus import BusUnavailable
     from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
     from clusterra_runtime.store.store import StoreError
     from pydantic import ValidationError
 
     from clusterra_admin.backup.manifest import BackupInvalid
     from clusterra_admin.backup.situation import RestoreRefused
+    from clusterra_admin.nats_connection import NatsUnreachable, connected
 
     log_to_stderr()
 
     async def main(settings: RecordSettings) -> None:
-        client, dynamodb = Client(), DynamoDBClient()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await client.open(settings, "admin", "_INBOX_admin")
-        except TimeoutError:
-            raise BusUnavailable(
-                f"{settings.nats_url} did not answer within {CONNECT_SECONDS:g} s: run `clusterra-admin doctor`"
-            ) from None
-        await dynamodb.open()
-        try:
-            await run(client, dynamodb, settings.table_prefix)
-        finally:
-            await close(client)
-            await dynamodb.close()
+        dynamodb = DynamoDBClient()
+        async with connected(settings) as client:
+            await dynamodb.open()
+            try:
+                await run(client, dynamodb, settings.table_prefix)
+            finally:
+                await dynamodb.close()
 
-    with failing_on(ValidationError, BackupInvalid, RestoreRefused, StoreError, BusUnavailable, OSError):
+    with failing_on(
+        ValidationError, BackupInvalid, RestoreRefused, StoreError, BusUnavailable, NatsUnreachable, OSError
+    ):
         asyncio.run(main(RecordSettings()))

@@ -127,6 +127,7 @@ def _run[T](work: "Callable[[Record], Awaitable[T]]", timeout: float) -> T:
     from clusterra_runtime.store.store import StoreError
     from pydantic import ValidationError
 
+    from clusterra_admin.nats_connection import NatsUnreachable
     from clusterra_admin.provision.record import opened
 
     async def run() -> T:
@@ -134,7 +135,7 @@ def _run[T](work: "Callable[[Record], Awaitable[T]]", timeout: float) -> T:
             return await work(record)
 
     log_to_stderr()
-    with failing_on(RequestError, CatalogueInvalid, StoreError, BusUnavailable, ValidationError):
+    with failing_on(RequestError, CatalogueInvalid, StoreError, BusUnavailable, NatsUnreachable, ValidationError):
         try:
             return asyncio.run(run())
         except TimeoutError:

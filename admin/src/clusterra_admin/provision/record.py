@@ -16,7 +16,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import ClusterState, Projection, set_cluster_state
 from clusterra_gateway.bus.cluster_health import last_heartbeat
-from clusterra_gateway.bus.connection import connected, followed_registry
+from clusterra_gateway.bus.connection import followed_registry
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
 from clusterra_gateway.tenants.provisioning import ACTOR, Provisioning
@@ -33,6 +33,7 @@ from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import TableMissing
 
+from clusterra_admin.nats_connection import connected
 from clusterra_admin.provision.changes import Change, change_of
 from clusterra_admin.provision.draft import Draft
 from clusterra_admin.provision.file import read
@@ -183,7 +184,10 @@ def _job_counts(snapshot: QueueSnapshot | None) -> tuple[int | None, int | None]
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Record]:
-    """The record that the environment leads to, until the block ends. Raises TableMissing without its table."""
+    """The record that the environment leads to, until the block ends.
+
+    Raises TableMissing without its table, NatsUnreachable.
+    """
     settings = RecordSettings()
     async with (
         DynamoDBStore(table_prefix=settings.table_prefix) as store,
