@@ -5,6 +5,8 @@ from datetime import timedelta
 
 import pytest
 from bindings import BINDING
+from clusterra_admin.doctor.clusters import Bindings, check_slurm, compare_with_record
+from clusterra_admin.doctor.edges import check_edges
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
 from clusterra_admin.doctor.services import count_leases
@@ -18,12 +20,16 @@ from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.nats.rpc import serve
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Put
 
 REF = ClusterRef(tenant="acme", cluster="main")
 PREFIX = "$KV.leases.proxy."
@@ -124,3 +130,32 @@ async def publish(client: Client, *, read_seconds: float) -> None:
         generation=1, taken_at=at - timedelta(seconds=read_seconds), published_at=at, pending=(), running=(), nodes=()
     )
     await bus.publish_durable(client, subjects.job_pending(REF), snapshot, message_id=f"{read_seconds}")
+
+
+async def test_a_cluster_that_is_being_deleted_is_no_failure(client: Client) -> None:
+    """Its edge may be gone already, and its binding leaves the registry before it leaves the record."""
+    deleting = BINDING.model_copy(update={"state": "paused", "deleting": True})
+
+    async with MemoryStore() as store:
+        await store.create_tables(ACCOUNTS)
+        attributes = {"binding": deleting.model_dump_json()}
+        await store.write(Put(ACCOUNTS, cluster_key(REF), attributes, Absent()))
+        findings = [
+            *await check_edges(client, {REF: deleting}),
+            *await check_slurm(client, REF, deleting, 1.0),
+            *await check_snapshot(client, REF, deleting),
+            *await compare_with_record(store, Bindings({}, [], readable=True)),
+        ]
+
+    assert [(each.status, each.seen) for each in findings] == [
+        ("skipped", "the cluster is being deleted"),
+        ("skipped", "the cluster is deleting"),
+        ("skipped", "the cluster is deleting"),
+        ("skipped", "the cluster is being deleted"),
+    ]
+
+
+async def test_the_edge_of_any_other_cluster_is_a_failure_without_heartbeats(client: Client) -> None:
+    (found,) = await check_edges(client, {REF: BINDING})
+
+    assert found.status == "failure"

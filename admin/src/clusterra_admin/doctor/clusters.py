@@ -61,26 +61,31 @@ async def compare_with_record(store: Store, bindings: Bindings) -> list[Finding]
     """Whether every cluster of the record is in the registry, in its latest version."""
     check = "clusters.registry"
     advice = "the gateway copies clusters every 30 s: check that it runs"
-    recorded: dict[ClusterRef, int] = {}
+    recorded: dict[ClusterRef, ClusterBinding] = {}
     findings: list[Finding] = []
     try:
         async for item in all_items(lambda after: store.query(ACCOUNTS, CLUSTERS, cursor=after, limit=200)):
             try:
                 binding = ClusterBinding.model_validate_json(str(item.attributes.get("binding")))
-                recorded[ClusterRef.from_key(item.key.sk)] = binding.version
+                recorded[ClusterRef.from_key(item.key.sk)] = binding
             except ValueError:
                 seen = "its record cannot be read"
                 findings.append(failure(check, seen, "run `clusterra-admin migrate plan`", about=item.key.sk))
     except StoreError as error:
         return [skipped(check, f"the record cannot be read: {error}")]
-    for ref, version in recorded.items():
-        binding_there = bindings.clusters.get(ref)
-        if binding_there is None:
+    for ref, known in recorded.items():
+        binding_there, version = bindings.clusters.get(ref), known.version
+        if binding_there is None and known.deleting:
+            findings.append(skipped(check, "the cluster is being deleted", about=str(ref)))
+        elif binding_there is None:
             findings.append(failure(check, "it is in the record, but not in the registry", advice, about=str(ref)))
         elif binding_there.version < version:
             seen = f"version {binding_there.version}, the record has {version}"
             findings.append(warning(check, seen, advice, about=str(ref)))
     for ref in bindings.clusters.keys() - recorded.keys():
+        if bindings.clusters[ref].deleting:
+            findings.append(skipped(check, "the cluster is being deleted", about=str(ref)))
+            continue
         seen = "it is in the registry, but not in the record"
         findings.append(
             warning(check, seen, "add it again with `clusterra-admin provision apply FILE`", about=str(ref))
@@ -92,7 +97,7 @@ async def check_slurm(client: Client, ref: ClusterRef, binding: ClusterBinding, 
     """Ask the proxy about a cluster's Slurm: only the proxy speaks with slurmrestd and holds the key."""
     about = str(ref)
     if binding.state == "paused":
-        return [skipped("clusters.slurm", "the cluster is paused", about=about)]
+        return [skipped("clusters.slurm", f"the cluster is {binding.lifecycle}", about=about)]
     deadline = time.monotonic() + seconds - 0.2
 
     async def diagnose() -> Diagnosis:

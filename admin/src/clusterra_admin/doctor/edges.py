@@ -1,6 +1,6 @@
 """Checks the edges by their last heartbeats: their age, clock, version and what is stuck there."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,6 +11,7 @@ from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
@@ -40,8 +41,11 @@ class Beat:
     problem: str = ""
 
 
-async def check_edges(client: Client, clusters: Iterable[ClusterRef]) -> list[Finding]:
-    """Read the last heartbeats of all clusters at once, and look at each."""
+async def check_edges(client: Client, clusters: Mapping[ClusterRef, ClusterBinding]) -> list[Finding]:
+    """Read the last heartbeats of all clusters at once, and look at each.
+
+    The edge of a cluster that is being deleted may be gone already.
+    """
     beats: dict[ClusterRef, Beat] = {}
     try:
         # The checks of many clusters run beside this one, and one late answer must not hide all heartbeats.
@@ -49,7 +53,13 @@ async def check_edges(client: Client, clusters: Iterable[ClusterRef]) -> list[Fi
     except BusUnavailable as error:
         return [skipped(CHECK, f"the heartbeats cannot be read: {error}")]
     at = now()
-    return [finding for ref in clusters for finding in _check(ref, beats.get(ref), at)]
+    findings: list[Finding] = []
+    for ref in sorted(clusters, key=str):
+        found = _check(ref, beats.get(ref), at)
+        if clusters[ref].deleting and any(each.status == "failure" for each in found):
+            found = [skipped(CHECK, "the cluster is being deleted", about=str(ref))]
+        findings += found
+    return findings
 
 
 async def _read(client: Client, beats: dict[ClusterRef, Beat]) -> None:

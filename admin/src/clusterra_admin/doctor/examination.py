@@ -215,7 +215,7 @@ class Examination:
     def _cluster_probes(self, client: DoctorClient, bindings: Bindings, *, proxy: bool) -> list[Probe]:
         probes = [
             Probe("clusters.registry", partial(self._compare, bindings), record.REACH),
-            Probe(HEARTBEAT, partial(check_edges, client, sorted(bindings.clusters, key=str)), NATS_DOWN),
+            Probe(HEARTBEAT, partial(check_edges, client, bindings.clusters), NATS_DOWN),
         ]
         if proxy:
             seconds = min(CLUSTER_SECONDS, self._schedule.seconds)

@@ -51,7 +51,7 @@ async def check_snapshot(client: Client, ref: ClusterRef, binding: ClusterBindin
     """Whether the cluster's last queue snapshot is recent enough to decide from."""
     about = str(ref)
     if binding.state == "paused":
-        return [skipped(SNAPSHOT, "the cluster is paused", about=about)]
+        return [skipped(SNAPSHOT, f"the cluster is {binding.lifecycle}", about=about)]
     advice = "the proxy cannot read Slurm or cannot publish: look into its log for this cluster"
     try:
         stored = await last_stored(client, JOB.name, subjects.job_sharded(ref))
