@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, listed_tenant_key
@@ -13,6 +14,7 @@ from clusterra_gateway.identity.access import operators
 from clusterra_gateway.identity.access.operators import Operators
 from clusterra_gateway.identity.access.private_route import OperatorRoute
 from clusterra_gateway.settings import SettingsFileInvalid
+from clusterra_gateway.tenants.tenants import Tenants
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.direct import last
 from clusterra_runtime.store.store import Delete
@@ -84,6 +86,22 @@ async def test_a_tenant_of_the_release_before_is_listed_once_a_gateway_starts(wo
     await world.store.delete(Delete(ACCOUNTS, listed_tenant_key("rival")))
     async with replica(world) as _, (await world.operator()).get(TENANTS) as answer:
         assert [each["id"] for each in (await answer.json())["tenants"]] == ["acme", "rival"]
+
+
+async def test_logs_name_an_operator_as_events_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[object] = []
+    page = Tenants.page
+
+    async def noting(tenants: Tenants, **given: Any) -> Any:
+        named.append(structlog.contextvars.get_contextvars()["operator"])
+        return await page(tenants, **given)
+
+    monkeypatch.setattr(Tenants, "page", noting)
+
+    async with (await world.operator()).get(TENANTS) as answer:
+        assert answer.status == 200
+
+    assert named == ["operator:anna"]
 
 
 async def test_the_list_is_read_in_pages(world: World) -> None:

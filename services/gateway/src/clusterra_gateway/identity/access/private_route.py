@@ -124,7 +124,7 @@ class OperatorRoute(Route):
         operator.require(self.scope)
         if self.query is None:
             query(request, Query)
-        with structlog.contextvars.bound_contextvars(operator=operator.name):
+        with structlog.contextvars.bound_contextvars(operator=operator.actor):
             return await self.handler(request, operator)
 
 
