@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from bindings import BINDING
 from clusterra_admin.doctor.clusters import Bindings, check_slurm, compare_with_record
+from clusterra_admin.doctor.credentials import check_logins
 from clusterra_admin.doctor.edges import check_edges
 from clusterra_admin.doctor.examination import examine
 from clusterra_admin.doctor.finding import Finding
@@ -15,11 +16,12 @@ from clusterra_admin.doctor.watching import check_conditions, check_snapshot, wi
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject
-from clusterra_contracts.bus.topology import CONDITIONS
+from clusterra_contracts.bus.topology import CONDITIONS, VERSIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
+from clusterra_contracts.versions import CONTRACTS, Announcement
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
@@ -159,3 +161,22 @@ async def test_the_edge_of_any_other_cluster_is_a_failure_without_heartbeats(cli
     (found,) = await check_edges(client, {REF: BINDING})
 
     assert found.status == "failure"
+
+
+async def test_the_login_of_a_service_that_ends_soon_is_told(client: Client) -> None:
+    for instance, days in (("one", 10), ("two", 300)):
+        own = Announcement(
+            service="proxy",
+            instance=instance,
+            software="1",
+            contracts=CONTRACTS,
+            working=True,
+            login_expires_at=now() + timedelta(days=days, hours=1),
+        )
+        body, headers = encode(own)
+        await bus.store(client, f"$KV.{VERSIONS.name}.{own.key}", body, headers)
+
+    (found,) = await check_logins(client)
+
+    assert (found.status, found.about) == ("warning", "proxy")
+    assert "valid for 10.0 more days" in found.seen

@@ -11,7 +11,9 @@ from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.directory import Directory
 from clusterra_admin.secrets.nkey import Key
 from clusterra_contracts.agent_http import is_key, new_key
+from clusterra_contracts.identity import now
 from clusterra_gateway.identity.access.operators import Operators
+from clusterra_runtime.nats.credentials import login_of
 
 CLUSTER = ("--tenant", "acme", "--cluster", "main")
 PLACE = "clusters/acme/main"
@@ -305,3 +307,37 @@ async def test_an_operators_token_is_known_by_the_entry_that_is_printed_with_it(
     assert token not in entry
     assert "tenants:write" not in (await admin("secrets", "operator-token", "rita", "--read-only")).out
     assert "must" in (await admin("secrets", "operator-token", "No One", code=1)).err
+
+
+def ends_in_days(file: Path) -> float:
+    """For how many days a login is valid."""
+    _, ends_at = login_of(file)
+    assert ends_at is not None
+    return (ends_at - now()).total_seconds() / 86_400
+
+
+async def test_the_login_of_a_central_service_ends_and_is_renewed_in_time(tmp_path: Path) -> None:
+    proxy, gateway = (tmp_path / "nats" / f"{name}.creds" for name in ("proxy", "gateway"))
+    await admin("secrets", "init", str(tmp_path))
+    await admin("secrets", "init", str(tmp_path), "--central-days", "59", "--replace", "nats/proxy.creds")
+    ending, lasting = proxy.read_bytes(), gateway.read_bytes()
+    before = ends_in_days(proxy)
+
+    renewed = await admin("secrets", "init", str(tmp_path), "--json")
+
+    outcomes = {each["name"]: each["outcome"] for each in renewed.json["secrets"]}
+    assert (outcomes["nats/proxy.creds"], outcomes["nats/gateway.creds"]) == ("replaced", "there")
+    assert 58 < before < 59
+    assert 364 < ends_in_days(proxy) < 365
+    assert proxy.read_bytes() != ending
+    assert gateway.read_bytes() == lasting
+
+
+async def test_a_login_is_not_renewed_without_the_key_that_is_kept_offline(tmp_path: Path) -> None:
+    await admin("secrets", "init", str(tmp_path), "--central-days", "9")
+    login = (tmp_path / "nats" / "proxy.creds").read_bytes()
+    (tmp_path / "nats" / "account.nk").unlink()
+
+    await admin("secrets", "init", str(tmp_path))
+
+    assert (tmp_path / "nats" / "proxy.creds").read_bytes() == login

@@ -244,13 +244,14 @@ EXAMPLES: dict[str, Wire] = {
     "cluster.condition.v1": ClusterCondition(
         degraded=(Degradation(reason="unreachable", message="slurmrestd does not respond", since=MOMENT),)
     ),
-    "service.announcement.v1": Announcement(
+    "service.announcement.v2": Announcement(
         service="gateway",
         instance="gateway-7f9c-1",
         software="0.1.0+g3d9ceee",
         contracts=Contracts(generation=2, oldest=1),
         working=True,
         joined=41,
+        login_expires_at=MOMENT,
     ),
     "slurm.submit.v4": slurm_rpc.Submit(
         user=ADA,

@@ -23,7 +23,7 @@ from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE
 from clusterra_admin.doctor.certificates import check_certificate
 from clusterra_admin.doctor.clusters import Bindings, check_slurm, compare_with_record, read_registry
 from clusterra_admin.doctor.connection import DoctorClient, NotConnected
-from clusterra_admin.doctor.credentials import check_credentials
+from clusterra_admin.doctor.credentials import check_credentials, check_logins
 from clusterra_admin.doctor.edges import CHECK as HEARTBEAT
 from clusterra_admin.doctor.edges import check_edges
 from clusterra_admin.doctor.finding import Finding, Report, failure, ok, skipped, summary_of
@@ -186,6 +186,7 @@ class Examination:
             ),
             Probe("nats.dead-letters", partial(streams.check_dead_letters, client), NATS_DOWN),
             Probe("clocks.skew", partial(streams.check_server_clock, client), NATS_DOWN, "NATS"),
+            Probe("nats.credentials", partial(check_logins, client), NATS_DOWN),
             Probe("services.versions", partial(services.check_versions, client), NATS_DOWN),
             Probe("services.replicas", partial(services.check_archive, client), NATS_DOWN, "events"),
             *(

@@ -18,8 +18,12 @@ Place = Annotated[
 Tenant = Annotated[str, typer.Option(help="Id of the cluster's tenant.")]
 Cluster = Annotated[str, typer.Option(help="Id of the cluster.")]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="Days until the edge-agent's login at NATS expires.")]
+CentralDays = Annotated[
+    int, typer.Option(min=1, max=3650, help="Days until the logins of central services at NATS expire.")
+]
 
 AGENT_DAYS = 90
+CENTRAL_DAYS = 365
 _RELOAD = "give it to every nats-server, and reload (nats-server --signal reload)"
 
 
@@ -35,20 +39,24 @@ def init(
         list[str] | None, typer.Option(metavar="NAME", help="Make the secret NAME again, although it exists.")
     ] = None,
     days: Days = AGENT_DAYS,
+    central_days: CentralDays = CENTRAL_DAYS,
     json: Json = False,
 ) -> None:
-    """Make every secret that is missing. What is there stays; a second run only completes.
+    """Make every secret that is missing. What is there stays; a second run only completes, and renews logins of central
+    services that end within 60 days while the key of their account is there.
 
     The seeds `nats/*.nk` make other secrets and are mounted nowhere: keep them offline.
     """
     from clusterra_admin.secrets.declared import RESOLVER
     from clusterra_admin.secrets.directory import Directory
-    from clusterra_admin.secrets.making import Making
+    from clusterra_admin.secrets.making import Lifetimes, Making
     from clusterra_admin.secrets.problem import SecretsProblem
 
     with failing_on(SecretsProblem):
         ref = _ref(tenant, cluster)
-        made = Making(Directory(directory), _brought(bring or []), replace or [], days).run(ref)
+        made = Making(Directory(directory), _brought(bring or []), replace or [], Lifetimes(days, central_days)).run(
+            ref
+        )
     if json:
         print_json({"directory": str(directory), "secrets": [vars(each) for each in made]})
         return

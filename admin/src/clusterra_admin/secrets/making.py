@@ -37,17 +37,27 @@ class Made:
     """The mode of the file before it was restricted."""
 
 
+@dataclass(frozen=True)
+class Lifetimes:
+    """How many days new logins at NATS are valid: those of edge-agents, and those of central services."""
+
+    agent_days: int
+    central_days: int
+
+
 class Making:
     """One run over the secrets of an installation, and of one cluster if it is given.
 
     `brought` maps names to files with their values. `replace` names those that are made again although they are there.
     """
 
-    def __init__(self, directory: Directory, brought: Mapping[str, Path], replace: Iterable[str], days: int) -> None:
+    def __init__(
+        self, directory: Directory, brought: Mapping[str, Path], replace: Iterable[str], lifetimes: Lifetimes
+    ) -> None:
         self._directory = directory
         self._brought = brought
         self._replace = frozenset(replace)
-        self._days = days
+        self._lifetimes = lifetimes
 
     def run(self, ref: ClusterRef | None) -> list[Made]:
         """Make what is missing. Nothing is written when something brought is wrong. Raises SecretsProblem."""
@@ -106,6 +116,8 @@ class Making:
     def _wanted(self, secret: Declared, ref: ClusterRef | None) -> bool:
         if self._replaced(secret) or not self._directory.has(secret.name):
             return True
+        if declared.ACCOUNT in secret.made_from and secret.name.endswith(".creds"):
+            return self._directory.has(declared.ACCOUNT) and nats_operator.ends_soon(self._directory, secret.name)
         if ref is None or secret.name != declared.agent_credentials(ref) or not self._directory.has(declared.RESOLVER):
             return False
         return not nats_operator.is_of_its_account(self._directory, ref)
@@ -166,9 +178,10 @@ class Making:
             return nats_operator.resolver(self._directory, ref).encode()
         if name.startswith("nats/"):
             service = name.removeprefix("nats/").removesuffix(".creds")
-            return nats_operator.central_credentials(service, self._key(declared.ACCOUNT)).encode()
+            days = self._lifetimes.central_days
+            return nats_operator.central_credentials(service, self._key(declared.ACCOUNT), days).encode()
         if ref is not None and name == declared.agent_credentials(ref):
-            return nats_operator.agent_credentials(self._directory, ref, self._days).encode()
+            return nats_operator.agent_credentials(self._directory, ref, self._lifetimes.agent_days).encode()
         if name.endswith("/slurm.key"):
             return os.urandom(_SLURM_KEY_BYTES)
         if name.endswith("/agent-key"):

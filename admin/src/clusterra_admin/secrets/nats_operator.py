@@ -22,6 +22,8 @@ from clusterra_admin.secrets.nkey import Key
 from clusterra_admin.secrets.problem import SecretsProblem
 
 DAY_SECONDS = 86_400
+RENEW_DAYS = 60
+"""A login of a central service is renewed when less of its time is left. `doctor` warns when 21 days are left."""
 BRING_BACK = "bring the key back from where it is kept offline: what was made with it is still in use"
 _MAKE_IT = "make it with `clusterra-admin secrets init`"
 
@@ -80,12 +82,18 @@ def knows_cluster(directory: Directory, ref: ClusterRef) -> bool:
     return directory.has(declared.RESOLVER) and ref in _accounts(directory).edges
 
 
-def central_credentials(name: str, account: Key) -> str:
-    """The credentials of a central service, or of `admin`."""
+def central_credentials(name: str, account: Key, days: int) -> str:
+    """The credentials of a central service, or of `admin`, valid for `days`."""
     user = Key.new("U")
     permissions = {service: central_service(service) for service in CENTRAL_SERVICES} | {"admin": control_plane()}
-    claims = nats_jwt.user_claims(name, user.public, permissions[name], {})
+    claims = nats_jwt.user_claims(name, user.public, permissions[name], {}, int(time.time()) + days * DAY_SECONDS)
     return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
+
+
+def ends_soon(directory: Directory, name: str) -> bool:
+    """Whether a login ends within RENEW_DAYS. One that never ends, as releases before made them, does not."""
+    ends = [nats_jwt.claims_of(jwt).get("exp") for jwt in nats_jwt.jwts_in(directory.read(name))]
+    return any(end is not None and end < time.time() + RENEW_DAYS * DAY_SECONDS for end in ends)
 
 
 def agent_credentials(directory: Directory, ref: ClusterRef, days: int) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from clusterra_contracts.identity import Wire
+from clusterra_contracts.identity import Moment, Wire
 
 GENERATION = 1
 """The generation of these contracts."""
@@ -49,7 +49,7 @@ UNSTATED = Contracts(generation=1, oldest=1)
 class Announcement(Wire):
     """One replica of a central service, in the bucket `versions`. It lives as long as it is renewed."""
 
-    schema_name: ClassVar[str] = "service.announcement.v1"
+    schema_name: ClassVar[str] = "service.announcement.v2"
 
     service: ServiceName
     instance: InstanceName
@@ -60,6 +60,8 @@ class Announcement(Wire):
     """Whether it has begun to work. Before that it waits until no incompatible service works."""
     joined: Annotated[int, Field(ge=0)] = 0
     """The bucket's sequence of the replica's first announcement, which itself has 0."""
+    login_expires_at: Moment | None = None
+    """When its login at NATS ends; None where it does not, or is not known to."""
 
     @property
     def key(self) -> str:

@@ -4,9 +4,11 @@ A service's own files are read at every connect, so they can be renewed at any t
 """
 
 import base64
+import json
 import re
 import ssl
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,20 @@ def connect_options(settings: ServiceSettings) -> Mapping[str, Any]:
     Raises CredentialsUnreadable if the authority's certificate cannot be read.
     """
     return {**_trust(settings), **_login(settings)}
+
+
+def login_of(path: Path) -> tuple[str, datetime | None]:
+    """Whose login a .creds file holds, and when it ends; None for never. The server checks the signature, not this.
+
+    Raises CredentialsUnreadable.
+    """
+    try:
+        content = _section(path, _JWT).split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+        expires_at = claims.get("exp")
+        return str(claims.get("name", "nobody")), datetime.fromtimestamp(expires_at, UTC) if expires_at else None
+    except (IndexError, ValueError, AttributeError, TypeError, OverflowError) as error:
+        raise CredentialsUnreadable(f"{path} holds no readable {_JWT} ({type(error).__name__})") from None
 
 
 def _trust(settings: ServiceSettings) -> Mapping[str, Any]:

@@ -16,9 +16,12 @@ can write announcements. Who has them could hold back every service, with announ
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import nats.errors
 import structlog
@@ -28,6 +31,7 @@ from clusterra_contracts.versions import CONTRACTS, LIFE_SECONDS, RENEW_SECONDS,
 from prometheus_client import Gauge
 
 from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.credentials import CredentialsUnreadable, login_of
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.service import Service
 
@@ -91,8 +95,11 @@ async def announcements(client: Client) -> tuple[list[Announcement], list[str]]:
 class VersionCheck:
     """Announces one replica, and compares its contracts with those of the others."""
 
-    def __init__(self, client: Client, own: Announcement) -> None:
+    def __init__(
+        self, client: Client, own: Announcement, login_end: Callable[[], datetime | None] = lambda: None
+    ) -> None:
         self._client = client
+        self._login_end = login_end
         self._js = client.jetstream()
         self._own = own
         self._reported = ""
@@ -175,7 +182,8 @@ class VersionCheck:
         """Whether the announcement was stored."""
         if not self._client.is_connected:
             return False
-        body, headers = encode(self._own)
+        # The file of the login may have been renewed meanwhile.
+        body, headers = encode(self._own.model_copy(update={"login_expires_at": self._login_end()}))
         try:
             stored = await self._js.publish(
                 self._subject, body, timeout=_PUBLISH_SECONDS, headers=headers, msg_ttl=LIFE_SECONDS
@@ -232,6 +240,14 @@ def _problem(own: Announcement, first: list[Announcement]) -> str:
     )
 
 
+def _login_end(file: Path | None) -> datetime | None:
+    """When the login in a file ends; None where that is not known, which is not for this check to tell."""
+    try:
+        return None if file is None else login_of(file)[1]
+    except CredentialsUnreadable:
+        return None
+
+
 @asynccontextmanager
 async def announced(service: Service, client: Client, contracts: Contracts = CONTRACTS) -> AsyncIterator[None]:
     """Announce a service until the block ends. The block begins when no incompatible service works.
@@ -245,7 +261,7 @@ async def announced(service: Service, client: Client, contracts: Contracts = CON
         contracts=contracts,
         working=False,
     )
-    check = VersionCheck(client, own)
+    check = VersionCheck(client, own, partial(_login_end, service.settings.nats_credentials_file))
     service.ready_when("versions", lambda: check.problem or True)
     try:
         await check.wait_until_compatible()
