@@ -1,14 +1,18 @@
 """The handlers of interactive sessions on the API's origin."""
 
+import re
 from dataclasses import dataclass
 from html import escape
 
 from aiohttp import web
+from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_templates.definitions import Interactive, OwnInteractive
 from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
+from clusterra_gateway.bus.cluster_health import last_heartbeat
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import EXTRA_HEADERS, json_response, no_content, page
 from clusterra_gateway.http.requests.errors import InvalidRequest
@@ -35,6 +39,8 @@ from clusterra_gateway.templates.launches import ENVIRONMENT, Launches, job_of, 
 
 MAX_LISTED = 100
 
+_WHOLE_NODE = re.compile(r"^#SBATCH\s(?:.*\s)?--exclusive\s*$", re.MULTILINE)
+
 SESSIONS = f"{CLUSTER}/sessions"
 SESSION = f"{SESSIONS}/{{job_id}}"
 api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
@@ -50,6 +56,7 @@ class Sessions:
     jobs: SessionJobs
     entrance: Entrance
     slurm: SlurmRequests
+    client: Client
 
     @api.post(
         "sessions_start",
@@ -78,8 +85,10 @@ class Sessions:
                 hint="GET /v1/launchables?kind=interactive lists those; submit others as jobs",
             )
         environment, kid = self.entrance.environment(ref, run_id)
-        job = JobToSubmit(environment=(*ENVIRONMENT, *environment))
-        submission = job_of(prepared.steps[0], job)
+        step = prepared.steps[0]
+        shared = await self._shared(ref, step.rendered.script)
+        job = JobToSubmit(environment=(*ENVIRONMENT, *environment), shared=shared)
+        submission = job_of(step, job)
         submitted = await self.desk.submit(caller, ref, submission, key, wanted.digest())
         record = SessionRecord(
             job_id=submitted.job_id,
@@ -96,6 +105,20 @@ class Sessions:
         location = f"/v1/clusters/{ref.cluster}/sessions/{submitted.job_id}"
         headers = {REPLAYED: "true"} if submitted.repeated else {}
         return json_response(started, status=201, location=location, headers=headers)
+
+    async def _shared(self, ref: ClusterRef, script: str) -> tuple[str, ...] | None:
+        """With whom the job of a session shares its worker; None: with everybody.
+
+        Only the agent of workers that are processes sees whose server listens on a port. On others another user's
+        process could take the port of the session and receive its token, so no other user has a job there.
+        """
+        try:
+            heard = await last_heartbeat(self.client, ref)
+        except (BusUnavailable, InvalidMessage):
+            heard = None
+        if heard is not None and heard[0].substrate == "process":
+            return None
+        return ("none",) if _WHOLE_NODE.search(script) else ("user",)
 
     @api.get("sessions_list", SESSIONS, names=(Named(SESSION, "/sessions/0/job_id"),), result=SessionList)
     async def list(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

@@ -108,7 +108,8 @@ class KubernetesSubstrate:
     async def session_host(self, worker: WorkerName, server: SessionServer) -> str | None:
         """Returns the address of the worker's pod, in which only the jobs of the worker can listen.
 
-        Whose server it is cannot be seen from here: a session must want a token.
+        Whose server it is cannot be seen from here: the gateway submits sessions so that their workers run no job of
+        another user.
         """
         pod = self._pods.objects.get(worker)
         if pod is None or not pod.active or not pod.started:
