@@ -39,6 +39,16 @@ async def test_a_job_runs_with_its_users_uid_without_an_account(
     assert directory == slurm.shared_path
 
 
+async def test_no_job_makes_a_token_of_its_own(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:
+    """It would outlive the job, and what its user may do."""
+    submitted = await proxy.submit(alice, "#!/bin/sh\nscontrol token lifespan=99999 2>&1\n")
+
+    job = await proxy.wait_for_end(alice, submitted.job_id)
+
+    assert job.state == "FAILED"
+    assert "Access/permission denied" in (slurm.shared / f"job_{submitted.job_id}.out").read_text()
+
+
 @pytest.mark.parametrize("name", ["root", "slurm", "nobody", "clusterra-operator"])
 async def test_privileged_names_are_rejected(proxy: ProxyWorld, alice: SlurmUser, name: str) -> None:
     error = await proxy.error_of("submit", submission(alice.model_copy(update={"name": name})))

@@ -176,7 +176,7 @@ SlurmUser=slurm
 TreeWidth=65533
 SlurmctldParameters={"power_save_interval=0" if options.power_saving else "enable_configless"}
 
-{_AUTH}
+{_AUTH},disable_token_creation
 CredType=cred/slurm
 DisableRootJobs=YES
 PrivateData=jobs,usage,users,accounts
