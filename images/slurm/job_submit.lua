@@ -14,9 +14,16 @@
 -- - Jobs of several nodes and jobs with generic resources. For a job with an expression, Slurm does not report at submit
 --   that it has too few such nodes, too few GPUs on a node, or no GPUs of that type: it lets the job wait.
 --
+-- It also gives plain sbatch the umask of the site: the job's files are closed to others unless its user says otherwise.
+-- sbatch tells the umask of its shell, and 0022 is that of a shell in which nobody has said one. The variable
+-- CLUSTERRA_UMASK of slurmctld names another one than 0077. Jobs of the proxy have that of their cluster's binding.
+--
 -- It rejects a job whose user has no name: the user has no token, and slurmctld knows no such uid. Slurm would accept the
 -- job and then hold it for ever. It rejects no other job, and an error in it leaves the job unchanged. slurmctld rereads a
 -- changed file by itself.
+
+local UMASK = os.getenv("CLUSTERRA_UMASK") or "0077"
+local UNSAID_UMASK = "0022"
 
 -- The value, or nil if the user gave none.
 local function value_or_nil(value)
@@ -117,10 +124,17 @@ local function keep_class(changes, job)
   end
 end
 
+local function close_files(job)
+  local of_proxy = string.sub(job.comment or "", 1, 10) == "clusterra:"
+  if not of_proxy and job.environment and job.environment.SLURM_UMASK == UNSAID_UMASK then
+    job.environment.SLURM_UMASK = UMASK
+  end
+end
+
 local function try(change, ...)
   local done, why = pcall(change, ...)
   if not done then
-    slurm.log_error("job_submit.lua: a job is left without a class: %s", tostring(why))
+    slurm.log_error("job_submit.lua: a job is left as it is: %s", tostring(why))
   end
   return slurm.SUCCESS
 end
@@ -130,6 +144,7 @@ function slurm_job_submit(job, partitions, submit_uid)
     slurm.log_user("Slurm knows no user with the uid %d: set SLURM_JWT to a token of the user", job.user_id)
     return slurm.ERROR
   end
+  try(close_files, job)
   return try(classify, job)
 end
 

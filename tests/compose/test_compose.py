@@ -109,7 +109,8 @@ async def test_a_person_runs_sbatch_on_the_login_node(composed: Composition) -> 
     await composed.exec("login", "sh", "-c", submit, user="20077:20077")
 
     async def output() -> str:
-        return await composed.exec("login", "sh", "-c", "cat /mnt/efs/lin.out 2>/dev/null || true")
+        # Nobody else can read it.
+        return await composed.exec("login", "sh", "-c", "cat /mnt/efs/lin.out 2>/dev/null || true", user="20077:20077")
 
     async def complete() -> bool:
         return "done" in await output()

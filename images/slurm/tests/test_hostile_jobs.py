@@ -30,7 +30,7 @@ OUTPUT=/mnt/efs/job_%j.out
 
 def played(tmp_path: Path, script: str) -> str:
     """What a script prints. In it, `script NAME` runs a script of the worker, and `as UID COMMAND` a user's command."""
-    for name in ("prolog", "epilog", "worker-limits", "worker-namespace"):
+    for name in ("prolog", "epilog", "worker-limits", "worker-namespace", "note-names"):
         shutil.copy(SCRIPTS / name, tmp_path)
     bound = f"mount --bind {tmp_path} /srv"
     namespaces = ["unshare", "--mount", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
@@ -164,6 +164,69 @@ def test_what_a_user_plants_leads_root_nowhere(tmp_path: Path, planted: str) -> 
     )
 
     assert told.splitlines() == ["untouched", "5001 640 regular empty file"]
+
+
+HOMES = """
+mount -t tmpfs -o mode=0755 sbin /usr/sbin
+printf '#!/bin/sh\\ncat /run/told\\n' >/usr/sbin/scontrol; chmod 0755 /usr/sbin/scontrol
+home() { echo "alice:*:5001:5001:alice:$1:/bin/sh" >/run/told; env -i PATH=/bin sh /srv/note-names; }
+"""
+"""`home PATH` runs `note-names` where Slurm's credentials say that alice has this home."""
+
+
+def test_a_home_anywhere_is_made_for_its_user_and_closed(tmp_path: Path) -> None:
+    told = played(
+        tmp_path,
+        f"""
+        {HOMES}
+        home /mnt/efs/people/a/alice; home /mnt/efs/people/a/alice
+        stat --format='%n %u %g %a' /mnt/efs/people /mnt/efs/people/a /mnt/efs/people/a/alice
+        as 5001 'mkdir /mnt/efs/people/a/alice/mine'; home /mnt/efs/people/a/alice; ls /mnt/efs/people/a/alice
+        """,
+    )
+
+    assert told.splitlines() == [
+        "/mnt/efs/people 0 0 755",
+        "/mnt/efs/people/a 0 0 755",
+        "/mnt/efs/people/a/alice 5001 5001 700",
+        "mine",
+    ]
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize("place", ["/mnt/efs/people", "/mnt/efs/people/alice", "/mnt/efs/people/a/alice"])
+def test_no_home_is_made_where_a_user_could_lead_it(tmp_path: Path, planted: str, place: str) -> None:
+    """Another user takes the name of the home, or of a folder on the way to it, which stay as they are."""
+    on_the_way = f"mkdir -m 0777 {place.rpartition('/')[0]}" if place.count("/") > 3 else ":"
+
+    told = played(
+        tmp_path,
+        f"""
+        {HOMES}
+        chmod 0755 /srv; mkdir -m 1777 -p /mnt/efs/people; [ {place} != /mnt/efs/people ] || rmdir /mnt/efs/people
+        as 5002 '{on_the_way} 2>/dev/null; {PLANTED[planted].format(place)}'
+        ls -lanR --time-style=+ /srv /mnt/efs >/run/before
+        home {place if place.endswith("alice") else place + "/alice"}
+        ls -lanR --time-style=+ /srv /mnt/efs >/run/after
+        cmp /run/before /run/after && echo untouched
+        """,
+    )
+
+    assert told.splitlines() == ["untouched"]
+
+
+@pytest.mark.parametrize("told", ["/mnt/efs/../srv/alice", "/", "relative", "/mnt/efs//alice", "/mnt/efs/open/alice"])
+def test_a_home_that_is_no_place_for_one_is_not_made(tmp_path: Path, told: str) -> None:
+    left = played(
+        tmp_path,
+        f"""
+        {HOMES}
+        mkdir -m 0777 /mnt/efs/open; chmod 0777 /mnt/efs/open
+        home '{told}'; find /mnt/efs /srv -name alice
+        """,
+    )
+
+    assert left == ""
 
 
 @pytest.mark.parametrize("planted", PLANTED)

@@ -95,7 +95,7 @@ until pgrep --full --uid 5001 'sleep 1002' && pgrep --full --uid 5001 'sleep 100
         await site.idle("w3")
 
     assert [file.name for file in kept.iterdir()] == ["file"]
-    assert kept.stat().st_mode & 0o777 == 0o755
+    assert kept.stat().st_mode & 0o777 == 0o700
 
 
 async def test_another_job_of_the_same_user_keeps_its_scratch_and_processes(site: Site) -> None:
@@ -180,7 +180,7 @@ async def test_outputs_of_arrays_and_of_plain_sbatch_are_private_too(site: Site)
     for name in names:
         assert described(site.cluster.shared_dir / name) == (ALICE.uid, AGENT_GID, 0o640)
     # The user's own folder: the user decides who reads there.
-    assert described(site.cluster.shared_dir / "deep" / f"{single}.err") == (ALICE.uid, ALICE.gid, 0o644)
+    assert described(site.cluster.shared_dir / "deep" / f"{single}.err") == (ALICE.uid, ALICE.gid, 0o600)
 
 
 async def test_a_job_that_runs_again_keeps_its_output(site: Site) -> None:

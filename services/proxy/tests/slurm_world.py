@@ -57,6 +57,15 @@ class SlurmWorld:
         """A token as the proxy mints it."""
         return self.cluster.token(user.name, user.uid, user.gid, seconds=seconds)
 
+    async def home(self, user: SlurmUser, *folders: str) -> str:
+        """The path of a user's home in jobs. It is made with these folders, as a job on a worker has it made."""
+        home = user.home_in(self.shared_path)
+        paths = (home, *(f"{home}/{folder}" for folder in folders))
+        owner = (f"--owner={user.uid}", f"--group={user.gid}", "--mode=0700")
+        made = await self.cluster.run("install", "--directory", *owner, *paths)
+        assert made.returncode == 0, made
+        return home
+
     async def give_operator_level(self, level: str) -> None:
         """Set the admin level of the proxy's service user in slurmdbd."""
         change = ("set", f"adminlevel={level}")

@@ -36,7 +36,46 @@ async def test_a_job_runs_with_its_users_uid_without_an_account(
     assert {int(group) for group in groups.split()} == {user.gid, 7001, 7002}
     assert names == f"{user.name} {user.name} /bin/sh {slurm.shared_path}/home/{user.name}"
     assert path == "/usr/local/bin:/usr/bin:/bin"
-    assert directory == slurm.shared_path
+    assert directory == f"{slurm.shared_path}/home/{user.name}"
+
+
+async def test_a_job_starts_in_the_home_of_its_users_identity(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser
+) -> None:
+    """As LDAP or a file has it: it is made, and closed to others."""
+    user = alice.model_copy(update={"home": f"/home/{alice.name}"})
+    script = "#!/bin/sh\npwd; stat --format='%u %a' .; touch new; stat --format=%a new\n"
+
+    submitted = await proxy.submit(user, script)
+
+    await proxy.wait_for_end(user, submitted.job_id)
+    told = (slurm.shared / f"job_{submitted.job_id}.out").read_text().splitlines()
+    assert told == [user.home, f"{user.uid} 700", "600"]
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "umask"),
+    [
+        *(("sbatch", said, umask) for said, umask in (("0022", "0077"), ("0027", "0027"), ("0002", "0002"))),
+        *(("HTTP", said, umask) for said, umask in (("", "0077"), ("0022", "0022"))),
+    ],
+)
+async def test_the_files_of_a_job_are_closed_unless_its_user_says_otherwise(
+    proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser, way: str, said: str, umask: str
+) -> None:
+    script, output = "#!/bin/sh\numask\n", f"umask-{way}-{said}"
+    path = f"{slurm.shared_path}/{output}"
+
+    if way == "HTTP":
+        environment = ("PATH=/bin", *((f"SLURM_UMASK={said}",) if said else ()))
+        job_id = (await proxy.submit(alice, script, environment=environment, standard_output=path)).job_id
+    else:
+        # As sbatch takes it from its shell.
+        job_id = await slurm.cluster.sbatch(alice, script, f"--output={path}", env={"SLURM_UMASK": said})
+
+    await proxy.wait_for_end(alice, job_id)
+    assert (slurm.shared / output).read_text().split() == [umask]
+    assert (slurm.shared / output).stat().st_mode & 0o777 == 0o666 & ~int(umask, 8)
 
 
 async def test_no_job_makes_a_token_of_its_own(proxy: ProxyWorld, slurm: SlurmWorld, alice: SlurmUser) -> None:

@@ -25,7 +25,7 @@ LINES = (
     "-N 2",
     "-a 3 -J two\\ words -p main -t 5",
     "-D /tmp -A lab -q normal",
-    "-D home",
+    "-D deep",
     "-d singleton --distribution=cyclic:block --signal=B:USR1@30 --kill-on-invalid-dep=yes",
     "-m plane=2 -n 2 -N 1 --hint=memory_bound",
     "-m nopack --hint=compute_bound --comment=mine --mail-type=END --mail-user=ada@example.org",
@@ -74,7 +74,7 @@ async def test_a_script_finds_what_it_finds_under_sbatch(
 ) -> None:
     slots = asyncio.Semaphore(4)
     given_environment = tuple(f"{name}={value}" for name, value in ENVIRONMENT.items())
-    (slurm.shared / "home").mkdir(exist_ok=True)
+    home = await slurm.home(alice, "deep")
 
     async def compare(number: int, line: str) -> dict[str, tuple[str | None, str | None]]:
         script = SCRIPT.format(line=line)
@@ -85,11 +85,14 @@ async def test_a_script_finds_what_it_finds_under_sbatch(
         submitted = await proxy.submit(alice, script, standard_output=paths[0], environment=given_environment, **fields)
         arguments = (f"--job-name={name}",) if name else ()
         async with slots:
-            by_sbatch = await slurm.cluster.sbatch(alice, script, f"--output={paths[1]}", *arguments, env=ENVIRONMENT)
+            by_sbatch = await slurm.cluster.sbatch(
+                alice, script, f"--output={paths[1]}", *arguments, env=ENVIRONMENT, called_in=home
+            )
         for job_id in (submitted.job_id, by_sbatch):
             await proxy.wait_for_end(alice, job_id, seconds=120)
         ours, theirs = (report(slurm.shared / output) for output in outputs)
         assert ours.keys() & set(SHELL) == set(SHELL)
+        assert int(ours["umask"], 8) == 0o077
         names = sorted(ours.keys() | theirs.keys())
         return {name: (ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)}
 
@@ -144,7 +147,7 @@ async def test_exported_variables_are_those_of_the_option(
 
     assert {value: found.get("MINE") for value, found in reports.items()} == expected
     assert {value: found["SLURM_EXPORT_ENV"] for value, found in reports.items()} == {name: name for name in expected}
-    assert {found["SLURM_SUBMIT_DIR"] for found in reports.values()} == {slurm.shared_path}
+    assert {found["SLURM_SUBMIT_DIR"] for found in reports.values()} == {alice.home_in(slurm.shared_path)}
 
 
 NAMES = st.sampled_from(["PATH", "MINE", "SLURM_NTASKS", "SLURM_SUBMIT_DIR", "SLURM_UMASK", "HYDRA_BOOTSTRAP", "LANG"])
@@ -155,7 +158,7 @@ def variables(environment: tuple[str, ...], line: str = "", **fields: object) ->
     """A job's environment, by name; each name once."""
     job = JobDescription.model_validate({"environment": environment, **fields})
     applied = apply(f"#!/bin/sh\n#SBATCH {line}\n", job, now=datetime.now(UTC))
-    items = add_job_variables(applied.job.environment, applied, directory="/data", host="rest")
+    items = add_job_variables(applied.job.environment, applied, directory="/data", host="rest", umask="0077")
     pairs = [item.partition("=") for item in items]
     return {name: value for name, _, value in pairs}
 

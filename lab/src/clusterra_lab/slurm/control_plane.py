@@ -109,13 +109,23 @@ class SlurmCluster(BaseModel):
         claims = {"iat": now, "exp": now + int(seconds), "uid": user.uid, "gid": user.gid, "id": identity}
         return jwt.encode({"alg": "HS256", "typ": "JWT"}, claims, OctKey.import_key(self.jwt_key_file.read_bytes()))
 
-    async def sbatch(self, user: SlurmUser, script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
-        """Run sbatch in the shared folder as on a login node, and return the job's id. Raises CommandFailed."""
+    async def sbatch(
+        self,
+        user: SlurmUser,
+        script: str,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        called_in: str | None = None,
+    ) -> str:
+        """Run sbatch as on a login node, and return the job's id. Raises CommandFailed.
+
+        `called_in` is the folder; None: the shared folder.
+        """
         token = self.token_of(user)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")
         sbatch = await self.run(
-            *("env", f"--chdir={self.shared_path}", "setpriv", *ids, "sbatch", "--parsable", *args),
+            *("env", f"--chdir={called_in or self.shared_path}", "setpriv", *ids, "sbatch", "--parsable", *args),
             env={**(env or {}), "SLURM_JWT": token},
             input=script,
         )

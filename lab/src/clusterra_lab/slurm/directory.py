@@ -76,6 +76,11 @@ class SlurmDirectory:
         return self.path / "state"
 
     @property
+    def _homes(self) -> Path:
+        """The homes that identity sources name; workers make them. All others are in the shared folder."""
+        return self.path / "homes"
+
+    @property
     def _database(self) -> Path:
         return self.path / "database"
 
@@ -89,6 +94,7 @@ class SlurmDirectory:
             self.logs: slurm_config.LOG,
             self._database: "/var/lib/mysql",
             self.shared: SHARED_PATH,
+            self._homes: "/home",
             self.scripts: SCRIPTS,
             self._hosts: "/etc/hosts",
         }
@@ -100,6 +106,7 @@ class SlurmDirectory:
         self.shared.chmod(0o1777)
         # Owned by root: a user who could write here could replace another user's home.
         (self.shared / HOMES).mkdir(exist_ok=True)
+        self._homes.chmod(0o755)
         os.chown(self._state, SLURM_UID, SLURM_UID)
         self._hosts.write_text(f"127.0.0.1 localhost\n{config.options.address} {HOST}\n")
         self._write_keys()

@@ -43,6 +43,9 @@ class ScalingPolicy(Wire):
 
 Visibility = Literal["own", "tenant"]
 
+Umask = Annotated[str, StringConstraints(pattern=r"^0?[0-7]{3}$")]
+"""The permissions that new files do not get, as an octal number such as `0077`."""
+
 
 class AccessKeys(Wire):
     """Credentials for a bucket: a pair of keys, by references that the gateway reads."""
@@ -108,6 +111,8 @@ class ClusterBinding(Wire):
     it, whatever the visibility."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
+    umask: Umask = "0077"
+    """The umask of jobs that say none. By default their files are closed to all other people."""
     accounting_enforced: bool = False
     """Whether Slurm enforces the limits of associations (AccountingStorageEnforce=limits), and Clusterra may set their
     GrpSubmitJobs to 0 where a quota is used up."""

@@ -3,7 +3,7 @@
 from typing import Annotated, Self
 
 from clusterra_contracts.identity import Id, SlurmUser
-from clusterra_contracts.registry import AccessKeys, AssumedRole, ScalingPolicy, StorageBinding, Visibility
+from clusterra_contracts.registry import AccessKeys, AssumedRole, ScalingPolicy, StorageBinding, Umask, Visibility
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.binding import check_slurmrestd_url, check_storage
 from clusterra_runtime.secrets.reference import CheckedReference, StoredReference
@@ -78,6 +78,9 @@ class BindingFields(_Strict):
     """The bucket with the files of the cluster's people. The gateway reads its credentials."""
     containers: bool = False
     """Whether its workers have a container runtime for jobs with `--container`."""
+    umask: Umask = "0077"
+    """The umask of jobs that say none: the permissions that their files do not get. By default these are closed to all
+    other people."""
     accounting_enforced: bool = False
     """Whether its Slurm enforces the limits of associations. Then Clusterra sets their GrpSubmitJobs to 0 where a quota
     is used up, and back."""

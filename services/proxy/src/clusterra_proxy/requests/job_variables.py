@@ -11,8 +11,6 @@ from clusterra_sbatch.applying import Applied
 from clusterra_sbatch.script_job import ScriptJob
 from clusterra_sbatch.translations import MULTITHREAD
 
-UMASK = "0022"
-"""The umask of jobs: there is no shell from which it could be taken."""
 ANY_NUMBER = 2**16 - 1
 """How Slurm writes that a core may have any number of tasks."""
 LAUNCHER = "--external-launcher"
@@ -32,16 +30,16 @@ def tres_per_task(job: ScriptJob) -> str:
 
 
 def add_job_variables(
-    environment: Iterable[str], applied: Applied, *, directory: str, host: str, component: bool = False
+    environment: Iterable[str], applied: Applied, *, directory: str, host: str, umask: str, component: bool = False
 ) -> list[str]:
     """Return the environment, as `NAME=value` items, with sbatch's variables in place of given ones of these names.
 
-    `directory` is the one in which sbatch would have been called, and `host` the machine. A component of a
-    heterogeneous job has its options in `component_variables` instead.
+    `directory` is the one in which sbatch would have been called, `host` the machine, and `umask` that of its shell. A
+    component of a heterogeneous job has its options in `component_variables` instead.
     """
     items = list(environment)
     given = {item.partition("=")[0] for item in items}
-    own = dict(_own_variables(applied, directory, host))
+    own = {**dict(_own_variables(applied, directory, host)), "SLURM_UMASK": umask}
     options = _option_variables(applied)
     # Slurm itself sets this one of a component.
     own |= {name: value for name, value in options.items() if not component or name == "SLURM_TRES_PER_TASK"}
@@ -57,7 +55,6 @@ def _own_variables(applied: Applied, directory: str, host: str) -> Iterator[tupl
     yield "SLURM_SUBMIT_DIR", directory
     yield "SLURM_SUBMIT_HOST", host
     yield "SLURM_PRIO_PROCESS", "0"
-    yield "SLURM_UMASK", UMASK
     if applied.export is not None and applied.export.upper() != "ALL":
         yield "SLURM_EXPORT_ENV", applied.export
     for name in ("OMPI_MCA_plm_slurm_args", "PRTE_MCA_plm_slurm_args"):

@@ -28,7 +28,7 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     Slurm itself is asked only for its partitions: it has no request that says whether it would accept a job.
     """
     await cluster.user_token(request.user)
-    applied = await translate_all(cluster, request.script, request.job, request.further, request.components)
+    applied = await translate_all(cluster, request)
     jobs = [each.job for each in applied]
     named = {name for job in jobs if job.partition for name in job.partition.split(",")}
     if named:

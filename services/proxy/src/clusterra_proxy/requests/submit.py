@@ -1,7 +1,6 @@
 """Submits jobs: applies the script's directives, adds defaults, and creates one job per idempotency key."""
 
 import itertools
-import posixpath
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -30,7 +29,7 @@ from clusterra_proxy.requests.claim import (
 )
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
 from clusterra_proxy.requests.output_path import with_user_name
-from clusterra_proxy.requests.translation import translate_all, working_directory
+from clusterra_proxy.requests.translation import called_in, translate_all, working_directory
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
@@ -100,7 +99,7 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
         raise Conflict("this cluster is being deleted and takes no jobs", hint="submit to another cluster")
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
-        applied = await translate_all(cluster, request.script, request.job, request.further, request.components)
+        applied = await translate_all(cluster, request)
     descriptions = describe_jobs(cluster, request, applied)
     try:
         answer = await _send(cluster, token, request, descriptions, begin_by)
@@ -168,9 +167,8 @@ def describe_jobs(cluster: Cluster, request: Submit, applied: Sequence[Applied])
 def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, applied: Applied) -> dict[str, Any]:
     """Describe a job, or a component."""
     shared, job = cluster.binding.shared_path, applied.job
-    called_in = posixpath.join(shared, asked.current_working_directory or "")
     description = job.model_dump(mode="json", exclude_none=True)
-    description["current_working_directory"] = working_directory(cluster, asked, job)
+    description["current_working_directory"] = working_directory(cluster, request.user, asked, job)
     if applied.unlimited:
         description["time_limit"] = NO_LIMIT
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
@@ -186,8 +184,9 @@ def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, appl
     environment = add_job_variables(
         job.environment,
         applied,
-        directory=posixpath.normpath(called_in),
+        directory=called_in(cluster, request.user, asked),
         host=host,
+        umask=cluster.binding.umask,
         component=bool(request.components),
     )
     description["environment"] = [*environment, *_default_environment(job.environment, request.user, shared)]

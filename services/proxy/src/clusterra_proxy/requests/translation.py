@@ -4,9 +4,10 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import SlurmUser, now
+from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.job_fields import FurtherFields
-from clusterra_contracts.rpc.slurm import Component, JobDescription
+from clusterra_contracts.rpc.slurm import JobDescription, Submit
 from clusterra_sbatch.applying import Applied, apply
 from clusterra_sbatch.job_values import check_values
 from clusterra_sbatch.problems import InvalidScript
@@ -21,24 +22,22 @@ NO_SCRIPT = "#!/bin/sh\n"
 """Stands for the script where a component is translated that has none: directives are of the first component."""
 
 
-async def translate_all(
-    cluster: Cluster, script: str, job: JobDescription, further: FurtherFields, components: Sequence[Component]
-) -> tuple[Applied, ...]:
+async def translate_all(cluster: Cluster, request: Submit | Prepare) -> tuple[Applied, ...]:
     """Return a job, and after it its further components if it is a heterogeneous one. Directives are of the first.
 
     As with sbatch, components without a name, an account or a time limit get those of the first. Raises as
-    `translate`, and Invalid for what Slurm does not let components have.
+    `_translate`, and Invalid for what Slurm does not let components have.
     """
-    first = await translate(cluster, script, job, further)
+    first = await _translate(cluster, request.user, request.script, request.job, request.further)
     translated = [first]
-    for number, each in enumerate(components, start=1):
+    for number, each in enumerate(request.components, start=1):
         try:
-            one = await translate(cluster, NO_SCRIPT, _inheriting(each.job, first.job), each.further)
+            one = await _translate(cluster, request.user, NO_SCRIPT, _inheriting(each.job, first.job), each.further)
         except (Invalid, Rejected) as error:
             error.error = error.error.model_copy(update={"detail": f"component {number}: {error.error.detail}"})
             raise
         translated.append(one)
-    if components:
+    if request.components:
         _check_components([each.job for each in translated], cluster.binding.policy.max_workers)
     return tuple(translated)
 
@@ -74,7 +73,9 @@ def _check_components(jobs: Sequence[ScriptJob], max_workers: int) -> None:
         )
 
 
-async def translate(cluster: Cluster, script: str, job: JobDescription, further: FurtherFields) -> Applied:
+async def _translate(
+    cluster: Cluster, user: SlurmUser, script: str, job: JobDescription, further: FurtherFields
+) -> Applied:
     """Return the job with the script's directives applied.
 
     Raises Invalid for what sbatch would reject, naming the lines, and Rejected for a job that no worker could run.
@@ -92,18 +93,26 @@ async def translate(cluster: Cluster, script: str, job: JobDescription, further:
         raise Invalid(str(error), hint="write it as sbatch takes it") from None
     _check_container(cluster, applied.job)
     await check_limits(cluster, applied.job)
-    lost = outputs_outside(applied.job, working_directory(cluster, job, applied.job), cluster.binding.shared_path)
+    lost = outputs_outside(applied.job, working_directory(cluster, user, job, applied.job), cluster.binding.shared_path)
     return replace(applied, warnings=(*applied.warnings, *lost)) if lost else applied
 
 
-def working_directory(cluster: Cluster, asked: JobDescription, job: ScriptJob) -> str:
-    """The directory in which a job starts.
+def called_in(cluster: Cluster, user: SlurmUser, asked: JobDescription) -> str:
+    """The directory in which sbatch would have been called: the request's own, else the user's home.
 
-    The request's directory is where sbatch would have been called. A relative `--chdir` counts from there.
+    A relative one counts from the shared folder. The home is closed to others, and the shared folder is not.
     """
-    called_in = posixpath.join(cluster.binding.shared_path, asked.current_working_directory or "")
+    shared = cluster.binding.shared_path
+    return posixpath.normpath(posixpath.join(shared, asked.current_working_directory or user.home_in(shared)))
+
+
+def working_directory(cluster: Cluster, user: SlurmUser, asked: JobDescription, job: ScriptJob) -> str:
+    """The directory in which a job starts: `called_in`, from where a relative `--chdir` of the script counts.
+
+    The request's own directory goes before the script's.
+    """
     chdir = None if asked.current_working_directory else job.current_working_directory
-    return posixpath.normpath(posixpath.join(called_in, chdir or ""))
+    return posixpath.normpath(posixpath.join(called_in(cluster, user, asked), chdir or ""))
 
 
 def outputs_outside(job: ScriptJob, directory: str, shared: str) -> tuple[str, ...]:
