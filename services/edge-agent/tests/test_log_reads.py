@@ -3,6 +3,9 @@
 import asyncio
 import base64
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
 from clusterra_contracts.rpc.reply import Reply
+from clusterra_edge_agent.folders.folder_requests import FolderRequests
 from clusterra_edge_agent.logs import job_output, log_reads
 from clusterra_edge_agent.logs.log_reads import LogReader
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -20,9 +24,11 @@ ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")
 
 @pytest.fixture
 async def logs(tmp_path: Path) -> AsyncIterator[LogReader]:
-    logs = LogReader(tmp_path)
+    folders = FolderRequests(tmp_path)
+    logs = LogReader(tmp_path, folders.opened_as)
     yield logs
     logs.close()
+    folders.close()
 
 
 def request(uid: int, **fields: object) -> ReadLog:
@@ -113,8 +119,59 @@ async def test_output_deleted_during_a_wait_is_not_found(logs: LogReader, output
     assert failed.value.error.kind == "not_found"
 
 
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+from clusterra_contracts.rpc.edge import ReadLog
+from clusterra_edge_agent.folders.folder_requests import FolderRequests
+from clusterra_edge_agent.logs.log_reads import LogReader
+from clusterra_runtime.nats.rpc import RpcFailed
+
+async def main(shared, *asked):
+    logs = LogReader(shared, FolderRequests(shared).opened_as)
+    for uid, path in (each.split(":") for each in asked):
+        try:
+            print((await logs.read(None, ReadLog(job_id="7", uid=int(uid), path=path))).data.decode())
+        except RpcFailed as failed:
+            print(failed.error.kind)
+    logs.close()
+
+asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
+"""
+RIGHTS = ("setpriv", "--bounding-set=-all,+setgid,+setuid", "--inh-caps=-all")
+"""Root that may become another user, and nothing else: the agent of the component `staging` of k8s/edge."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_output_that_is_closed_to_the_agent_is_read_as_its_owner(tmp_path: Path) -> None:
+    ada, bob = 20001, 20002
+    tmp_path.chmod(0o1777)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    for name, uid in (("mine.out", ada), ("planted.out", bob)):
+        (home / name).write_text("mine")
+        (home / name).chmod(0o600)
+        os.chown(home / name, uid, uid)
+    os.chown(home, ada, ada)
+    (tmp_path / "open.out").write_text("bob's")
+    (tmp_path / "open.out").chmod(0o600)
+    os.chown(tmp_path / "open.out", bob, bob)
+    asked = (f"{ada}:home/mine.out", f"{bob}:home/planted.out", f"{bob}:home/mine.out", f"{bob}:open.out", "0:open.out")
+
+    agent = subprocess.run(
+        [*RIGHTS, sys.executable, "-c", AGENT, tmp_path, *asked, f"{ada}:open.out"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+    assert agent.stdout.split("\n")[:-1] == ["mine", "not_found", "not_found", "bob's", "not_found", "not_found"]
+
+
 async def test_an_unreadable_shared_folder_is_unavailable(tmp_path: Path) -> None:
-    logs = LogReader(tmp_path / "unmounted")
+    folder = tmp_path / "unmounted"
+    logs = LogReader(folder, FolderRequests(folder).opened_as)
     with pytest.raises(RpcFailed) as failed:
         await logs.read(ABOUT, request(1000))
     logs.close()

@@ -65,8 +65,9 @@ async def app(service: Service) -> AsyncIterator[None]:
             heartbeats = Heartbeats(client, ref, builder.build, lambda: leadership.may_report)
             fallback = HttpFallback(client, builder.build, latest, lambda: leadership.may_report)
             signals = [substrate.change_signal, control_loop.change_signal, leadership.change_signal]
-            logs, sessions = LogReader(settings.shared_dir), SessionStreams(settings.shared_dir, substrate)
             folders = FolderRequests(settings.shared_dir)
+            logs = LogReader(settings.shared_dir, folders.opened_as)
+            sessions = SessionStreams(settings.shared_dir, substrate)
 
             async def nats() -> None:
                 await client.open(settings, NAME, permissions.inbox_prefix(ref))

@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import resource
+import signal
 import socket
 import stat
 import sys
@@ -25,12 +26,14 @@ from clusterra_edge_agent.folders.listing import find_files, list_folder
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_CPU_SECONDS = 30
+MAX_SECONDS = 60
+"""Longer than the agent waits for an answer. The process ends itself then: the agent may have no right to."""
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 """NONBLOCK, because opening a pipe that somebody planted would wait for its writer."""
 _WRITTEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-_NEW_FILE_MODE = 0o644
-"""As jobs make files, with the umask 0022."""
+_NEW_FILE_MODE = 0o600
+"""As jobs make files by default, with the umask 0077."""
 
 
 def make_folder(root: int, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -123,7 +126,8 @@ def become(uid: int, gid: int, groups: list[int]) -> None:
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
         raise PermissionError(errno.EPERM, "the ids were not changed")
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
-    os.umask(0o022)
+    signal.alarm(MAX_SECONDS)
+    os.umask(0o077)
 
 
 def received(connection: socket.socket) -> bytes:

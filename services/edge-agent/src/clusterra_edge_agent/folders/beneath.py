@@ -17,8 +17,8 @@ LINK = "it is a link, and links are not followed"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Of folders on the way, the right to pass through them is enough."""
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NEW_FOLDER_MODE = 0o755
-"""As jobs make folders, with the umask 0022."""
+_NEW_FOLDER_MODE = 0o700
+"""As jobs make folders by default, with the umask 0077."""
 
 
 class Refused(Exception):

@@ -71,6 +71,18 @@ class UserProcesses:
             for descriptor in descriptors:
                 os.close(descriptor)
 
+    @contextmanager
+    def opened_file(self, user: LocalUser, path: str) -> Iterator[tuple[int, int]]:
+        """A regular file that the user may read, and when it was changed, in ns. Raises as `ask` does."""
+        folder, _, name = path.rpartition("/")
+        if not name:
+            raise FolderRefused("it is the shared folder itself", "other")
+        with self.opened(user, "open", folder=folder, paths=[name]) as (told, descriptors):
+            if not descriptors:
+                # Told apart, files that exist and are not theirs would be known to everybody.
+                raise FolderRefused("there is no such file, or it is not yours to read", "missing")
+            yield descriptors[0], told["files"][0]["modified_ns"]
+
     def _answered(self, user: LocalUser, request: bytes) -> tuple[dict[str, Any], tuple[int, ...]]:
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -97,7 +109,9 @@ class UserProcesses:
                 _close(descriptors)
                 raise
             finally:
-                process.kill()
+                # An agent that may only become users may not kill their processes: this one ends by itself.
+                with suppress(PermissionError):
+                    process.kill()
                 # A process that hangs in the file system cannot be killed, and is left.
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(KILLED_SECONDS)

@@ -16,10 +16,8 @@ from clusterra_contracts.identity import JobId
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 """NONBLOCK, because opening a FIFO that somebody planted would wait for its writer."""
-_NOT_OURS = frozenset(
-    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENAMETOOLONG}
-)
-"""Errors of opening a path that does not exist, is a link or a socket, or is closed to the agent."""
+_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG})
+"""Errors of opening a path that does not exist, or is a link or a socket."""
 
 MAX_ENTRIES = 20_000
 """Maximum number of entries of the shared folder that one look-up lists: everybody can make more."""
@@ -31,6 +29,10 @@ FIND_SECONDS = 1.0
 
 class NoSuchOutput(Exception):
     """There is no such file that belongs to the user."""
+
+
+class ClosedOutput(NoSuchOutput):
+    """The file, or a folder on the way to it, is closed to the agent: its owner may have it nevertheless."""
 
 
 class SearchLimit(Exception):
@@ -48,7 +50,8 @@ class OutputLocation:
 def located(shared_dir: Path, path: str, uid: int) -> OutputLocation:
     """Returns the place of an output whose path relative to the shared folder is known.
 
-    Only a regular file that `uid` owns counts, and no link on the way to it. Raises NoSuchOutput, OSError.
+    Only a regular file that `uid` owns counts, and no link on the way to it. Raises NoSuchOutput, OSError: ClosedOutput
+    where the agent may not open it.
     """
     parts = path.split("/")
     if len(parts) > MAX_PARTS or any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -90,9 +93,21 @@ def read(shared_dir: Path, location: OutputLocation, uid: int, offset: int, limi
     Raises NoSuchOutput, OSError.
     """
     with _directory(shared_dir) as root, _opened_at(root, location, uid) as file:
-        size = os.fstat(file).st_size
-        length = min(limit, size - offset)
-        return (os.pread(file, length, offset) if length > 0 else b""), size
+        return _part(file, offset, limit)
+
+
+def read_opened(file: int, uid: int, offset: int, limit: int) -> tuple[bytes, int]:
+    """Reads as `read` does, from a file that was opened before. Raises NoSuchOutput once it is deleted."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or not found.st_nlink:
+        raise NoSuchOutput
+    return _part(file, offset, limit)
+
+
+def _part(file: int, offset: int, limit: int) -> tuple[bytes, int]:
+    size = os.fstat(file).st_size
+    length = min(limit, size - offset)
+    return (os.pread(file, length, offset) if length > 0 else b""), size
 
 
 def _folders(root: int) -> Iterator[str | None]:
@@ -122,6 +137,8 @@ def _opened_at(root: int, location: OutputLocation, uid: int) -> Iterator[int]:
                 opened.append(os.open(folder, _DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1] if opened else root))
             opened.append(os.open(location.name, _FILE, dir_fd=opened[-1] if opened else root))
         except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise ClosedOutput from None
             if error.errno in _NOT_OURS:
                 raise NoSuchOutput from None
             raise

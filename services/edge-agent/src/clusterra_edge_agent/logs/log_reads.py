@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 
 from clusterra_contracts.bus.subjects import Subject
@@ -21,11 +21,20 @@ MAX_READS = 2 * MAX_WAITING
 _THREADS = 4
 
 
-class LogReader:
-    """Reads in threads, because the shared folder is a network file system and may be slow."""
+type OpenAs = Callable[[int, str], AbstractContextManager[int]]
+"""Opens a file of the shared folder, by its path there, with the rights of a uid. Raises FileNotFoundError, OSError."""
+type Read = Callable[[], tuple[bytes, int]]
 
-    def __init__(self, shared_dir: Path) -> None:
+
+class LogReader:
+    """Reads in threads, because the shared folder is a network file system and may be slow.
+
+    Outputs that are closed to the agent, such as those in homes, are opened by `open_as` with their owner's rights.
+    """
+
+    def __init__(self, shared_dir: Path, open_as: OpenAs) -> None:
         self._shared_dir = shared_dir
+        self._open_as = open_as
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="logs")
         self._waiting = 0
         self._ending = asyncio.Event()
@@ -44,8 +53,12 @@ class LogReader:
         Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or has too many entries, or when
         too many readers wait.
         """
-        location = await self._in_thread(lambda: self._location(request))
-        chunk = await self._chunk(location, request)
+        with ExitStack() as opened:
+            read = await self._in_thread(lambda: self._found(request, opened))
+            return await self._read(read, request)
+
+    async def _read(self, read: Read, request: ReadLog) -> LogChunk:
+        chunk = await self._chunk(read, request)
         if chunk.data or not request.wait_seconds:
             return chunk
         if self._waiting >= MAX_WAITING:
@@ -56,20 +69,33 @@ class LogReader:
                 async with asyncio.timeout(request.wait_seconds):
                     while not chunk.data and not self._ending.is_set():
                         await self._pause()
-                        chunk = await self._chunk(location, request)
+                        chunk = await self._chunk(read, request)
         finally:
             self._waiting -= 1
         return chunk
 
-    def _location(self, request: ReadLog) -> job_output.OutputLocation:
-        if request.path is not None:
-            return job_output.located(self._shared_dir, request.path, request.uid)
-        return job_output.find(self._shared_dir, request.job_id, request.stream, request.uid)
+    def _found(self, request: ReadLog, opened: ExitStack) -> Read:
+        """How the output is read. What is opened for that is closed with `opened`."""
+        uid, offset, limit = request.uid, request.offset, request.limit
+        try:
+            location = (
+                job_output.find(self._shared_dir, request.job_id, request.stream, uid)
+                if request.path is None
+                else job_output.located(self._shared_dir, request.path, uid)
+            )
+        except job_output.ClosedOutput:
+            if request.path is None:
+                raise
+            # Once for all looks of this request: each opening starts a process.
+            try:
+                file = opened.enter_context(self._open_as(uid, request.path))
+            except FileNotFoundError:
+                raise job_output.NoSuchOutput from None
+            return lambda: job_output.read_opened(file, uid, offset, limit)
+        return lambda: job_output.read(self._shared_dir, location, uid, offset, limit)
 
-    async def _chunk(self, location: job_output.OutputLocation, request: ReadLog) -> LogChunk:
-        data, size = await self._in_thread(
-            lambda: job_output.read(self._shared_dir, location, request.uid, request.offset, request.limit)
-        )
+    async def _chunk(self, read: Read, request: ReadLog) -> LogChunk:
+        data, size = await self._in_thread(read)
         # Not validated: pydantic would take the bytes for base64.
         return LogChunk.model_construct(offset=request.offset, size=size, data=data)
 
@@ -85,7 +111,7 @@ class LogReader:
             raise _failed(
                 "not_found",
                 "this job has no such output",
-                "the output appears once the job writes to its file in the shared folder",
+                "the output appears once the job writes to its file in the shared folder, where the agent may read it",
             ) from None
         except job_output.SearchLimit:
             raise _failed(

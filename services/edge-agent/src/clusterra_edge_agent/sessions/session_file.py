@@ -12,7 +12,7 @@ from clusterra_contracts.rpc.edge_streams import CookieName
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clusterra_edge_agent.logs import job_output
-from clusterra_edge_agent.logs.job_output import NoSuchOutput
+from clusterra_edge_agent.logs.job_output import ClosedOutput, NoSuchOutput
 
 MAX_BYTES = 1024
 
@@ -43,6 +43,8 @@ def read(shared_dir: Path, job_id: JobId, uid: int) -> SessionFile:
     try:
         location = job_output.located(shared_dir, path(job_id), uid)
         content, size = job_output.read(shared_dir, location, uid, 0, MAX_BYTES)
+    except ClosedOutput:
+        raise NoSessionFile(f"{path(job_id)} is closed to the edge-agent: write it with the umask 022") from None
     except NoSuchOutput:
         raise NoSessionFile(f"the job has not written {path(job_id)} yet") from None
     if size > MAX_BYTES:
