@@ -23,6 +23,18 @@ print(server.getsockname()[1], flush=True)
 sys.stdin.read()
 """
 
+_ACCEPT = """
+import os, socket, sys
+os.setuid(int(sys.argv[1]))
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+connection, _ = server.accept()
+server.close()
+print("accepted", flush=True)
+sys.stdin.read()
+"""
+"""Accepts one connection, and listens no more."""
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="servers of several users need root")
 
 
@@ -54,6 +66,39 @@ def test_the_owners_server_may_be_reached(tmp_path: Path) -> None:
 def test_another_users_server_may_not(tmp_path: Path) -> None:
     with job_runs(tmp_path, "42") as worker, server_of(ANOTHER) as port:
         assert session_host(worker, os.getpid(), SessionServer("42", OWNER, port)) is None
+
+
+@pytest.mark.parametrize(("uid", "host"), [(OWNER, "127.0.0.1"), (ANOTHER, None)])
+def test_a_connection_belongs_to_who_accepted_it(tmp_path: Path, uid: int, host: str | None) -> None:
+    """Another user takes the port while the owner's server is away, and gives it back."""
+    command = [sys.executable, "-c", _ACCEPT, str(uid)]
+    with (
+        job_runs(tmp_path, "42") as worker,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as accepting,
+    ):
+        assert accepting.stdout is not None
+        port = int(accepting.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            assert accepting.stdout.readline() == "accepted\n"
+            with server_of(OWNER, port):
+                server = SessionServer("42", OWNER, port, client.getsockname()[1])
+
+                found = session_host(worker, os.getpid(), server)
+        accepting.kill()
+
+    assert found == host
+
+
+@pytest.mark.parametrize(("uid", "host"), [(OWNER, "127.0.0.1"), (ANOTHER, None)])
+def test_a_connection_that_waits_belongs_to_who_listens(tmp_path: Path, uid: int, host: str | None) -> None:
+    with (
+        job_runs(tmp_path, "42") as worker,
+        server_of(uid) as port,
+        socket.create_connection(("127.0.0.1", port)) as client,
+    ):
+        server = SessionServer("42", OWNER, port, client.getsockname()[1])
+
+        assert session_host(worker, os.getpid(), server) == host
 
 
 def test_a_server_of_the_system_may_not(tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ LOOPBACK = "127.0.0.1"
 def session_host(worker: WorkerName, pid: int, server: SessionServer) -> str | None:
     """Returns the host of a session's server; `pid` is a process in the network namespace of the worker's slurmd.
 
-    None where the job does not run there, where nobody listens on the port, where anybody but the owner does, and
-    where the worker has a network of its own, in which this agent is not.
+    None where the job does not run there, where nobody listens on the port, where anybody but the owner does or has
+    accepted the connection, and where the worker has a network of its own, in which this agent is not.
     """
     try:
         steps = running_steps(worker, pid)
         if not any(step.partition(".")[0] == server.job_id for step in steps):
             return None
-        if owners(pid, server.port) != {server.uid} or _network(pid) != _network(os.getpid()):
+        if owners(pid, server.port, server.client_port) != {server.uid} or _network(pid) != _network(os.getpid()):
             return None
     except OSError:
         return None  # The worker has just ended.

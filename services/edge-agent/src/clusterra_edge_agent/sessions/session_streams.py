@@ -79,9 +79,9 @@ class SessionStreams:
         """Connects to a session's server. Raises RpcFailed, OSError."""
         told, host = await self._located(session)
         reader, writer = await asyncio.open_connection(host, told.port)
-        # Once more: the server may have ended between the check and the connection, and another user's begun.
+        # Once more: the server may have ended between the check and the connection, and another user's accepted it.
         try:
-            again, same_host = await self._located(session)
+            again, same_host = await self._located(session, writer.get_extra_info("sockname")[1])
         except RpcFailed:
             writer.transport.abort()
             raise
@@ -90,11 +90,14 @@ class SessionStreams:
             raise _failed("not_found", "the session's server has just changed")
         return reader, writer
 
-    async def _located(self, session: SessionJob) -> tuple[SessionFile, str]:
-        """What a session has told, and the host of its server. Raises RpcFailed."""
+    async def _located(self, session: SessionJob, client_port: int | None = None) -> tuple[SessionFile, str]:
+        """What a session has told, and the host of its server. Raises RpcFailed.
+
+        With a port of ours that is connected to the server, its owner must have accepted that, too.
+        """
         try:
             told = await asyncio.to_thread(session_file.read, self._shared_dir, session.job_id, session.uid)
-            server = SessionServer(session.job_id, session.uid, told.port)
+            server = SessionServer(session.job_id, session.uid, told.port, client_port)
             host = await self._substrate.session_host(session.worker, server)
         except NoSessionFile as error:
             raise _failed("not_found", str(error)) from None

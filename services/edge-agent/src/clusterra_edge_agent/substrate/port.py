@@ -34,6 +34,8 @@ class SessionServer:
     uid: int
     """The job's owner."""
     port: int
+    client_port: int | None = None
+    """The agent's own port of a connection to it, so that whoever has accepted that is known, too."""
 
 
 class DesiredCheck(Protocol):
