@@ -82,6 +82,7 @@ def test_the_typical_latency_is_the_median() -> None:
     assert latency(40.0, 60.0, 500.0, recorded=90.0).typical_seconds(SHAPE) == 60
     assert latency(40.0, 60.0).with_given_up(SHAPE, 480.0).typical_seconds(SHAPE) == 60
     assert latency(40.0, 60.0, 500.0).typical_seconds("memory-xs") == 60
+    assert ProvisioningLatency({SHAPE: 40.0, "compute-xlarge": 60.0}).typical_seconds("memory-xs") == 40
 
 
 def test_the_limit_doubles_up_to_a_bound_while_no_worker_registers() -> None:

@@ -82,17 +82,18 @@ class ProvisioningLatency:
         """The median latency of a shape.
 
         Before the first observation of the shape: an earlier scaler's 99th percentile, else the median over all shapes,
-        else None.
+        else the median of what an earlier scaler recorded of them, else None.
         """
         times = self._of(shape)
         if not times.registered and shape in self.recorded:
             return self.recorded[shape]
         if times.registered:
             return _median(times.registered, times.given_up)
-        return _median(
+        of_all = _median(
             tuple(chain.from_iterable(each.registered for each in self.times.values())),
             tuple(chain.from_iterable(each.given_up for each in self.times.values())),
         )
+        return _median(tuple(self.recorded.values()), ()) if of_all is None else of_all
 
     def limit_seconds(self, shape: ShapeName, policy: ScalingPolicy) -> float:
         """The age at which an unregistered worker is given up: the policy's limit, or more where boots are slow."""

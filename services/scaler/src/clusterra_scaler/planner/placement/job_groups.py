@@ -27,10 +27,19 @@ def is_packable(demand: Demand) -> bool:
 
 
 def offerings_of(catalogue: Catalogue, latency: ProvisioningLatency) -> list[Offering]:
-    """The offerings of a catalogue, the cheapest first."""
-    learned = latency.p99_seconds()
+    """The offerings of a catalogue, the cheapest first.
+
+    A shape that never booted is expected to boot as the others do. Were it expected to take longer or less, jobs would
+    get a shape for what is known of it, and not for its size and price.
+    """
+    learned = {shape.name: latency.typical_seconds(shape.name) for shape in catalogue.shapes}
     offerings = [
-        offering_of(shape.name, shape.worker, shape.usd_per_hour, learned.get(shape.name, BOOT_SECONDS))
+        offering_of(
+            shape.name,
+            shape.worker,
+            shape.usd_per_hour,
+            BOOT_SECONDS if (seconds := learned[shape.name]) is None else seconds,
+        )
         for shape in catalogue.shapes
     ]
     return sorted(offerings, key=lambda each: (each.usd_per_second, each.shape))
