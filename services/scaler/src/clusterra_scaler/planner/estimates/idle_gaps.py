@@ -10,7 +10,7 @@ Moments are in seconds of any one clock.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from clusterra_contracts import gres
@@ -22,6 +22,8 @@ from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, KeepAl
 
 MAX_FOLLOWED = 200
 """Maximum number of released workers that are followed at the same time."""
+UNREGISTERED_SECONDS = 5.0
+"""The shortest time for which an unwanted worker that has not registered is kept: one odd list must not cost a boot."""
 SUBSTITUTE_PRICE_RATIO = 2.0
 """Slurm gives work to an idle worker that is dearer than one of its own would be; a worker this many times as dear is
 no substitute."""
@@ -57,6 +59,22 @@ class IdleGaps:
         """Record that a worker has no work any more, and choose its keep-alive time of at most `at_most` seconds."""
         self.keep_alive, seconds = self.keep_alive.choose(shape, costs, at_most)
         self.idle[name] = IdleWorker(shape, since, seconds)
+
+    def fell_idle_unregistered(
+        self, name: WorkerName, shape: ShapeName, since: float, costs: KeepAliveCosts, at_most: float
+    ) -> None:
+        """Record that nothing wants a worker before it has registered. `costs`: of what is done of its boot.
+
+        It is kept for no longer than that is worth: a worker that has just begun to boot is as soon bought again.
+        """
+        _, seconds = self.keep_alive.choose(shape, costs, at_most)
+        kept = max(min(seconds, costs.break_even_seconds(at_most)), UNREGISTERED_SECONDS)
+        self.idle[name] = IdleWorker(shape, since, kept)
+
+    def registered(self, name: WorkerName, at: float) -> None:
+        """Record that an idle worker has registered. Its keep-alive time goes on."""
+        worker = self.idle[name]
+        self.idle[name] = replace(worker, since=at, keep_seconds=max(worker.since + worker.keep_seconds - at, 0.0))
 
     def work_arrived(self, name: WorkerName, at: float) -> None:
         """Record that there is work for a worker. This changes nothing if it was neither idle nor released."""

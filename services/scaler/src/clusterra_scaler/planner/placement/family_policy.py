@@ -1,5 +1,6 @@
 """The policy `family`, as documented: first fit, with shapes by memory per CPU."""
 
+from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
 
 from clusterra_scaler.planner.observed.context import DecisionContext
@@ -31,3 +32,7 @@ class FamilyPolicy:
         observation = context.observation
         idle_seconds = (observation.now - context.history.idle_since(node, observation.now)).total_seconds()
         return idle_seconds, observation.binding.policy.idle_seconds
+
+    def keep_unregistered(self, name: WorkerName, context: DecisionContext) -> float | None:
+        """See Policy. Every worker boots to its end."""
+        return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 
-from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.node_extra import job_class
 from clusterra_contracts.queue import NodeState, RunningJob
 from clusterra_contracts.shapes import WorkerSpec
@@ -67,6 +67,10 @@ class PackingPolicy:
         worker = context.history.idle_gaps.idle[node.name]
         idle_seconds = observation.now.timestamp() - worker.since
         return idle_seconds, min(worker.keep_seconds, observation.binding.policy.idle_seconds)
+
+    def keep_unregistered(self, name: WorkerName, context: DecisionContext) -> float | None:
+        """See Policy. The time for which what is done of its boot is worth its price."""
+        return context.history.idle_gaps.idle[name].keep_seconds
 
 
 def _problem(request: PlacementRequest) -> tuple["_PackingProblem", Plan]:

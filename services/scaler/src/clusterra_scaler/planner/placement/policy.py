@@ -53,3 +53,7 @@ class Policy(Protocol):
     def keep_alive(self, node: NodeState, context: DecisionContext) -> tuple[float, float]:
         """For how many seconds a node that answers has been idle, and after how many it is released."""
         ...
+
+    def keep_unregistered(self, name: WorkerName, context: DecisionContext) -> float | None:
+        """For how many seconds a worker boots on that nothing wants; None: until it is overdue."""
+        ...

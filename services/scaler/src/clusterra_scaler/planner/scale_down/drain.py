@@ -9,6 +9,7 @@
     in use, of a cluster that is being deleted --> Drain, never needed again
     drained by Slurm itself, see `slurm_drains` -- runs nothing --> victim
     unregistered for longer than its limit --> victim, see `registration`
+    unregistered and not needed, past its keep-alive time --> named as unregistered, see `idle_release`
 
 A worker that Slurm knows becomes a victim only by a snapshot that shows it drained for our reason or by Slurm itself,
 running nothing and named by no running job, and only while no undrain of ours may still reach Slurm. While a list
@@ -30,7 +31,7 @@ from clusterra_scaler.planner.observed.slurm_drains import drained_by_slurm
 from clusterra_scaler.planner.observed.supply import drained_by_us
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.scale_down.drain_budget import DrainBudget
-from clusterra_scaler.planner.scale_down.idle_release import idle_workers_to_drain
+from clusterra_scaler.planner.scale_down.idle_release import idle_workers_to_drain, unregistered_to_release
 
 UNANSWERED_SECONDS = 60.0
 """How long an undrain without an answer may still reach Slurm."""
@@ -106,6 +107,8 @@ def plan_scale_down(context: DecisionContext, plan: Plan | None) -> ScaleDown:
             replaced = _replaced(context, undrains.keys(), budget)
             found = overdue_workers(observation, context.history.registrations)
             overdue = {name: each for name, each in found.items() if name in supply.workers}
+            drained = {action.node for action in actions if isinstance(action, Drain)}
+            overdue = unregistered_to_release(context, plan, drained | overdue.keys(), budget) | overdue
         for name in plan.undrain:
             if name not in undrains or _seconds(undrains[name], observation) >= NOTED_AGAIN_SECONDS:
                 undrains[name] = observation.now

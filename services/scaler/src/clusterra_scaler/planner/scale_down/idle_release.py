@@ -1,13 +1,14 @@
-"""Selects the idle workers to drain now: past their keep-alive time, above the warm pool, within the drain budget."""
+"""Selects the idle workers to let go now: past their keep-alive time, above the warm pool, within the drain budget."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from clusterra_contracts.identity import WorkerName
 from clusterra_contracts.queue import NodeState
 
 from clusterra_scaler.planner.observed.context import DecisionContext
 from clusterra_scaler.planner.observed.observation import runs_nothing
+from clusterra_scaler.planner.observed.registration import OverdueWorker
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.placement.policies import policy_of
 from clusterra_scaler.planner.placement.warm_pool import warm_pool_of
@@ -53,6 +54,38 @@ def idle_workers_to_drain(context: DecisionContext, plan: Plan, budget: DrainBud
             spare[shape] -= answers
             drained[name] = -negative_idle_seconds
     return drained
+
+
+def unregistered_to_release(
+    context: DecisionContext, plan: Plan, drained: Collection[WorkerName], budget: DrainBudget
+) -> dict[WorkerName, OverdueWorker]:
+    """The workers that nothing wants and that have not registered: past their keep-alive time, above the warm pool.
+
+    The edge removes them only while their slurmd does not serve. `drained`: the workers whose drain begins now.
+    """
+    supply, nodes, idle = context.supply, context.supply.nodes, context.history.idle_gaps.idle
+    staying = [
+        name
+        for name, worker in supply.workers.items()
+        if name not in drained
+        and name not in context.state.drains
+        and worker.leaves_by is None
+        and not (name in nodes and (nodes[name].draining or nodes[name].not_responding))
+    ]
+    spare = Counter(supply.workers[name].shape for name in staying)
+    spare.subtract(warm_pool_of(context.observation.binding))
+    policy, moment = policy_of(context.observation.binding), context.observation.snapshot.taken_at.timestamp()
+    released: dict[WorkerName, OverdueWorker] = {}
+    for name in sorted(name for name in staying if name in idle and name not in nodes and name not in plan.needed):
+        worker, unwanted_seconds = supply.workers[name], moment - idle[name].since
+        kept = policy.keep_unregistered(name, context)
+        if worker.phase == "booting" and kept is not None and unwanted_seconds >= kept and spare[worker.shape] > 0:
+            if not budget.spend(name):
+                break
+            spare[worker.shape] -= 1
+            reason = f"has not registered, and nothing has wanted it for {unwanted_seconds:.0f} s"
+            released[name] = OverdueWorker(serves=False, reason=reason)
+    return released
 
 
 def _keep_alive(node: NodeState, context: DecisionContext) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.queue import NodeState
 
 from clusterra_scaler.planner.estimates.idle_gaps import IdleGaps, substitutes
@@ -13,12 +14,15 @@ from clusterra_scaler.planner.observed.supply import drained_by_us
 from clusterra_scaler.planner.placement.job_groups import BOOT_SECONDS
 from clusterra_scaler.planner.placement.plan import Plan
 
+REGISTRATION_SECONDS = 30.0
+"""How long after the start of its slurmd a worker may seem to work because it registers."""
+
 
 def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionContext:
     """The context with idle gaps that include this observation; unchanged without a plan or a complete observation.
 
-    A worker becomes idle when it runs nothing and no job is planned for it. An idle gap ends when a job runs there or
-    is planned to.
+    A worker becomes idle when it runs nothing and no job is planned for it, also before it has registered. An idle gap
+    ends when a job runs there or is planned to.
     """
     observation, supply, history = context.observation, context.supply, context.history
     if plan is None or not observation.complete:
@@ -39,8 +43,15 @@ def with_idle_tracking(context: DecisionContext, plan: Plan | None) -> DecisionC
                 idle_gaps.lost(name, moment)
         elif runs_nothing(node):
             _track_idle_node(idle_gaps, node, context)
-    for name in sorted(idle_gaps.idle.keys() - standing):
-        idle_gaps.lost(name, moment)
+    coming = supply.workers.keys() - supply.nodes.keys()
+    for name in sorted(coming):
+        if name in plan.needed:
+            idle_gaps.work_arrived(name, taken_at.timestamp())
+            worked[name] = taken_at
+        elif name not in idle_gaps.idle:
+            _track_unregistered(idle_gaps, name, context)
+    for name in sorted(idle_gaps.idle.keys() - standing - coming):
+        idle_gaps.release(name) if name in context.state.victims else idle_gaps.lost(name, moment)
     _count_purchases(idle_gaps, observation, plan)
     worked = {name: at for name, at in worked.items() if name in supply.workers}
     return replace(context, history=replace(history, idle_gaps=idle_gaps, last_worked=worked))
@@ -52,17 +63,41 @@ def _track_idle_node(idle_gaps: IdleGaps, node: NodeState, context: DecisionCont
     # A job that was planned there and cancelled before it began ended the gap before, too.
     since = max(idle_since, history.last_worked.get(name, idle_since)).timestamp()
     known = idle_gaps.idle.get(name) or idle_gaps.released.get(name)
+    if name in idle_gaps.idle and node.registered_at is not None:
+        registered = node.registered_at.timestamp()
+        if idle_gaps.idle[name].since < registered and since <= registered + REGISTRATION_SECONDS:
+            # Nothing wanted it before it registered.
+            idle_gaps.registered(name, since)
+            return
     if known is not None and since <= known.since:
         idle_gaps.reinstate(name)
         return
     # A known worker has run a job meanwhile that no snapshot shows.
     idle_gaps.work_arrived(name, since)
-    shape, catalogue = context.supply.workers[name].shape, observation.binding.catalogue
-    # A shape without a known price is kept for as long as the policy allows.
-    usd_per_hour = catalogue[shape].usd_per_hour if shape in catalogue else 0.0
-    boot_seconds = history.registrations.latency.typical_seconds(shape)
-    stakes = KeepAliveCosts.of(usd_per_hour, BOOT_SECONDS if boot_seconds is None else boot_seconds)
+    shape = context.supply.workers[name].shape
+    stakes = KeepAliveCosts.of(_usd_per_hour(shape, context), _boot_seconds(shape, context))
     idle_gaps.fell_idle(name, shape, since, stakes, observation.binding.policy.idle_seconds)
+
+
+def _track_unregistered(idle_gaps: IdleGaps, name: WorkerName, context: DecisionContext) -> None:
+    """A worker that boots without a job falls idle when the last one went. A miss costs what is done of its boot."""
+    worker, taken_at = context.supply.workers[name], context.observation.snapshot.taken_at
+    since = max(context.history.last_worked.get(name, worker.started_at), worker.started_at)
+    done = min(max((taken_at - worker.started_at).total_seconds(), 0.0), _boot_seconds(worker.shape, context))
+    stakes = KeepAliveCosts.of(_usd_per_hour(worker.shape, context), done)
+    at_most = context.observation.binding.policy.idle_seconds
+    idle_gaps.fell_idle_unregistered(name, worker.shape, since.timestamp(), stakes, at_most)
+
+
+def _usd_per_hour(shape: ShapeName, context: DecisionContext) -> float:
+    """The price of a shape. One without a known price is kept for as long as the policy allows."""
+    catalogue = context.observation.binding.catalogue
+    return catalogue[shape].usd_per_hour if shape in catalogue else 0.0
+
+
+def _boot_seconds(shape: ShapeName, context: DecisionContext) -> float:
+    seconds = context.history.registrations.latency.typical_seconds(shape)
+    return BOOT_SECONDS if seconds is None else seconds
 
 
 def _count_purchases(idle_gaps: IdleGaps, observation: Observation, plan: Plan) -> None:
