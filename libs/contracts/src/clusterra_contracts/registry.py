@@ -39,6 +39,9 @@ class ScalingPolicy(Wire):
     wait_usd_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 4.0
     """The price of an hour that a job waits for the boot of a new worker. A worker with free capacity rejects a job
     only where a new worker saves more than that. Applies to `packing` only."""
+    max_usd_per_hour_without_confirmation: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """A job whose expected cost per hour is above this is only submitted when its submit confirms the cost; None: no
+    job needs that. The scaler does not read it."""
 
 
 Visibility = Literal["own", "tenant"]

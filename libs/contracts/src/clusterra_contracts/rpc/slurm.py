@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
+from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields, Number
 
 Operation = Literal[
@@ -227,7 +228,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v5"
+    schema_name: ClassVar[str] = "slurm.job.v6"
 
     job_id: JobId
     name: str
@@ -242,8 +243,20 @@ class Job(Wire):
     node_count: int = 1
     cpus: int = 1
     tasks: Annotated[int, Field(ge=1)] = 1
+    cpus_per_task: Annotated[int, Field(ge=1)] = 1
+    cpus_per_node: Annotated[int, Field(ge=1)] = 1
+    """The fewest CPUs that each of its nodes must have for it."""
+    min_nodes: Annotated[int, Field(ge=1)] | None = None
+    """The fewest nodes that it asks for. `node_count` of a job that waits is only Slurm's guess."""
+    max_nodes: Annotated[int, Field(ge=1)] | None = None
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
+    memory_per_gpu_mib: int | None = None
+    """Where it is set, `memory_per_node_mib` is no request of the job."""
+    all_memory: bool = False
+    """Whether it asks for all memory of its nodes."""
+    exclusive: bool = False
+    """Whether it shares its nodes with no other job."""
     constraints: str = ""
     gres: str = ""
     """The generic resources that it asks for, as `<per>/<name>[:<type>]=<count>`, joined by commas."""
@@ -271,6 +284,33 @@ class Job(Wire):
     """The place of a component in its heterogeneous job; 0 is the first."""
     het_components: tuple[JobId, ...] = ()
     """The ids of all components, in order. Of a job that slurmctld has forgotten, only in the answer for the first."""
+
+    @property
+    def request(self) -> PendingJobs:
+        """What the job asks for, as a queue snapshot shows it, without the nodes that it names."""
+        per_node = None if self.memory_per_gpu_mib is not None else self.memory_per_node_mib
+        asked_nodes = self.node_count if self.min_nodes is None else self.min_nodes
+        return PendingJobs(
+            job_ids=(self.job_id.partition("_")[0],),
+            count=1,
+            cpus=max(self.cpus, 1),
+            cpus_per_task=self.cpus_per_task,
+            cpus_per_node=self.cpus_per_node,
+            tasks=self.tasks,
+            nodes=max(self.node_count if self.started_at else asked_nodes, 1),
+            max_nodes=self.max_nodes,
+            memory_per_node_mib=0 if self.all_memory else per_node,
+            memory_per_cpu_mib=self.memory_per_cpu_mib,
+            memory_per_gpu_mib=self.memory_per_gpu_mib,
+            features=self.constraints,
+            gres=self.gres,
+            exclusive=self.exclusive,
+            partition=self.partition,
+            uid=self.uid,
+            reason=self.reason,
+            first_submitted_at=self.submitted_at,
+            time_limit_seconds=self.time_limit_seconds,
+        )
 
 
 class ListJobs(Wire):
@@ -307,7 +347,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v5"
+    schema_name: ClassVar[str] = "slurm.jobs.v6"
 
     jobs: tuple[Job, ...]
     total: int

@@ -9,10 +9,11 @@ from clusterra_contracts.rpc.slurm import Job
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.output_path import known_values, written_path
 from clusterra_proxy.slurmrestd.accounting import OLDEST
-from clusterra_proxy.slurmrestd.gres import requested_gres
+from clusterra_proxy.slurmrestd.gres import memory_per_gpu_mib, requested_gres
 from clusterra_proxy.slurmrestd.notation import array_tasks
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
+from clusterra_proxy.watch.snapshot import shares_no_nodes
 
 _STATE_PRECEDENCE = (
     "RUNNING",
@@ -50,6 +51,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         return None
     user = cluster.owner_name(record)
     values = known_values(record)
+    per_gpu = memory_per_gpu_mib(record)
     stdout = written_path(record.standard_output, record.stdout_expanded, values, user)
     stderr = written_path(record.standard_error, record.stderr_expanded, values, user)
     if record.is_waiting_array:
@@ -70,8 +72,15 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         node_count=record.node_count or 1,
         cpus=record.cpus or 1,
         tasks=record.tasks or 1,
+        cpus_per_task=record.cpus_per_task or 1,
+        cpus_per_node=record.minimum_cpus_per_node or 1,
+        min_nodes=record.min_nodes,
+        max_nodes=record.max_nodes or None,
         memory_per_node_mib=record.memory_per_node or None,
         memory_per_cpu_mib=record.memory_per_cpu or None,
+        memory_per_gpu_mib=per_gpu,
+        all_memory=record.memory_per_node == 0 and per_gpu is None,
+        exclusive=shares_no_nodes(record),
         constraints=record.features,
         gres=requested_gres(record),
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,

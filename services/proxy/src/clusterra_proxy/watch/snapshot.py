@@ -89,7 +89,7 @@ def pending_group(
         memory_per_gpu_mib=per_gpu,
         features=record.features,
         gres=requested_gres(record),
-        exclusive=not {"none", "topo"}.isdisjoint(record.shared),
+        exclusive=shares_no_nodes(record),
         exclusive_user=not {"user", "mcs"}.isdisjoint(record.shared),
         required_nodes=hostlist.expand(record.required_nodes),
         excluded_nodes=hostlist.expand(record.excluded_nodes),
@@ -106,6 +106,11 @@ def pending_group(
         first_submitted_at=min(each.submit_time for each in identical if each.submit_time is not None),
         extra=record.extra,
     )
+
+
+def shares_no_nodes(record: JobRecord) -> bool:
+    """Return whether a job shares its nodes with no other job."""
+    return not {"none", "topo"}.isdisjoint(record.shared)
 
 
 def _unreadable_group(identical: Sequence[JobRecord]) -> PendingJobs:
