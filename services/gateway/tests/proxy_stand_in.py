@@ -150,7 +150,10 @@ class ProxyStandIn:
             for job in self.jobs.values()
             if request.viewer.sees(job.uid) and (request.states is None or job.state in request.states)
         )
-        return JobPage(jobs=found, total=len(found))
+        at = int(request.cursor) if request.cursor and request.cursor.isdecimal() else 0
+        page = found[at : at + request.limit]
+        more = at + len(page) < len(found)
+        return JobPage(jobs=page, total=len(found), cursor=str(at + len(page)) if more else None)
 
     async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
         job = self._changeable(request.viewer, request.job_id)

@@ -224,7 +224,7 @@ async def test_a_reservation_that_was_not_released_makes_room_for_the_next_submi
 
     await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=15))
 
-    found = (await reservations.of_cluster(KEY.ref, 10)).reservations
+    found = [each async for page in reservations.of_cluster(KEY.ref) for each in page.reservations]
     assert [(each.micro_usd, each.job_id) for each in found] == [(15, "1")]
     assert await reservations.used("acme", PENDING.reservation.month, QUOTA.scope) == 15
 
@@ -241,7 +241,7 @@ async def test_a_key_that_expired_reserves_beside_its_first_job_which_still_runs
     await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=13))
     again = await once.submit(KEY, MESSAGE, "hash", room_for(20, asks=13))
 
-    found = (await reservations.of_cluster(KEY.ref, 10)).reservations
+    found = [each async for page in reservations.of_cluster(KEY.ref) for each in page.reservations]
     assert sorted((each.job_id, each.micro_usd) for each in found) == [("1", 7), ("2", 13)]
     assert (again.job_id, again.repeated) == ("2", True)
 

@@ -10,16 +10,18 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.costs import Spending, SpendingDimension, SpendingRow
 from clusterra_contracts.rpc.slurm import Job, Viewer
-from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.money.quotas.jobs import ListedPrices, listed_jobs, task_count
+from clusterra_gateway.money.quotas.jobs import ListedPrices, job_pages, task_count
 
 log = structlog.get_logger()
 
 SummaryDimension = Literal["user", "account", "cluster", "tenant"]
 Purpose = Literal["job", "overhead", "bill"]
+
+MAX_JOBS = 5000
+"""The most waiting jobs that a request prices. What the jobs of a longer queue will cost is unknown."""
 
 
 class Payer(NamedTuple):
@@ -131,26 +133,28 @@ class SpendingReads:
     async def _queue(
         self, ref: ClusterRef, binding: ClusterBinding, viewer: Viewer
     ) -> dict[tuple[str, str], int | None] | None:
+        sums: dict[tuple[str, str], int | None] = {}
+        prices = ListedPrices(binding.catalogue)
+        counted = 0
         try:
-            listed = await listed_jobs(self._slurm, ref, viewer, ("PENDING",))
+            async for page in job_pages(self._slurm, ref, viewer, ("PENDING",)):
+                counted += len(page)
+                if counted > MAX_JOBS:
+                    return None
+                await asyncio.to_thread(_price, page, prices, sums)
         except RpcFailed as failed:
             log.info("queue_not_priced", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
             return None
-        if not listed.whole:
-            return None
-        return await asyncio.to_thread(_priced, listed.jobs, binding.catalogue)
+        return sums
 
 
-def _priced(jobs: Iterable[Job], catalogue: Catalogue) -> dict[tuple[str, str], int | None]:
-    """By user and account what waiting jobs will cost at most; None where one has no bound."""
-    prices = ListedPrices(catalogue)
-    sums: dict[tuple[str, str], int | None] = {}
+def _price(jobs: Iterable[Job], prices: ListedPrices, sums: dict[tuple[str, str], int | None]) -> None:
+    """Add, by user and account, what waiting jobs will cost at most; None where one has no bound."""
     for job in jobs:
         payer = job.user, job.account
         before = sums.get(payer, 0)
         cost = prices.micro_usd(job, task_count(job.array_tasks))
         sums[payer] = None if before is None or cost is None else before + cost
-    return sums
 
 
 def totals_by(clusters: Collection[ClusterSpending], by: SummaryDimension, *, whole_bill: bool) -> dict[Payer, Totals]:

@@ -20,7 +20,6 @@ from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import ListedPrices, changed_by
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind, month_of
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
-from clusterra_gateway.money.quotas.sweep import MAX_RESERVATIONS
 
 
 class QuotaLeft(BaseModel):
@@ -104,7 +103,7 @@ def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:
     )
 
 
-_COSTLY = frozenset({"memory_per_node", "memory_per_cpu", "tasks"})
+_COSTLY = frozenset({"memory_per_node", "memory_per_cpu", "tasks", "constraints"})
 """The fields of `FurtherChanges` on which the cost of a job depends."""
 
 
@@ -150,9 +149,9 @@ class PricedUpdates:
             job = await self._slurm.job(ref, viewer, jobs.partition("_")[0])
             prices = ListedPrices(binding.catalogue)
             now, then = (prices.projected((each,)) or 0 for each in (job, changed_by(job, update)))
-            reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
-            before = reserved.of_job(job.het_job_id or job.job_id)
-            if before is None or then == now or (then < now and ("_" in jobs or not then)):
+            if then == now or (then < now and ("_" in jobs or not then)):
+                return None
+            if (before := await self._reservations.of_job(ref, job.het_job_id or job.job_id)) is None:
                 return None
             if then < now:
                 return before, before.model_copy(update={"micro_usd": max(before.micro_usd + then - now, then)})

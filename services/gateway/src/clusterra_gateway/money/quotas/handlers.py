@@ -79,8 +79,8 @@ class QuotaHandlers:
         """Sets the quota of a user, an account or the tenant, in place of the one before.
 
         `warn` warns beyond the limit; `block` refuses submits beyond the limit and its buffer; `block_and_kill` also
-        cancels jobs beyond it, the newest first. It holds for submits from now on. A job that has no time limit is
-        refused where a quota blocks.
+        cancels jobs beyond it, also running ones, the newest first. It holds for submits from now on: only
+        `block_and_kill` ends jobs from before. A job that has no time limit is refused where a quota blocks.
         """
         wanted = await body(request, SetQuota)
         tenant, scope = caller.member.tenant, scope_in(request, caller)

@@ -3,16 +3,16 @@
 import re
 import uuid
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import timedelta
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Protocol
 
-from clusterra_contracts.identity import ClusterRef, JobId
+from clusterra_contracts.identity import ClusterRef, JobId, Moment
 from clusterra_contracts.job_price import JobPrices, total
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Job, ListJobs, Viewer
-from clusterra_contracts.rpc.slurm_jobs import Update
+from clusterra_contracts.rpc.slurm_jobs import MAX_SELECTION_CHARACTERS, Update
 from clusterra_contracts.shapes import Catalogue
 
 from clusterra_gateway.bus.requests import SlurmRequests
@@ -39,56 +39,30 @@ def _ranges(tasks: str) -> Iterator[range]:
             yield range(first, max(int(found[2] or first), first) + 1, max(int(found[3] or 1), 1))
 
 
-MAX_JOBS = 5000
 PAGE_JOBS = 1000
 
 
-class JobList(NamedTuple):
-    """A list of jobs. `whole`: there are no others."""
-
-    jobs: tuple[Job, ...]
-    whole: bool
-
-
-async def listed_jobs(slurm: SlurmRequests, ref: ClusterRef, viewer: Viewer, states: tuple[str, ...]) -> JobList:
-    """The jobs that a viewer sees in some states, the oldest first, at most MAX_JOBS. Raises RpcFailed."""
-    found: list[Job] = []
+async def job_pages(
+    slurm: SlurmRequests, ref: ClusterRef, viewer: Viewer, states: tuple[str, ...]
+) -> AsyncIterator[tuple[Job, ...]]:
+    """All jobs that a viewer sees in some states, the oldest first, a page at a time. Raises RpcFailed."""
     cursor = None
-    while len(found) < MAX_JOBS:
+    while True:
         page = await slurm.jobs(
             ref, ListJobs(viewer=viewer, states=states, sort="submitted", limit=PAGE_JOBS, cursor=cursor)
         )
-        found += page.jobs
+        yield page.jobs
         if (cursor := page.cursor) is None:
-            return JobList(tuple(found), whole=True)
-    return JobList(tuple(found), whole=False)
+            return
 
 
-def request_of(job: Job) -> PendingJobs:
-    """What a job asks for, as far as its record shows it."""
-    return PendingJobs(
-        job_ids=(job.job_id.partition("_")[0],),
-        count=1,
-        cpus=max(job.cpus, 1),
-        tasks=job.tasks,
-        nodes=max(job.node_count, 1),
-        memory_per_node_mib=job.memory_per_node_mib,
-        memory_per_cpu_mib=job.memory_per_cpu_mib,
-        features=job.constraints,
-        gres=job.gres,
-        partition=job.partition,
-        uid=job.uid,
-        reason=job.reason,
-        first_submitted_at=job.submitted_at,
-        time_limit_seconds=job.time_limit_seconds,
-    )
-
-
+type Asked = tuple[object, ...]
+"""All of a job on which its price depends."""
 _PRICED = attrgetter(
-    *("cpus", "tasks", "node_count", "memory_per_node_mib", "memory_per_cpu_mib"),
-    *("constraints", "gres", "partition", "time_limit_seconds"),
+    *("cpus", "cpus_per_task", "cpus_per_node", "tasks", "node_count", "min_nodes", "max_nodes"),
+    *("memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "all_memory", "exclusive"),
+    *("constraints", "gres", "time_limit_seconds"),
 )
-"""All of a job on which the price of `request_of` depends."""
 
 
 class ListedPrices:
@@ -96,24 +70,107 @@ class ListedPrices:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._prices = JobPrices(catalogue)
-        self._known: dict[tuple[object, ...], int | None] = {}
+        self._requests: dict[Asked, tuple[Asked, PendingJobs]] = {}
+        self._known: dict[tuple[Asked, int], int | None] = {}
+
+    def asked(self, job: Job) -> Asked:
+        """What a job asks for: one object for all jobs that ask for the same."""
+        asked: Asked = (*_PRICED(job), job.started_at is None)
+        known = self._requests.get(asked)
+        if known is None:
+            known = self._requests[asked] = asked, job.request
+        return known[0]
+
+    def price(self, asked: Asked, tasks: int) -> int | None:
+        """The cost of all tasks of an array (1 for any other job); None where nobody knows it, as without a limit."""
+        if (asked, tasks) not in self._known:
+            self._known[asked, tasks] = self._prices.micro_usd(self._requests[asked][1], tasks)
+        return self._known[asked, tasks]
 
     def micro_usd(self, job: Job, tasks: int) -> int | None:
-        """The cost of all tasks of an array (1 for any other job); None where nobody knows it, as without a limit."""
-        key = (*_PRICED(job), tasks)
-        if key not in self._known:
-            self._known[key] = self._prices.micro_usd(request_of(job), tasks)
-        return self._known[key]
+        """As `price`, of a job."""
+        return self.price(self.asked(job), tasks)
 
     def projected(self, jobs: Iterable[Job]) -> int | None:
-        """The cost of a job's components, or of an array and its tasks with records of their own.
+        """The cost of a job's components, or of an array and its tasks with records of their own. See HeldJob."""
+        held: HeldJob | None = None
+        for job in jobs:
+            held = held or HeldJob(job)
+            held.add(job, self.asked(job))
+        return 0 if held is None else held.projected(self)
 
-        None where one of them has none. A task counts once: the array may still list one whose own record is there
-        already.
+
+class OfUser(Protocol):
+    """Whose a job is, and since when Slurm has it."""
+
+    @property
+    def user(self) -> str: ...  # noqa: D102
+    @property
+    def account(self) -> str: ...  # noqa: D102
+    @property
+    def submitted_at(self) -> Moment: ...  # noqa: D102
+
+
+class HeldJob:
+    """A job that waits or runs, from all its records: of a heterogeneous job the components, of an array that of the
+    waiting tasks and those of the tasks with records of their own. A cluster may have 100,000, so it is small."""
+
+    __slots__ = ("_records", "account", "job_id", "submitted_at", "user")
+
+    def __init__(self, job: Job) -> None:
+        """`job` is any of its records. It is not added yet."""
+        self.job_id = whole_id(job)
+        self.user, self.account, self.submitted_at = job.user, job.account, job.submitted_at
+        self._records: dict[JobId, tuple[Asked, str, bool]] = {}
+        """By the id of a record: what it asks for, the tasks that it stands for, and whether it waits."""
+
+    def add(self, job: Job, asked: Asked) -> None:
+        """Add a record. One that changes while the list is read may come twice: the later one counts."""
+        self._records[job.job_id] = asked, job.array_tasks, job.state == "PENDING"
+
+    @property
+    def runs(self) -> bool:
+        """Whether a part of it runs, or is suspended."""
+        return not all(waits for _, _, waits in self._records.values())
+
+    @property
+    def waits(self) -> bool:
+        """Whether a part of it waits."""
+        return any(waits for _, _, waits in self._records.values())
+
+    def projected(self, prices: ListedPrices, *, waiting: bool = True) -> int | None:
+        """The cost of all its parts, or without those that wait; None where one of them has none.
+
+        A task counts once: the array may still list one whose own record is there already.
         """
-        known = tuple(jobs)
-        apart = [int(task) for job in known if (task := job.job_id.partition("_")[2]).isdecimal()]
-        return total(self.micro_usd(job, task_count(job.array_tasks, apart)) for job in known)
+        apart = [int(task) for job_id in self._records if (task := job_id.partition("_")[2]).isdecimal()]
+        records = (each for each in self._records.values() if waiting or not each[2])
+        return total(prices.price(asked, task_count(tasks, apart)) for asked, tasks, _ in records)
+
+    def waiting_tasks(self) -> Iterator[str]:
+        """The waiting tasks of an array of which others run, as selections of `ChangeJob`."""
+        for job_id, (_, tasks, waits) in self._records.items():
+            if waits and tasks:
+                yield from _selections(self.job_id, tasks)
+            elif waits:
+                yield job_id
+
+
+def _selections(array: JobId, tasks: str) -> Iterator[str]:
+    """The tasks of an array, in selections that are no longer than one may be."""
+    chosen = ""
+    for part in filter(_RANGE.fullmatch, tasks.partition("%")[0].split(",")):
+        if chosen and len(array) + len(chosen) + len(part) + len("_[,]") > MAX_SELECTION_CHARACTERS:
+            yield f"{array}_[{chosen}]"
+            chosen = ""
+        chosen = f"{chosen},{part}" if chosen else part
+    if chosen:
+        yield f"{array}_[{chosen}]"
+
+
+def whole_id(job: Job) -> JobId:
+    """The id of the submit that a record belongs to: of an array or a heterogeneous job that of the whole."""
+    return job.het_job_id or job.job_id.partition("_")[0]
 
 
 def changed_by(job: Job, update: Update) -> Job:
@@ -124,8 +181,11 @@ def changed_by(job: Job, update: Update) -> Job:
         updates["time_limit_seconds"] = changes.time_limit * 60.0
     if further.memory_per_node is not None or further.memory_per_cpu is not None:
         updates |= {"memory_per_node_mib": further.memory_per_node, "memory_per_cpu_mib": further.memory_per_cpu}
+        updates |= {"memory_per_gpu_mib": None, "all_memory": False}
     if further.tasks is not None:
         updates["cpus"] = -(-job.cpus * further.tasks // max(job.tasks, 1))
+    if further.constraints is not None:
+        updates["constraints"] = further.constraints
     return job.model_copy(update=updates)
 
 
@@ -135,12 +195,7 @@ _CLOCKS = timedelta(seconds=5)
 """Slurm tells whole seconds, by a clock of its own."""
 
 
-def record_order(job: Job) -> tuple[int, bool]:
-    """The sort key of a job's records: components by their offset; tasks of an array after the record of the array."""
-    return job.het_offset, not job.array_tasks
-
-
-def orphan_of(job: Job, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
+def orphan_of(job: OfUser, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
     """The reservation of an unanswered submit that this job probably belongs to: by the same user, shortly before.
 
     Of several, the one nearest to the projected cost.
@@ -152,7 +207,7 @@ def orphan_of(job: Job, orphans: Iterable[Reservation], projected: int) -> Reser
     return min(fitting, key=lambda each: abs(each.micro_usd - projected), default=None)
 
 
-def of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> tuple[Quota, ...]:
+def of_account(quotas: Iterable[Quota], reservation: Reservation, job: OfUser) -> tuple[Quota, ...]:
     """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
     account = job.account or "?"
     return tuple(
@@ -162,7 +217,7 @@ def of_account(quotas: Iterable[Quota], reservation: Reservation, job: Job) -> t
     )
 
 
-def counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
+def counts(quota: Quota, ref: ClusterRef, job: OfUser) -> bool:
     """Whether a quota counts a job."""
     match quota.scope.kind:
         case "user":
@@ -173,13 +228,19 @@ def counts(quota: Quota, ref: ClusterRef, job: Job) -> bool:
             return quota.scope.name == ref.tenant
 
 
-def reservation_for(
-    ref: ClusterRef, job_id: JobId, job: Job, counting: tuple[Quota, ...], micro_usd: int
-) -> Reservation:
+def as_at_submit(quotas: Iterable[Quota], submitted_at: Moment) -> tuple[Quota, ...]:
+    """The quotas as they hold for a job: one that was set after the submit counts the job, and refuses nothing."""
+    return tuple(
+        quota.model_copy(update={"mode": "warn"}) if quota.set_at > submitted_at + _CLOCKS else quota
+        for quota in quotas
+    )
+
+
+def reservation_for(ref: ClusterRef, job: HeldJob, counting: tuple[Quota, ...], micro_usd: int) -> Reservation:
     """The reservation of a job that did not come through a submit."""
     return Reservation(
         # The same for every gateway, so that one of them reserves.
-        id=uuid.uuid5(uuid.NAMESPACE_OID, f"{ref.key}#{job_id}#{int(job.submitted_at.timestamp())}").hex,
+        id=uuid.uuid5(uuid.NAMESPACE_OID, f"{ref.key}#{job.job_id}#{int(job.submitted_at.timestamp())}").hex,
         tenant=ref.tenant,
         cluster=ref.cluster,
         month=month_of(job.submitted_at),
@@ -187,5 +248,5 @@ def reservation_for(
         micro_usd=micro_usd,
         user=job.user,
         made_at=job.submitted_at,
-        job_id=job_id,
+        job_id=job.job_id,
     )

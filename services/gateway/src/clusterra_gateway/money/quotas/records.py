@@ -1,5 +1,7 @@
 """Quotas, what is used of them, and reservations, as models of items of the accounts table."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -7,6 +9,7 @@ from clusterra_contracts.identity import Id, Moment
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.http.requests.errors import Unavailable
 
 Mode = Literal["warn", "block", "block_and_kill"]
 """What happens beyond the ceiling. `warn`: the answer of a submit warns. `block`: a submit is refused.
@@ -63,6 +66,23 @@ class Quota(MonthlyLimit):
     def ceiling_micro_usd(self) -> int:
         """The limit with its buffer: up to here, jobs are accepted."""
         return self.limit_micro_usd * (100 + self.buffer_percent) // 100
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The quotas of a tenant."""
+
+    readable: tuple[Quota, ...]
+    unreadable: tuple[QuotaScope, ...]
+    """The scopes of quotas that cannot be read, whose limits are unknown. A quota of an unknown kind counts for
+    nobody."""
+
+    def counting(self, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
+        """The quotas of these scopes. Raises Unavailable where one of them cannot be read."""
+        if blind := set(scopes).intersection(self.unreadable):
+            names = ", ".join(sorted(f"{scope.kind} {scope.name}" for scope in blind))
+            raise Unavailable(f"the quota of the {names} cannot be read", hint="ask an admin to set or remove it")
+        return tuple(quota for quota in self.readable if quota.scope in scopes)
 
 
 class Reservation(Record):

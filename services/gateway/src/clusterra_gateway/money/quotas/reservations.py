@@ -6,7 +6,7 @@ Each change of it is in the transaction with the reservation that causes it, so 
 
 import asyncio
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -35,34 +35,19 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.http.answers.responses import decimal
 from clusterra_gateway.http.requests.errors import QuotaExceeded, Unavailable
-from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation
+from clusterra_gateway.money.quotas.records import Quota, Quotas, QuotaScope, Reservation
 
 log = structlog.get_logger()
 
 MAX_QUOTAS = 1000
 """The most quotas of one tenant."""
+PAGE = 500
+"""How many reservations are read at a time."""
 USE_SECONDS = 400 * 86_400
 RESERVATION_SECONDS = 60 * 86_400
 """After this time a reservation of a job that nobody settles expires."""
 COMMITTED = "committed"
 """The attribute with what is used or reserved, in micro-USD."""
-
-
-@dataclass(frozen=True)
-class Quotas:
-    """The quotas of a tenant."""
-
-    readable: tuple[Quota, ...]
-    unreadable: tuple[QuotaScope, ...]
-    """The scopes of quotas that cannot be read, whose limits are unknown. A quota of an unknown kind counts for
-    nobody."""
-
-    def counting(self, scopes: Collection[QuotaScope]) -> tuple[Quota, ...]:
-        """The quotas of these scopes. Raises Unavailable where one of them cannot be read."""
-        if blind := set(scopes).intersection(self.unreadable):
-            names = ", ".join(sorted(f"{scope.kind} {scope.name}" for scope in blind))
-            raise Unavailable(f"the quota of the {names} cannot be read", hint="ask an admin to set or remove it")
-        return tuple(quota for quota in self.readable if quota.scope in scopes)
 
 
 @dataclass(frozen=True)
@@ -125,17 +110,11 @@ class AlreadyReserved(Exception):
 
 
 class ClusterReservations(NamedTuple):
-    """What is reserved for the jobs of a cluster."""
+    """A page of what is reserved for the jobs of a cluster."""
 
     reservations: tuple[Reservation, ...]
     unreadable: frozenset[str]
     """The jobs whose reservation cannot be read."""
-
-    def of_job(self, job_id: str) -> Reservation | None:
-        """The reservation of a job. Raises Unavailable where it cannot be read."""
-        if job_id in self.unreadable:
-            raise Unavailable("what is reserved for this job cannot be read", hint="contact the operators")
-        return next((each for each in self.reservations if each.job_id == job_id), None)
 
 
 class Reservations:
@@ -240,10 +219,30 @@ class Reservations:
         except TransactionCancelled:
             log.info("reservation_settled_before", reservation=reservation.id)
 
-    async def of_cluster(self, ref: ClusterRef, most: int) -> ClusterReservations:
-        """The reservations for jobs of a cluster that have not been settled. Those that cannot be read are logged."""
-        page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=most)
-        return await asyncio.to_thread(_read, page.items)  # they may be thousands
+    async def any_of_cluster(self, ref: ClusterRef) -> bool:
+        """Whether anything is reserved for jobs of a cluster."""
+        return bool((await self._store.query(ACCOUNTS, reservations_partition(ref), limit=1)).items)
+
+    async def of_cluster(self, ref: ClusterRef) -> AsyncIterator[ClusterReservations]:
+        """The reservations for jobs of a cluster that have not been settled: all, page by page, in the order of ids.
+
+        Those that cannot be read are logged. Only after the last page nothing is reserved for any other job.
+        """
+        cursor = None
+        while True:
+            page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=PAGE, cursor=cursor)
+            yield await asyncio.to_thread(_read, page.items)  # they may be hundreds
+            if (cursor := page.cursor) is None:
+                return
+
+    async def of_job(self, ref: ClusterRef, job_id: str) -> Reservation | None:
+        """The reservation of a job. Raises Unavailable where it cannot be read."""
+        async for page in self.of_cluster(ref):
+            if job_id in page.unreadable:
+                raise Unavailable("what is reserved for this job cannot be read", hint="contact the operators")
+            if found := next((each for each in page.reservations if each.job_id == job_id), None):
+                return found
+        return None
 
     async def _changed(
         self, reservation: Reservation, changes: Attributes, pending: PendingReservation, *, force: bool

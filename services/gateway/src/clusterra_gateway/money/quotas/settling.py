@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import structlog
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, JobId, now
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
 
@@ -17,7 +17,7 @@ from clusterra_gateway.money.quotas.reservations import Reservations
 
 log = structlog.get_logger()
 
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 2.5
 """How long one look at a cluster settles. The next look goes on with the next reservation.
 
 Each takes some milliseconds; on a busy cluster seconds, and what is over a quota must not wait for all of them.
@@ -35,8 +35,8 @@ class Unanswered:
         self._silent = 0
 
     @contextmanager
-    def noted(self, reservation: Reservation) -> Iterator[None]:
-        """Log a request about a reservation that fails. Raises RpcFailed once MAX_SILENT have stayed unanswered."""
+    def noted(self, job_id: JobId) -> Iterator[None]:
+        """Log a request about a job that fails. Raises RpcFailed once MAX_SILENT have stayed unanswered."""
         try:
             yield
         except RpcFailed as failed:
@@ -44,7 +44,7 @@ class Unanswered:
             self._silent += failed.error.kind == "unavailable" and not failed.error.internal
             if self._silent > MAX_SILENT:
                 raise
-            log.warning("reservation_not_looked_at", job_id=reservation.job_id, reason=failed.error.detail)
+            log.warning("reservation_not_looked_at", job_id=job_id, reason=failed.error.detail)
 
 
 class Settling:
@@ -58,14 +58,21 @@ class Settling:
         self._last: dict[ClusterRef, str] = {}
         """The reservation that was looked at last, where the time was not enough for all."""
 
+    def last(self, ref: ClusterRef) -> str:
+        """The reservation that the last look at a cluster settled last; empty if it settled all that it could."""
+        return self._last.get(ref, "")
+
     async def settle(self, ref: ClusterRef, ended: Iterable[Reservation], quotas: Sequence[Quota]) -> None:
-        """Settle what can be settled, for SETTLE_SECONDS or until too much stays unanswered. Raises StoreError."""
-        last = self._last.pop(ref, "")
+        """Settle what can be settled, for SETTLE_SECONDS or until too much stays unanswered. Raises StoreError.
+
+        `ended` is in turn: those behind `last` first.
+        """
+        self._last.pop(ref, None)
         until = time.monotonic() + SETTLE_SECONDS
         unanswered = Unanswered()
-        for reservation in sorted(ended, key=lambda each: (each.id <= last, each.id)):
+        for reservation in ended:
             try:
-                with unanswered.noted(reservation):
+                with unanswered.noted(reservation.job_id):
                     await self._settle(ref, reservation, quotas)
             except RpcFailed as failed:
                 log.warning(

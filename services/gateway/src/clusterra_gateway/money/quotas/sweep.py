@@ -5,14 +5,15 @@ Every replica does so, in any order: each step is one transaction that happens o
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
@@ -22,24 +23,30 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.money.quotas.jobs import (
+    HeldJob,
     ListedPrices,
+    as_at_submit,
     counts,
-    listed_jobs,
+    job_pages,
     of_account,
     orphan_of,
-    record_order,
     reservation_for,
+    whole_id,
 )
+from clusterra_gateway.money.quotas.look import Look, is_dearer
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
-from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations
+from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.money.quotas.settling import Settling, Unanswered
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
-SWEEP_SECONDS = 300.0
-"""How long one look at a cluster may take: thousands of jobs may be over a quota at once."""
+SWEEP_SECONDS = 120.0
+"""How long one look at a cluster may take, with the pages of its lists and with requests that nobody answers."""
+RESERVE_SECONDS = 5.0
+"""How long one look reserves for jobs. The next look goes on: what is over a quota must not wait for all of them."""
+CANCELS_AT_ONCE = 8
 BOUNDS = Bounds(at_once=8)
 NO_QUOTA_SECONDS = 15.0
 """How long a cluster without reservations is skipped while its tenant has no quotas.
@@ -50,22 +57,14 @@ ANSWER_SECONDS = 60.0
 """How long after a submit without an answer its user's new jobs are left alone: one may be that submit's."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
-TOLERATED_PERCENT = 125
-"""How many percent of its reservation the projected cost of a job's record may reach before more is reserved.
-
-The record may show more than the submit did, such as memory that the submit left to Slurm.
-"""
-MAX_RESERVATIONS = 5000
-LOOKS_AT_ONCE = 500
-"""How many reservations are looked at, before other requests have their turn."""
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
-WAKING: frozenset[str] = JOB_ENDS | {"job.submitted"}
+CHANGED = "quota.changed"
+WAKING: frozenset[str] = JOB_ENDS | {"job.submitted", CHANGED}
 
-type Active = dict[JobId, tuple[Job, ...]]
-"""Jobs that wait or run: of a heterogeneous job all components, the first one first; of an array the tasks that have
-records of their own, after that of all others."""
+type Held = dict[JobId, HeldJob]
+"""The jobs that wait or run, by the id of the submit."""
 
 
 class QuotaSweep:
@@ -82,10 +81,15 @@ class QuotaSweep:
         self._skip_until: dict[ClusterRef, float] = {}
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
         """The jobs that were cancelled recently, and when."""
+        self._changed: set[ClusterRef] = set()
+        """The clusters of tenants one of whose quotas was changed after the last look began."""
         self._woken = asyncio.Event()
 
-    def on_event(self, ref: ClusterRef, _event: Event) -> None:
-        """Look soon."""
+    def on_event(self, ref: ClusterRef, event: Event) -> None:
+        """Look soon. A look that is under way is cut short for a changed quota, which may kill."""
+        if event.kind == CHANGED:
+            self._changed.add(ref)
+            self._skip_until.pop(ref, None)
         if time.monotonic() >= self._skip_until.get(ref, 0.0):
             self._woken.set()
 
@@ -108,34 +112,27 @@ class QuotaSweep:
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
         """Look at one cluster once. Raises StoreError, RpcFailed."""
+        self._changed.discard(ref)
         found = await self._reservations.quotas(ref.tenant)
         quotas = found.readable
         if binding.accounting_enforced:
             # As at a submit, a quota that cannot be read allows nothing.
             await self._limits.keep(ref, binding, [*await self._used_up(ref, quotas), *found.unreadable])
-        if not quotas and not any(await self._reservations.of_cluster(ref, 1)):
+        if not quotas and not await self._reservations.any_of_cluster(ref):
             self._skip_until[ref] = time.monotonic() + NO_QUOTA_SECONDS
             return
         recent = time.monotonic() - CANCEL_SECONDS
         self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
-        # The jobs come first: one that is booked meanwhile is then among the reservations.
-        active = await self._active(ref)
-        reserved = await self._reservations.of_cluster(ref, MAX_RESERVATIONS)
-        ended = [each for each in reserved.reservations if each.job_id not in active]
-        await self._settling.settle(ref, ended, quotas)
         prices = ListedPrices(binding.catalogue)
-        unanswered = Unanswered()
-        for number, reservation in enumerate(reserved.reservations):
-            if number % LOOKS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-            jobs = active.get(reservation.job_id, ())
-            with unanswered.noted(reservation):
-                await self._reserve_more(ref, prices, reservation, jobs)
-                await self._count_account(ref, reservation, jobs, quotas)
-        await self._reserve_others(ref, prices, quotas, active, reserved)
-        for quota in quotas:
-            if quota.mode == "block_and_kill":
-                await self._kill(ref, quota, reserved.reservations, active)
+        # The jobs come first: one that is booked meanwhile is then among the reservations.
+        held = await self._held(ref, prices)
+        look = Look(held, quotas, now(), self._settling.last(ref))
+        async for page in self._reservations.of_cluster(ref):
+            look.add(page, prices)
+        await self._kill(ref, quotas, look)
+        await self._settling.settle(ref, look.ended, quotas)
+        await self._reserve(ref, prices, quotas, look)
+        await self._kill(ref, quotas, look)
 
     async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
         """The scopes of the quotas that block and have no room at all this month."""
@@ -147,106 +144,114 @@ class QuotaSweep:
             and await self._reservations.used(ref.tenant, month, quota.scope) >= quota.ceiling_micro_usd
         ]
 
-    async def _active(self, ref: ClusterRef) -> Active:
-        """The jobs that wait or run, by the id of the submit."""
-        found: dict[JobId, list[Job]] = {}
-        for job in (await listed_jobs(self._slurm, ref, ACTOR, ACTIVE)).jobs:
-            found.setdefault(job.het_job_id or job.job_id.partition("_")[0], []).append(job)
-        return {job_id: tuple(sorted(jobs, key=record_order)) for job_id, jobs in found.items()}
+    async def _held(self, ref: ClusterRef, prices: ListedPrices) -> Held:
+        found: Held = {}
+        async for page in job_pages(self._slurm, ref, ACTOR, ACTIVE):
+            for job in page:
+                found.setdefault(whole_id(job), HeldJob(job)).add(job, prices.asked(job))
+        return found
 
-    async def _reserve_more(
-        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, jobs: tuple[Job, ...]
-    ) -> None:
-        """Reserve more for a job that became dearer, such as by `scontrol update`. One that waits must have room."""
-        if not jobs or (ref, reservation.job_id) in self._cancelled:
-            return
-        waits = any(job.state == "PENDING" for job in jobs)
-        projected = prices.projected(jobs) or 0
-        if projected * 100 <= reservation.micro_usd * TOLERATED_PERCENT:
-            return
-        try:
-            await self._reservations.grow(reservation, projected, force=not waits)
-        except QuotaExceeded as exceeded:
-            log.warning("job_changed_over_quota", job_id=reservation.job_id, reason=exceeded.detail)
-            await self._cancel(ref, reservation.job_id)
-
-    async def _count_account(
-        self, ref: ClusterRef, reservation: Reservation, jobs: tuple[Job, ...], quotas: Iterable[Quota]
-    ) -> None:
-        """Count a job in the quota of the account that Slurm chose. One that waits must have room.
-
-        A quota that was set after the submit refuses nothing.
-        """
-        further = of_account(quotas, reservation, jobs[0]) if jobs else ()
-        if not further or (ref, reservation.job_id) in self._cancelled:
-            return
-        waits = any(job.state == "PENDING" for job in jobs)
-        younger = any(quota.set_at > reservation.made_at for quota in further)
-        try:
-            await self._reservations.widen(reservation, further, force=younger or not waits)
-        except QuotaExceeded as exceeded:
-            log.warning("job_over_quota", job_id=reservation.job_id, user=reservation.user, reason=exceeded.detail)
-            await self._cancel(ref, reservation.job_id)
-
-    async def _reserve_others(
-        self,
-        ref: ClusterRef,
-        prices: ListedPrices,
-        quotas: Iterable[Quota],
-        active: Active,
-        reserved: ClusterReservations,
-    ) -> None:
-        """Reserve for jobs that did not come through the gateway, such as those of plain sbatch."""
-        booked = {reservation.job_id for reservation in reserved.reservations} | reserved.unreadable
+    async def _reserve(self, ref: ClusterRef, prices: ListedPrices, quotas: Sequence[Quota], look: Look) -> None:
+        """Reserve what is missing, for RESERVE_SECONDS or until a quota is changed."""
+        until = time.monotonic() + RESERVE_SECONDS
+        unanswered = Unanswered()
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        orphans = [each for each in reserved.reservations if not each.job_id]
-        unanswered = {each.user for each in orphans if each.made_at > lately}
-        for job_id, (job, *components) in active.items():
+        waiting = {each.user for each in look.orphans if each.made_at > lately}
+        for reservation, job in look.changed:
+            with unanswered.noted(job.job_id):
+                await self._reserve_more(ref, prices, reservation, job)
+                await self._count_account(ref, reservation, job, quotas)
+            if time.monotonic() > until or ref in self._changed:
+                return
+        for job in look.others():
             # The job may be that of a submit which is being answered.
-            if job_id in booked or (ref, job_id) in self._cancelled or job.user in unanswered:
+            if (ref, job.job_id) in self._cancelled or job.user in waiting:
                 continue
             if not (counting := tuple(quota for quota in quotas if counts(quota, ref, job))):
                 continue
-            projected = prices.projected((job, *components))
-            if await self._adopted(job, orphans, projected or 0):
-                continue
-            pending = PendingReservation(reservation_for(ref, job_id, job, counting, projected or 0), counting)
-            refused = await self._refused(pending, bounded=projected is not None)
-            if refused:
-                log.warning("job_over_quota", job_id=job_id, user=job.user, reason=refused)
-                await self._cancel(ref, job_id)
+            with unanswered.noted(job.job_id):
+                await self._reserve_other(ref, prices, job, counting, look)
+            if time.monotonic() > until or ref in self._changed:
+                return
 
-    async def _adopted(self, job: Job, orphans: list[Reservation], projected: int) -> bool:
-        """Book a reservation of a submit whose answer was lost for the job that it probably made."""
-        orphan = orphan_of(job, orphans, projected)
-        if orphan is None:
-            return False
-        orphans.remove(orphan)
-        return await self._reservations.adopt(orphan, job.het_job_id or job.job_id.partition("_")[0])
+    async def _reserve_more(
+        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, job: HeldJob
+    ) -> None:
+        """Reserve more for a job that became dearer, such as by `scontrol update`. What waits must have room."""
+        projected = job.projected(prices) or 0
+        if (ref, job.job_id) in self._cancelled or not is_dearer(reservation, projected):
+            return
+        try:
+            await self._reservations.grow(reservation, projected, force=not job.waits)
+        except QuotaExceeded as exceeded:
+            await self._refuse(ref, job, exceeded.detail)
 
-    async def _refused(self, pending: PendingReservation, *, bounded: bool) -> str:
+    async def _count_account(
+        self, ref: ClusterRef, reservation: Reservation, job: HeldJob, quotas: Iterable[Quota]
+    ) -> None:
+        """Count a job in the quota of the account that Slurm chose. What waits must have room."""
+        further = as_at_submit(of_account(quotas, reservation, job), reservation.made_at)
+        if not further or (ref, job.job_id) in self._cancelled:
+            return
+        try:
+            await self._reservations.widen(reservation, further, force=not job.waits)
+        except QuotaExceeded as exceeded:
+            await self._refuse(ref, job, exceeded.detail)
+
+    async def _reserve_other(
+        self, ref: ClusterRef, prices: ListedPrices, job: HeldJob, counting: tuple[Quota, ...], look: Look
+    ) -> None:
+        """Reserve for a job that did not come through the gateway, such as one of plain sbatch."""
+        projected = job.projected(prices)
+        orphan = orphan_of(job, look.orphans, projected or 0)
+        if orphan is not None:
+            look.orphans.remove(orphan)
+            if await self._reservations.adopt(orphan, job.job_id):
+                return
+        quotas = as_at_submit(counting, job.submitted_at)
+        if job.waits:
+            if not (refused := await self._refused(ref, job, quotas, projected)):
+                return
+            await self._refuse(ref, job, refused)
+        if job.runs:
+            # What runs is ended by no quota that only blocks. It counts, and a quota that kills has its turn.
+            running = reservation_for(ref, job, quotas, job.projected(prices, waiting=False) or 0)
+            await self._reservations.make(PendingReservation(running, quotas), force=True)
+            look.count(running, live=True)
+
+    async def _refused(self, ref: ClusterRef, job: HeldJob, quotas: tuple[Quota, ...], projected: int | None) -> str:
         """Reserve, or return why not."""
-        if not bounded and any(quota.mode != "warn" for quota in pending.quotas):
+        if projected is None and any(quota.mode != "warn" for quota in quotas):
             return "its cost has no bound, because it has no time limit"
         try:
-            await self._reservations.make(pending)
+            await self._reservations.make(PendingReservation(reservation_for(ref, job, quotas, projected or 0), quotas))
         except QuotaExceeded as exceeded:
             return exceeded.detail
         return ""
 
-    async def _kill(self, ref: ClusterRef, quota: Quota, reserved: Iterable[Reservation], active: Active) -> None:
-        """Cancel the newest jobs until the others fit. What an ended job had reserved is about to be released."""
+    async def _kill(self, ref: ClusterRef, quotas: Iterable[Quota], look: Look) -> None:
+        """Cancel the newest jobs of each quota that kills, until the others fit."""
         month = month_of(now())
-        counted = [each for each in reserved if quota.scope in each.scopes and each.month == month and each.job_id]
-        live = [each for each in counted if each.job_id in active and (ref, each.job_id) not in self._cancelled]
-        over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
-        over -= sum(each.micro_usd for each in counted) - sum(each.micro_usd for each in live)
-        for reservation in sorted(live, key=lambda each: each.made_at, reverse=True):
-            if over <= 0:
-                return
-            log.warning("job_killed_for_quota", job_id=reservation.job_id, quota=str(quota.scope))
-            await self._cancel(ref, reservation.job_id)
-            over -= reservation.micro_usd
+        for quota in quotas:
+            if quota.mode != "block_and_kill":
+                continue
+            over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
+            gone = (job_id for of, job_id in self._cancelled if of == ref)
+            newest = look.killed_for[quota.scope].beyond(over, gone)
+            for at in range(0, len(newest), CANCELS_AT_ONCE):
+                together = newest[at : at + CANCELS_AT_ONCE]
+                log.warning("jobs_killed_for_quota", jobs=together, quota=str(quota.scope))
+                await asyncio.gather(*(self._cancel(ref, job_id) for job_id in together))
+
+    async def _refuse(self, ref: ClusterRef, job: HeldJob, reason: str) -> None:
+        """Cancel what waits of a job, unless it has begun since the list was read."""
+        log.warning("job_over_quota", job_id=job.job_id, user=job.user, reason=reason)
+        if job.runs:
+            for tasks in job.waiting_tasks():
+                await self._slurm.change(ref, ACTOR, tasks, CancelTasks())
+            self._cancelled[ref, job.job_id] = time.monotonic()
+        elif (await self._slurm.job(ref, ACTOR, job.job_id)).state == "PENDING":
+            await self._cancel(ref, job.job_id)
 
     async def _cancel(self, ref: ClusterRef, job_id: JobId) -> None:
         try:
