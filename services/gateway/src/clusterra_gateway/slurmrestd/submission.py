@@ -14,6 +14,9 @@ from clusterra_gateway.http.requests.parameters import Body, body, checked
 from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmission, JobToSubmit, Submission
 from clusterra_gateway.submission.reading import ACCEPTED, BOUNDS, COMPONENT_HINTS, HINTS, LEFT_OUT, REFUSED, check_size
 
+OF_A_JOB = ACCEPTED | {"confirmed_usd_per_hour"}
+"""The fields of a job that count, and our own."""
+
 type Schema = dict[str, Any]
 
 _UNSET: tuple[Schema, ...] = (
@@ -148,11 +151,11 @@ def known_fields(given: Mapping[str, Any], pointer: str) -> tuple[dict[str, Any]
 
     Raises InvalidRequest, which names all that are refused.
     """
-    sent = set_fields(given, ACCEPTED)
-    refused = sorted(sent.keys() - LEFT_OUT.keys() - ACCEPTED)
+    sent = set_fields(given, OF_A_JOB)
+    refused = sorted(sent.keys() - LEFT_OUT.keys() - OF_A_JOB)
     if refused:
         raise refusal(refused, pointer, REFUSED)
-    return {name: number(value) for name, value in sent.items() if name in ACCEPTED}, left_out(sent)
+    return {name: number(value) for name, value in sent.items() if name in OF_A_JOB}, left_out(sent)
 
 
 def left_out(sent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.estimate import Prepare
-from clusterra_contracts.rpc.job_fields import FurtherFields
+from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_templates.parts import TemplateId
@@ -24,6 +24,10 @@ class JobToSubmit(JobDescription, FurtherFields):
     """A job to submit, in slurmrestd's shape. Memory is in MiB, `time_limit` in minutes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    confirmed_usd_per_hour: Annotated[float | None, Field(ge=0, allow_inf_nan=False), NO_BOOLEAN] = None
+    """The cost per hour in US dollars that the caller has seen and wants: needed where a job is expected to cost more
+    than the cluster lets pass without it. Of a heterogeneous job that of the first component counts."""
 
     @field_validator("tasks", "tasks_per_node", "cpus_per_task")
     @classmethod
@@ -44,6 +48,8 @@ class JobToSubmit(JobDescription, FurtherFields):
 
 
 _STAGED = frozenset({"stage_in", "stage_out"})
+_CONFIRMED = "confirmed_usd_per_hour"
+"""It is no part of the job: earlier releases know no such field, and a submit may be repeated with it."""
 
 
 class Submission(Body):
@@ -74,7 +80,7 @@ class Submission(Body):
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission, and as earlier releases write them if they can."""
         # Of nothing that is staged, earlier releases write nothing.
-        left_out: dict[str, set[str] | bool] = {"job": _FURTHER}
+        left_out: dict[str, set[str] | bool] = {"job": _FURTHER | {_CONFIRMED}}
         if not self.staged:
             left_out |= dict.fromkeys(_STAGED, True)
         described = self.model_dump_json(exclude=left_out).encode()
@@ -109,7 +115,7 @@ class HeterogeneousSubmission(Body):
 
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission."""
-        return self.model_dump_json().encode()
+        return self.model_dump_json(exclude={"jobs": {"__all__": {_CONFIRMED}}}).encode()
 
     def digest(self) -> str:
         """Identifies the submission among the requests with one Idempotency-Key."""
@@ -170,7 +176,9 @@ class TemplateSubmission(TemplateValues):
 
     def digest(self) -> str:
         """Identifies the request among those with one Idempotency-Key, whatever version of the template it finds."""
-        left_out = set() if self.stage_in or self.stage_out else set(_STAGED)
+        left_out: dict[str, set[str] | bool] = {"job": {_CONFIRMED}}
+        if not (self.stage_in or self.stage_out):
+            left_out |= dict.fromkeys(_STAGED, True)
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 

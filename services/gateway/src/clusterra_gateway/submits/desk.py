@@ -3,7 +3,8 @@
 One submit takes these steps:
 
 1. The files of a job that has some are looked up, and their staging is stored (`held_submits`).
-2. The cost of the job is projected, if a quota counts it (`money.quotas.admission`).
+2. The cost of the job is projected, if a quota counts it or a policy asks for a confirmation
+   (`money.quotas.admission`).
 3. The key is claimed and the cost is reserved in one write, and the job is sent (`submit_once`).
 """
 
@@ -18,7 +19,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.idempotency.key import ScopedKey
 from clusterra_gateway.identity.access.unix_users import Person
-from clusterra_gateway.money.quotas.admission import Admission, QuotaLeft, over_limit
+from clusterra_gateway.money.quotas.admission import Admission, ExpectedCost, QuotaLeft, over_limit
 from clusterra_gateway.money.quotas.reservations import PendingReservation
 from clusterra_gateway.submission.models import (
     AnyJob,
@@ -42,6 +43,8 @@ class SubmittedJob(Submitted):
     """Slurm accepted the job. `quotas` has what is left of each quota that counts it."""
 
     quotas: tuple[QuotaLeft, ...] = ()
+    expected: ExpectedCost | None = None
+    """What it is expected to cost; null where no quota counts it and the cluster asks for no confirmation of costs."""
 
 
 class SubmitDesk:
@@ -114,8 +117,10 @@ class SubmitDesk:
     ) -> SubmittedJob:
         message = submit_message(who, submission, key)
         scoped = None if key is None else ScopedKey(ref, who.member.id, key)
-        pending = await self._admission.pending_reservation(
-            ref, prepare_message(message.user, submission), None if scoped is None else scoped.identity
+        identity = None if scoped is None else scoped.identity
+        confirmed = submission.jobs[0].confirmed_usd_per_hour
+        pending, expected = await self._admission.admitted(
+            ref, prepare_message(message.user, submission), identity, confirmed
         )
         if scoped is None:
             submitted = await self._send_without_key(ref, message, pending)
@@ -124,7 +129,9 @@ class SubmitDesk:
         left = () if pending is None else await self._left(pending)
         log.info("job_submitted", tenant=ref.tenant, cluster=ref.cluster, user=message.user.name, job=submitted.job_id)
         warnings = (*submitted.warnings, *over_limit(left))
-        return SubmittedJob.model_validate({**submitted.model_dump(), "warnings": warnings, "quotas": left})
+        return SubmittedJob.model_validate(
+            {**submitted.model_dump(), "warnings": warnings, "quotas": left, "expected": expected}
+        )
 
     async def _left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
         """What is left of the quotas; nothing while the store does not answer, because Slurm has the job."""

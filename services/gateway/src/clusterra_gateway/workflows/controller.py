@@ -136,6 +136,7 @@ class WorkflowController:
             {
                 **spec.job.model_dump(),
                 **spec.further.model_dump(),
+                "confirmed_usd_per_hour": spec.confirmed_usd_per_hour,
                 "dependency": transitions.dependency(workflow, index),
             }
         )

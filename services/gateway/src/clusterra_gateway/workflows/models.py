@@ -97,7 +97,10 @@ class StepRequest(Body):
     def left_out(self) -> dict[str, Any]:
         """Fields that the digest of its workflow leaves out: earlier releases do not write empty ones."""
         fields: dict[str, Any] = {} if self.staged else {"stage_in": True, "stage_out": True}
-        return fields if self.job.further != FurtherFields() else {**fields, "job": set(FurtherFields.model_fields)}
+        unset = set() if self.job.further != FurtherFields() else set(FurtherFields.model_fields)
+        if self.job.confirmed_usd_per_hour is None:
+            unset.add("confirmed_usd_per_hour")
+        return {**fields, "job": unset}
 
 
 class TemplateStep(TemplateValues):
@@ -184,7 +187,12 @@ class ScriptedWorkflow(Body):
 
 
 def _spec(step: StepRequest) -> WorkflowJobSpec:
-    return WorkflowJobSpec(script=step.script, job=step.job.description, further=step.job.further)
+    return WorkflowJobSpec(
+        script=step.script,
+        job=step.job.description,
+        further=step.job.further,
+        confirmed_usd_per_hour=step.job.confirmed_usd_per_hour,
+    )
 
 
 def check_sizes(specs: tuple[WorkflowJobSpec, ...]) -> None:

@@ -28,6 +28,7 @@ STATUS: dict[type[RequestError], HTTPStatus] = {
     errors.InFlight: HTTPStatus.CONFLICT,
     errors.Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.QuotaExceeded: HTTPStatus.FORBIDDEN,
+    errors.ConfirmationRequired: HTTPStatus.CONFLICT,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     errors.BadUpstream: HTTPStatus.BAD_GATEWAY,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -107,6 +107,10 @@ class QuotaExceeded(RequestError):
     """The projected cost of the job does not fit into what is left of a quota."""
 
 
+class ConfirmationRequired(InvalidRequest):
+    """The job is expected to cost more per hour than the cluster lets pass without a confirmation in the request."""
+
+
 class TooManyRequests(RequestError):
     """The caller sends requests faster than allowed."""
 

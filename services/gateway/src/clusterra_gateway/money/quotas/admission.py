@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import uuid
+from typing import NamedTuple, Self
 
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.job_price import JobPrices
+from clusterra_contracts.job_price import Expected, JobPrices
 from clusterra_contracts.rpc.estimate import Prepare
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_jobs import Update
@@ -15,8 +16,8 @@ from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistic
 from pydantic import BaseModel, ConfigDict
 
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.http.answers.responses import Money
-from clusterra_gateway.http.requests.errors import InvalidRequest, Unavailable
+from clusterra_gateway.http.answers.responses import Money, decimal
+from clusterra_gateway.http.requests.errors import ConfirmationRequired, InvalidRequest, Unavailable
 from clusterra_gateway.money.quotas.jobs import ListedPrices, changed_by
 from clusterra_gateway.money.quotas.records import Mode, Quota, QuotaScope, Reservation, ScopeKind, month_of
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
@@ -35,32 +36,64 @@ class QuotaLeft(BaseModel):
     """Of the limit, after what is used and reserved; negative beyond it."""
 
 
+class ExpectedCost(BaseModel):
+    """What a job is expected to cost, on the cheapest workers that could run it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    usd_per_hour: Money
+    """While all of its tasks run that may run at once."""
+    total: Money | None
+    """Of all its tasks for its whole time limit; null without one."""
+    shapes: tuple[str, ...]
+    """The shapes of its workers."""
+
+    @classmethod
+    def of(cls, expected: Expected) -> Self:
+        """As an answer has it."""
+        total = None if expected.total is None else Money.of(expected.total)
+        return cls(usd_per_hour=Money.of(expected.per_hour), total=total, shapes=expected.shapes)
+
+
+class Admitted(NamedTuple):
+    """What a submit reserves, and what its job is expected to cost. Both are None where nobody has to know the cost."""
+
+    pending: PendingReservation | None = None
+    expected: ExpectedCost | None = None
+
+
 class Admission:
-    """Makes the pending reservations of submits."""
+    """Projects the cost of submits: makes their pending reservations, and refuses what nobody has confirmed."""
 
     def __init__(self, reservations: Reservations, slurm: SlurmRequests, registry: Registry) -> None:
         self.reservations = reservations
         self._slurm = slurm
         self._registry = registry
 
-    async def pending_reservation(
-        self, ref: ClusterRef, request: Prepare, identity: str | None
-    ) -> PendingReservation | None:
-        """What a submit reserves; None where no quota counts it. `identity` is the same for each repetition.
+    async def admitted(
+        self, ref: ClusterRef, request: Prepare, identity: str | None, confirmed: float | None
+    ) -> Admitted:
+        """What a submit reserves and costs. `identity` is the same for each repetition; `confirmed`: USD per hour.
 
-        Raises InvalidRequest for a job whose cost has no bound although a quota blocks, Unavailable for a quota of it
-        that cannot be read, and RpcFailed.
+        Raises InvalidRequest for a job whose cost has no bound although a quota blocks, ConfirmationRequired,
+        Unavailable for a quota of it that cannot be read, and RpcFailed.
         """
         scopes = {QuotaScope(kind="user", name=request.user.name), QuotaScope(kind="tenant", name=ref.tenant)}
         if request.job.account:
             scopes.add(QuotaScope(kind="account", name=request.job.account))
         quotas = (await self.reservations.quotas(ref.tenant)).counting(scopes)
         binding = self._registry.get(ref)
-        if not quotas or binding is None:
-            return None
+        if binding is None or not (quotas or binding.policy.max_usd_per_hour_without_confirmation is not None):
+            return Admitted()
         prepared = await self._slurm.prepare(ref, request)
         jobs = ((prepared.job, prepared.tasks), *((component, 1) for component in prepared.components))
-        projected = JobPrices(binding.catalogue).micro_usd_together(jobs)
+        expected = JobPrices(binding.catalogue).expected(jobs)
+        if expected is not None:
+            _check_confirmed(expected, binding.policy.max_usd_per_hour_without_confirmation, confirmed)
+        cost = None if expected is None else ExpectedCost.of(expected)
+        if not quotas:
+            return Admitted(None, cost)
+        projected = None if expected is None else expected.total
         if projected is None and any(quota.mode != "warn" for quota in quotas):
             raise InvalidRequest(
                 "a quota applies to this job, and its cost has no bound",
@@ -77,7 +110,7 @@ class Admission:
             user=request.user.name,
             made_at=at,
         )
-        return PendingReservation(reservation, quotas)
+        return Admitted(PendingReservation(reservation, quotas), cost)
 
     async def left(self, pending: PendingReservation) -> tuple[QuotaLeft, ...]:
         """What is left of each quota of a pending reservation."""
@@ -92,6 +125,18 @@ class Admission:
             limit=Money.of(quota.limit_micro_usd),
             left=Money.of(quota.limit_micro_usd - used),
         )
+
+
+def _check_confirmed(expected: Expected, most: float | None, confirmed: float | None) -> None:
+    """Raises ConfirmationRequired for a job that is dearer than `most` and than what was confirmed, USD per hour."""
+    if most is None or expected.per_hour <= max(most, confirmed or 0.0) * 1_000_000:
+        return
+    per_hour, shapes = decimal(expected.per_hour), ", ".join(expected.shapes)
+    raise ConfirmationRequired(
+        f"the job is expected to cost {per_hour} USD per hour on {shapes}, and this cluster asks for a confirmation of "
+        f"more than {most:g} USD per hour",
+        hint=f'send it again with "confirmed_usd_per_hour": {per_hour} in `job`, or ask for fewer resources',
+    )
 
 
 def over_limit(left: tuple[QuotaLeft, ...]) -> tuple[str, ...]:
