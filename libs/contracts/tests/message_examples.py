@@ -252,6 +252,7 @@ EXAMPLES: dict[str, Wire] = {
         working=True,
         joined=41,
         login_expires_at=MOMENT,
+        record_form=1,
     ),
     "slurm.submit.v4": slurm_rpc.Submit(
         user=ADA,

@@ -2,19 +2,22 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.events import Event, Fact, JobFact, NodeFact, event_of
+from clusterra_contracts.events import CAUSED_KINDS, Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_events.archive import MAX_EXAMINED, UNREADABLE, Archive, Bound, complete_to
+from clusterra_events.archive import MAX_EXAMINED, MAX_QUERY, UNREADABLE, Archive, Bound, complete_to
+from clusterra_events.archive_views import sortable
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Attributes, Key
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.page import Page
 from clusterra_runtime.store.store import Put, Store, StoreUnavailable, Table, Update
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +27,7 @@ RIVAL = ClusterRef(tenant="rival", cluster="main")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("job.submitted", "job.running", "job.completed", "node.registered", "node.down")
 TABLE = Table("events")
+ada = SlurmUser(name="ada", uid=20001, gid=20001)
 
 
 def job(kind: str, job_id: str, uid: int = 20001) -> JobFact:
@@ -144,6 +148,102 @@ async def keep_as_before(store: Store, told: Event, sequence: int) -> None:
     await store.transact([id_item, *copies], token=f"{ACME.key}#{sort_key}")
 
 
+class Counting(MemoryStore):
+    """Counts the queries, and what they read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = 0
+        self.items = 0
+
+    async def query(self, table: Table, pk: str, **given: Any) -> Page:
+        page = await super().query(table, pk, **given)
+        self.queries += 1
+        self.items += len(page.items)
+        return page
+
+
+async def behind_others(store: Store, hers: Event, others: int) -> None:
+    """Archive an event behind many of other people's, which only the views need that a member's page might read."""
+    for number in range(others):
+        each = event(job("job.running", str(number + 100), uid=20002), seconds=number / 100)
+        key = Key(f"{ACME.key}#time", f"{sortable(each.time)}#{number:020d}#{each.id}")
+        await store.write(Put(TABLE, key, {"event": each.model_dump_json()}, Absent()))
+    await Archive(store, TABLE, retention_seconds=3600).keep(Subject("event", ACME, hers.kind), hers, others)
+
+
+async def test_a_members_event_behind_those_of_20000_others_is_on_the_first_page() -> None:
+    hers = event(job("job.running", "7"), seconds=20_000)
+    async with Counting() as store:
+        await store.create_tables(TABLE)
+        await behind_others(store, hers, 20_000)
+        archive = Archive(store, TABLE, retention_seconds=3600, whole_from=lambda: START.timestamp())
+
+        page = await archive.read(ACME, ReadHistory(viewer=Viewer(user=ada), limit=1))
+
+        assert (page.events, page.cursor) == ((hers,), None)
+        assert store.items <= 10
+
+
+async def test_before_the_view_of_owners_is_whole_each_page_reads_a_bounded_part() -> None:
+    hers = event(job("job.running", "7"), seconds=20_000)
+    request = ReadHistory(viewer=Viewer(user=ada), limit=1)
+    async with Counting() as store:
+        await store.create_tables(TABLE)
+        await behind_others(store, hers, 3 * MAX_EXAMINED)
+        archive = Archive(store, TABLE, retention_seconds=3600)
+        found: list[Event] = []
+
+        for _ in range(4):
+            store.queries, store.items = 0, 0
+            page = await archive.read(ACME, request)
+            assert store.queries <= 20, "a query for each three items took longer than the gateway waits"
+            assert store.items <= MAX_EXAMINED + MAX_QUERY
+            found.extend(page.events)
+            request = request.model_copy(update={"cursor": page.cursor})
+
+        assert (found, page.cursor) == ([hers], None)
+
+
+async def test_a_page_ends_when_its_time_is_over_and_the_next_one_goes_on(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterra_events.archive.READ_SECONDS", 0.0)
+    told = [event(node("node.down", f"n{number}"), seconds=number) for number in range(5)]
+    await keep(archive, *told)
+
+    first = await archive.read(ACME, ReadHistory(kinds=("node.*",)))
+
+    assert first.events == tuple(told[:1])
+    assert await all_pages(archive, ReadHistory(kinds=("node.*",))) == told
+
+
+async def test_the_audit_reads_one_view_whatever_the_number_of_kinds() -> None:
+    told = event(job("job.submitted", "7"))
+    async with Counting() as store:
+        await store.create_tables(TABLE)
+        archive = Archive(store, TABLE, retention_seconds=3600, whole_from=lambda: START.timestamp())
+        await keep(archive, told, event(job("job.running", "7"), seconds=1), event(node("node.down", "a")))
+        kinds = tuple(sorted(CAUSED_KINDS))
+
+        assert await all_pages(archive, ReadHistory(kinds=kinds, after=START, before=told.time)) == []
+        assert await all_pages(archive, ReadHistory(kinds=kinds, after=START)) == [told]
+        assert store.queries <= 2
+
+
+async def test_what_was_archived_before_a_view_was_whole_is_not_looked_for_after_its_retention() -> None:
+    now = START.timestamp()
+    async with Counting() as store:
+        await store.create_tables(TABLE)
+        whole_from = now
+        archive = Archive(store, TABLE, retention_seconds=60, whole_from=lambda: whole_from, clock=lambda: now)
+
+        now += 61
+        await archive.read(ACME, ReadHistory(viewer=Viewer(user=ada)))
+
+        assert store.queries == 1
+
+
 async def test_events_of_earlier_releases_are_read_recognised_and_forgotten(archive: Archive) -> None:
     earlier, later = event(job("job.submitted", "7")), event(job("job.running", "7"), seconds=1)
     await keep_as_before(archive._store, earlier, 1)
@@ -157,14 +257,16 @@ async def test_events_of_earlier_releases_are_read_recognised_and_forgotten(arch
     assert (await archive._store.scan(TABLE, limit=100)).items == ()
 
 
-async def test_an_event_has_four_items() -> None:
+@pytest.mark.parametrize(
+    ("fact", "items"), [(node("node.down", "n1"), 4), (job("job.running", "7"), 5), (job("job.submitted", "7"), 6)]
+)
+async def test_an_event_has_its_id_and_one_item_in_each_of_its_views(fact: Fact, items: int) -> None:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        told = event(job("job.running", "7"))
 
-        await keep(Archive(store, TABLE, retention_seconds=3600), told)
+        await keep(Archive(store, TABLE, retention_seconds=3600), event(fact))
 
-        assert len((await store.scan(TABLE, limit=100)).items) == 4
+        assert len((await store.scan(TABLE, limit=100)).items) == items
 
 
 async def test_events_of_one_second_are_in_the_order_of_their_publication(archive: Archive) -> None:
@@ -239,12 +341,12 @@ facts = st.one_of(
     st.builds(job, st.sampled_from(KINDS[:3]), st.sampled_from(["1", "2_1"]), st.sampled_from([20001, 20002])),
     st.builds(node, st.sampled_from(KINDS[3:]), st.sampled_from(["n1", "n2"])),
 )
-occurrences = st.lists(st.tuples(facts, st.integers(0, 12)), max_size=25)
-ada = SlurmUser(name="ada", uid=20001, gid=20001)
+occurrences = st.lists(st.tuples(facts, st.integers(0, 12), st.booleans()), max_size=25)
+audited = (*sorted(CAUSED_KINDS),)
 requests = st.builds(
     ReadHistory,
     viewer=st.none() | st.builds(Viewer, user=st.just(ada), admin=st.booleans()),
-    kinds=st.none() | st.lists(st.sampled_from([*KINDS, "job.*", "node.*"]), max_size=3).map(tuple),
+    kinds=st.none() | st.just(audited) | st.lists(st.sampled_from([*KINDS, "job.*", "node.*"]), max_size=3).map(tuple),
     subject=st.none() | st.sampled_from(["1", "n1", "nobody"]),
     after=st.none() | moments,
     before=st.none() | moments,
@@ -265,16 +367,22 @@ def matches(request: ReadHistory, event: Event) -> bool:
     )
 
 
-@given(occurrences, requests)
+@given(occurrences, requests, st.none() | st.integers(0, 13))
 async def test_pages_contain_the_matching_events_in_order(
-    published: list[tuple[Fact, int]], request_: ReadHistory
+    published: list[tuple[Fact, int, bool]], request_: ReadHistory, whole_from: int | None
 ) -> None:
-    events = [event(fact, version=str(number), seconds=at) for number, (fact, at) in enumerate(published)]
+    """Also those of releases without the narrow views, which are whole from a time on, or were never whole yet."""
+    events = [event(fact, version=str(number), seconds=at) for number, (fact, at, _) in enumerate(published)]
+    since = None if whole_from is None else START.timestamp() + whole_from
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=3600)
+        archive = Archive(store, TABLE, retention_seconds=10**9, whole_from=lambda: since)
 
-        await keep(archive, *events)
+        for sequence, (each, (_, at, earlier)) in enumerate(zip(events, published, strict=True), start=1):
+            if earlier and (whole_from is None or at < whole_from):
+                await keep_as_before(store, each, sequence)
+            else:
+                await archive.keep(Subject("event", ACME, each.kind), each, sequence)
 
         expected = sorted(
             (each for each in events if matches(request_, each)),

@@ -62,6 +62,9 @@ class Announcement(Wire):
     """The bucket's sequence of the replica's first announcement, which itself has 0."""
     login_expires_at: Moment | None = None
     """When its login at NATS ends; None where it does not, or is not known to."""
+    record_form: Annotated[int, Field(ge=0)] = 0
+    """Which form of its service's records the replica writes, as the service counts them; 0: the release does not say.
+    """
 
     @property
     def key(self) -> str:

@@ -24,12 +24,14 @@ from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_events.archive import Archive, complete_to
 from clusterra_events.archive_table import ARCHIVE
+from clusterra_events.archive_views import FORM
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger
 from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
+from clusterra_events.whole_views import WholeViews
 
 NAME = "events"
 QUEUE = "events"
@@ -48,7 +50,6 @@ async def app(service: Service) -> AsyncIterator[None]:
         service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
         service.ready_when(tables.MISSING, lambda: tables.exist)
         await tables.wait()
-        archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
         ledger_records = Forgetting(store, retention_seconds=settings.ledger_retention_seconds)
 
         async def forget(subject: Subject, request: Forget) -> Forgotten:
@@ -59,6 +60,13 @@ async def app(service: Service) -> AsyncIterator[None]:
 
         client = await bus.connect(settings, NAME)
         registry = Registry()
+        views = WholeViews(store, ARCHIVE, client, NAME)
+        archive = Archive(
+            store,
+            ARCHIVE,
+            retention_seconds=settings.event_retention_seconds,
+            whole_from=lambda: views.whole_from,
+        )
         try:
             service.ready_when("nats", lambda: client.is_connected)
             progress = ArchiveProgress(client)
@@ -68,7 +76,8 @@ async def app(service: Service) -> AsyncIterator[None]:
                 bound = None if position is None else await progress.reach(position)
                 return await archive.read(subject.ref, request, bound)
 
-            async with announced(service, client):
+            async with announced(service, client, record_form=FORM):
+                service.background("views", views.run)
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
                 await rpc.serve(client, "forget.*.*.events", Forget, forget, queue=QUEUE)
                 consuming = broker(settings, NAME, client=client)

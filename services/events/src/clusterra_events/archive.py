@@ -1,5 +1,6 @@
-"""The event archive: stores every event once and finds it by time, entity and kind."""
+"""The event archive: stores every event once and finds it by time, entity, kind, owner and who acted."""
 
+import asyncio
 import base64
 import binascii
 import re
@@ -13,20 +14,26 @@ import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import KINDS, Event
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, from_epoch
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item, Key
-from clusterra_runtime.store.page import Between, all_items
+from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
 from prometheus_client import Counter
 from pydantic import ValidationError
 
+from clusterra_events.archive_views import by_time, narrow_view, sortable, views_of, wide_views
+
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
+MAX_QUERY = 250
+"""The most items of a view that one query reads."""
+READ_SECONDS = 1.5
+"""After this time a page ends short, too. The gateway waits 5 s, of which the archive's progress may take 2 s."""
 MAX_FIELDS = 10
 """How many fields of an unreadable event are logged."""
 
@@ -51,28 +58,34 @@ class Bound:
     def excludes(self, sort_key: str) -> bool:
         """Whether an item is of an event after the position."""
         moment, sequence, _ = sort_key.split("#", 2)
-        return int(sequence) > self.position and moment >= _sortable(self.stream_created)
+        return int(sequence) > self.position and moment >= sortable(self.stream_created)
 
 
 class Archive:
-    """Events in one table. An event has four items: its id, and then a copy in each of three views, in one batch.
+    """Events in one table: of each its id, and then a copy in each of its views (`archive_views`), in one batch.
 
-    The views are partitions of one cluster, ordered by the time of the event and then by its publication, so that a
-    page is a bounded read of neighbouring items. `<cluster>#time` holds all events, `<cluster>#subject#<entity>` those
-    of one entity and `<cluster>#kind#<kind>` those of one kind. The id item recognises an event that is published again
-    with another time. Ids are unique within the cluster of the NATS subject, so that no tenant can block the ids of
-    another.
+    A page is a bounded read of neighbouring items of some views. The id item recognises an event that is published
+    again with another time. Ids are unique within the cluster of the NATS subject, so that no tenant can block the ids
+    of another.
 
     The batch needs no transaction, which costs twice as much. Its items depend on the message alone, and a message is
     acknowledged after all of them are written. So whoever is given it again writes the same items again.
     """
 
     def __init__(
-        self, store: Store, table: Table, *, retention_seconds: float, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        table: Table,
+        *,
+        retention_seconds: float,
+        whole_from: Callable[[], float | None] = lambda: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """`whole_from`: from which time on, in epoch seconds, the narrow views have all their events; None: unknown."""
         self._store = store
         self._table = table
         self._retention_seconds = retention_seconds
+        self._whole_from = whole_from
         self._clock = clock
 
     async def keep(self, subject: Subject, event: Event, sequence: int) -> None:
@@ -84,11 +97,10 @@ class Archive:
             raise InvalidMessage(f"an event of kind {event.kind} was published on the subject of {subject.rest}")
         ref = subject.ref
         # Slurm's times are whole seconds: of two events of one second, the one that was published first is first.
-        sort_key = f"{_sortable(event.time)}#{sequence:020d}#{event.id}"
+        sort_key = f"{sortable(event.time)}#{sequence:020d}#{event.id}"
         expires_at = int(self._clock() + self._retention_seconds)
         body = {"event": event.model_dump_json()}
-        views = (_by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
-        copies = [Put(self._table, Key(view, sort_key), body, Absent(), expires_at) for view in views]
+        copies = [Put(self._table, Key(view, sort_key), body, Absent(), expires_at) for view in views_of(ref, event)]
         id_item = Put(
             self._table,
             Key(f"{ref.key}#id#{event.id}", "id"),
@@ -115,25 +127,19 @@ class Archive:
         """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
         upto = None if bound is None else bound.position
         kinds = None if request.kinds is None else _matching_kinds(request.kinds)
-        if request.subject is not None:
-            views = [_by_subject(ref, request.subject)]
-        elif kinds is not None:
-            views = [_by_kind(ref, kind) for kind in sorted(kinds)]
-        else:
-            views = [_by_time(ref)]
         position = None if request.cursor is None else _position(request.cursor)[1]
         sort = _range(request, position)
         if sort is None:
             return HistoryPage(events=(), position=upto)
         events: list[Event] = []
-        examined = 0
-        last = ""
-        page_size = -(-request.limit // max(len(views), 1)) + 2
-        async with aclosing(self._merged(views, sort, request.newest_first, page_size)) as items:
+        examined, last = 0, ""
+        late_at = time.monotonic() + READ_SECONDS
+        async with aclosing(self._items(ref, request, kinds, sort)) as items:
             async for item in items:
                 if item.key.sk == position:
                     continue
-                if len(events) == request.limit or examined == MAX_EXAMINED:
+                late = examined > 0 and time.monotonic() >= late_at
+                if len(events) == request.limit or examined == MAX_EXAMINED or late:
                     return HistoryPage(events=tuple(events), cursor=_cursor(last, upto), position=upto)
                 examined, last = examined + 1, item.key.sk
                 if bound is not None and bound.excludes(item.key.sk):
@@ -145,12 +151,32 @@ class Archive:
                     events.append(event)
         return HistoryPage(events=tuple(events), position=upto)
 
+    async def _items(
+        self, ref: ClusterRef, request: ReadHistory, kinds: frozenset[str] | None, sort: Between
+    ) -> AsyncGenerator[Item]:
+        """The items that may match a request, in its order: of a time in which the narrow view is whole, from that."""
+        wide = wide_views(ref, request.subject, kinds)
+        narrow = None if request.subject is not None else narrow_view(ref, request.viewer, kinds)
+        parts = [(wide, sort)]
+        if narrow is not None and (whole_from := self._whole_from()) is not None:
+            before, whole = _split(sort, sortable(from_epoch(whole_from)))
+            if self._clock() - whole_from > self._retention_seconds:
+                before = None  # what was archived before the view was whole has expired
+            parts = [(views, part) for views, part in ((wide, before), ((narrow,), whole)) if part is not None]
+            if request.newest_first:
+                parts.reverse()
+        for views, part in parts:
+            page_size = -(-request.limit // max(len(views), 1)) + 2
+            async with aclosing(self._merged(views, part, request.newest_first, page_size)) as items:
+                async for item in items:
+                    yield item
+
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` events of a cluster that is deleted, oldest first. Returns how many it removed.
 
         An event leaves the view by time last. So whoever goes on after a crash finds what is left of it.
         """
-        page = await self._store.query(self._table, _by_time(ref), limit=most)
+        page = await self._store.query(self._table, by_time(ref), limit=most)
         for item in page.items:
             for key in (*_copies(ref, item), item.key):
                 await self._store.delete(Delete(self._table, key))
@@ -160,25 +186,45 @@ class Archive:
         self, views: Iterable[str], sort: Between, descending: bool, page_size: int
     ) -> AsyncGenerator[Item]:
         async with AsyncExitStack() as stack:
-            heads: list[tuple[Item, AsyncGenerator[Item]]] = []
-            for view in views:
-                items = await stack.enter_async_context(aclosing(self._view(view, sort, descending, page_size)))
-                if (head := await anext(items, None)) is not None:
-                    heads.append((head, items))
+            sources = [
+                await stack.enter_async_context(aclosing(self._view(view, sort, descending, page_size)))
+                for view in views
+            ]
+            # Together: there may be one for each kind, and many of them are empty.
+            try:
+                async with asyncio.TaskGroup() as group:
+                    firsts = [group.create_task(_next(source)) for source in sources]
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from None
+            heads = [
+                (head, source)
+                for first, source in zip(firsts, sources, strict=True)
+                if (head := first.result()) is not None
+            ]
             choose = max if descending else min
             while heads:
-                first = choose(heads, key=lambda head: head[0].key.sk.encode())
-                yield first[0]
-                heads.remove(first)
-                if (head := await anext(first[1], None)) is not None:
-                    heads.append((head, first[1]))
+                nearest = choose(heads, key=lambda head: head[0].key.sk.encode())
+                yield nearest[0]
+                heads.remove(nearest)
+                if (head := await _next(nearest[1])) is not None:
+                    heads.append((head, nearest[1]))
 
-    def _view(self, pk: str, sort: Between, descending: bool, page_size: int) -> AsyncGenerator[Item]:
-        return all_items(
-            lambda after: self._store.query(
-                self._table, pk, sort=sort, descending=descending, limit=page_size, cursor=after
+    async def _view(self, pk: str, sort: Between, descending: bool, page_size: int) -> AsyncGenerator[Item]:
+        """The items of a view. Each query reads twice as many as the one before: the more of them match nothing."""
+        cursor = None
+        while True:
+            page = await self._store.query(
+                self._table, pk, sort=sort, descending=descending, limit=page_size, cursor=cursor
             )
-        )
+            for item in page.items:
+                yield item
+            if (cursor := page.cursor) is None:
+                return
+            page_size = max(page_size, min(2 * page_size, MAX_QUERY))
+
+
+async def _next(items: AsyncGenerator[Item]) -> Item | None:
+    return await anext(items, None)
 
 
 def _event_of(ref: ClusterRef, item: Item) -> Event | None:
@@ -205,25 +251,8 @@ def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
     event = _event_of(ref, item)
     if event is None:
         return known
-    views = (_by_subject(ref, event.subject), _by_kind(ref, event.kind))
-    return (*(Key(view, item.key.sk) for view in views), *known)
-
-
-def _sortable(moment: datetime) -> str:
-    """A UTC timestamp as a string whose order is that of the timestamps."""
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-
-
-def _by_time(ref: ClusterRef) -> str:
-    return f"{ref.key}#time"
-
-
-def _by_subject(ref: ClusterRef, subject: str) -> str:
-    return f"{ref.key}#subject#{subject}"
-
-
-def _by_kind(ref: ClusterRef, kind: str) -> str:
-    return f"{ref.key}#kind#{kind}"
+    copies = [Key(view, item.key.sk) for view in views_of(ref, event) if view != by_time(ref)]
+    return (*copies, *known)
 
 
 def _matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
@@ -244,14 +273,22 @@ def _range(request: ReadHistory, position: str | None) -> Between | None:
 
     A time alone sorts before all sort keys of that time.
     """
-    low = _FIRST if request.after is None else _sortable(request.after)
-    high = _LAST if request.before is None else _sortable(request.before)
+    low = _FIRST if request.after is None else sortable(request.after)
+    high = _LAST if request.before is None else sortable(request.before)
     if position is not None:
         if request.newest_first:
             high = min(high, position)
         else:
             low = max(low, position)
     return Between(low, high) if low <= high else None
+
+
+def _split(sort: Between, at: str) -> tuple[Between | None, Between | None]:
+    """The parts of a range before and after a time, which no sort key equals."""
+    return (
+        Between(sort.low, min(sort.high, at)) if sort.low < at else None,
+        Between(max(sort.low, at), sort.high) if sort.high > at else None,
+    )
 
 
 def complete_to(request: ReadHistory) -> int | None:

@@ -18,3 +18,8 @@ def may_see(viewer: Viewer, fact: Fact) -> bool:
     return viewer.only_uid is None or (
         isinstance(fact, JobFact | JobActionFact | StagingFact) and viewer.sees(fact.uid)
     )
+
+
+def owner_uid(fact: Fact) -> int | None:
+    """Whose a fact is: who sees only what is their own sees the facts with their uid, and no other."""
+    return fact.uid if isinstance(fact, JobFact | JobActionFact | StagingFact | FileFact) else None

@@ -249,9 +249,12 @@ def _login_end(file: Path | None) -> datetime | None:
 
 
 @asynccontextmanager
-async def announced(service: Service, client: Client, contracts: Contracts = CONTRACTS) -> AsyncIterator[None]:
+async def announced(
+    service: Service, client: Client, contracts: Contracts = CONTRACTS, *, record_form: int = 0
+) -> AsyncIterator[None]:
     """Announce a service until the block ends. The block begins when no incompatible service works.
 
+    `record_form` is for the other replicas of the service: the form of its records that this one writes.
     Until then, and whenever the check fails later, the service is not ready and says why.
     """
     own = Announcement(
@@ -260,6 +263,7 @@ async def announced(service: Service, client: Client, contracts: Contracts = CON
         software=software_version(service.name, service.settings.software_version)[:128],
         contracts=contracts,
         working=False,
+        record_form=record_form,
     )
     check = VersionCheck(client, own, partial(_login_end, service.settings.nats_credentials_file))
     service.ready_when("versions", lambda: check.problem or True)

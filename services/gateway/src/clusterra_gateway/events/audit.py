@@ -1,19 +1,10 @@
 """The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 from aiohttp import web
-from clusterra_contracts.events import (
-    ActionKind,
-    AdminFact,
-    AdminKind,
-    Event,
-    FileFact,
-    FileKind,
-    JobActionFact,
-    JobFact,
-)
+from clusterra_contracts.events import CAUSED_KINDS, AdminFact, Event, FileFact, JobActionFact, JobFact
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 
@@ -25,9 +16,6 @@ from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-
-KINDS: tuple[str, ...] = ("job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind))
-"""The kinds of events that somebody caused. All others tell what Slurm or the machines did."""
 
 Format = Literal["ndjson", "csv"]
 
@@ -116,7 +104,9 @@ class Audit:
         `ndjson` has one JSON object for each line, `csv` is a table. A body that breaks off is not whole.
         """
         wanted = query(request, AuditQuery)
-        read = ReadHistory(kinds=KINDS, after=wanted.after, before=wanted.before, limit=PAGE_EVENTS)
+        read = ReadHistory(
+            kinds=tuple(sorted(CAUSED_KINDS)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS
+        )
         first = await self._archive.history(ref, read)
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
         response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)

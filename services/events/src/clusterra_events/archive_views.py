@@ -1,0 +1,72 @@
+"""The views of the archive: the partitions in which an event has a copy, and those that answer a request.
+
+The partitions of a cluster are ordered by the time of the event and then by its publication. `<cluster>#time` holds all
+events, `<cluster>#subject#<entity>` those of one entity and `<cluster>#kind#<kind>` those of one kind: the wide views,
+which every release writes. The narrow ones came later: `<cluster>#owner#<uid>` has what a person may see who sees only
+what is their own, and `<cluster>#acted` what somebody caused.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from clusterra_contracts.events import CAUSED_KINDS, Event
+from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.visibility import owner_uid
+
+FORM = 1
+"""Counts the changes of what the narrow views hold. Each replica announces the one that it writes."""
+MAX_MERGED = 8
+"""How many kinds are read from the views of the kinds, rather than from that of everything that was caused."""
+
+
+def sortable(moment: datetime) -> str:
+    """A UTC timestamp as a string whose order is that of the timestamps."""
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def by_time(ref: ClusterRef) -> str:
+    """The view of all events."""
+    return f"{ref.key}#time"
+
+
+def views_of(ref: ClusterRef, event: Event) -> tuple[str, ...]:
+    """The views that have a copy of an event."""
+    wide = (by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
+    uid = owner_uid(event.data)
+    owned = () if uid is None else (_by_owner(ref, uid),)
+    return (*wide, *owned, *((_acted(ref),) if event.kind in CAUSED_KINDS else ()))
+
+
+def wide_views(ref: ClusterRef, subject: str | None, kinds: Collection[str] | None) -> tuple[str, ...]:
+    """The views that together have all events of an entity or of these kinds; None: no such filter."""
+    if subject is not None:
+        return (_by_subject(ref, subject),)
+    if kinds is not None:
+        return tuple(_by_kind(ref, kind) for kind in sorted(kinds))
+    return (by_time(ref),)
+
+
+def narrow_view(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str] | None) -> str | None:
+    """The narrow view that has all events of these kinds that a person may see; None if no such view does."""
+    if viewer is not None and viewer.only_uid is not None:
+        return _by_owner(ref, viewer.only_uid)
+    if kinds is not None and len(kinds) > MAX_MERGED and CAUSED_KINDS.issuperset(kinds):
+        return _acted(ref)
+    return None
+
+
+def _by_subject(ref: ClusterRef, subject: str) -> str:
+    return f"{ref.key}#subject#{subject}"
+
+
+def _by_kind(ref: ClusterRef, kind: str) -> str:
+    return f"{ref.key}#kind#{kind}"
+
+
+def _by_owner(ref: ClusterRef, uid: int) -> str:
+    return f"{ref.key}#owner#{uid}"
+
+
+def _acted(ref: ClusterRef) -> str:
+    return f"{ref.key}#acted"
