@@ -510,6 +510,7 @@ async def test_a_second_heartbeat_within_a_second_is_rejected(agent: Agent, tmp_
         (b"[]", "application/json", 400),
         (b'{"cluster_id":"main","agent_version":"5.0.0"}', "application/json", 400),
         (b"{}", "text/plain", 415),
+        (b" " * 3_400_000, "application/json", 413),
         (b" " * (5 * 1024 * 1024), "application/json", 413),
     ],
 )

@@ -14,7 +14,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP, InvalidMessage, decode_foreign, encode
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import DLQ, HB
-from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat, max_decoded_bytes
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_lab.machine.process import start, until
 from clusterra_lab.parts.nats import NatsServer
@@ -54,8 +54,8 @@ class Heard:
 
 
 @asynccontextmanager
-async def reading(client: Client, heard: Heard) -> AsyncIterator[None]:
-    reader = HeartbeatReader(client, heard.receive)
+async def reading(client: Client, heard: Heard, max_bytes: int = MAX_DECODED_BYTES) -> AsyncIterator[None]:
+    reader = HeartbeatReader(client, heard.receive, lambda _ref: max_bytes)
     await reader.begin()
     running = asyncio.create_task(reader.run())
     try:
@@ -154,6 +154,60 @@ async def test_the_newest_heartbeat_of_a_flood_is_read_at_last(server: NatsServe
 
     assert heard.generations[NOISY] == sorted(heard.generations[NOISY])
     assert len(heard.generations[NOISY]) < 1000
+
+
+async def test_a_heartbeat_that_is_too_large_for_its_cluster_is_not_parsed(server: NatsServer) -> None:
+    heard = Heard()
+    large = beat(1).model_copy(update={"agent_version": "x" * 3_400_000})
+
+    async with connected(server.settings()) as client, reading(client, heard, max_decoded_bytes(100)):
+        await bus.publish(client, subjects.heartbeat(NOISY), large)
+        await bus.publish(client, subjects.heartbeat(QUIET), beat(1))
+        await until(partial(heard.has, QUIET, 1), seconds=90, what="the heartbeat of the quiet cluster")
+
+        assert not heard.has(NOISY, 1)
+
+
+def test_the_largest_heartbeat_of_5000_workers_is_read() -> None:
+    machine = {"created_at": now(), "billable_from": now()}
+    names = [f"compute-xlarge-{number:04}" for number in range(5000)]
+    heartbeat = Heartbeat.model_validate(
+        {
+            **beat(1).model_dump(),
+            "workers": [
+                {"name": name, "shape": "compute-xlarge", "phase": "running", "started_at": now(), "node": "x" * 60}
+                for name in names
+            ],
+            "nodes": [
+                {
+                    "name": "x" * 60,
+                    "ready": True,
+                    "instance_type": "c7gn.metal-48xl",
+                    "instance_id": "i" * 19,
+                    **machine,
+                }
+                for _ in names
+            ],
+            "node_claims": [
+                {
+                    "name": "x" * 60,
+                    "nodepool": "compute-xlarge",
+                    "instance_id": "i" * 19,
+                    "instance_type": "c7gn.metal-48xl",
+                    "node_name": "x" * 60,
+                    "launched": True,
+                    **machine,
+                }
+                for _ in names
+            ],
+            "prices": [
+                {"instance_type": "c7gn.metal-48xl", "lifecycle": "spot", "zone": "eu-central-1a", "usd_per_hour": 1.5}
+                for _ in range(10_000)
+            ],
+        }
+    )
+
+    assert len(heartbeat.model_dump_json()) < max_decoded_bytes(5000)
 
 
 async def test_an_idle_stream_costs_little(server: NatsServer) -> None:

@@ -112,7 +112,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
             service.background("feed", gateway_bus.feed.run)
             yield 0
             return
-        heartbeats = await gateway_bus.edges.follow(client, await directory.clusters())
+        heartbeats = await gateway_bus.edges.follow(client, registry, await directory.clusters())
         service.background("heartbeats", heartbeats.run)
         for room in offered:
             for observed in room.observers:

@@ -62,7 +62,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     runner = ClusterRunner(client, registry, fleets, lanes, decisions)
                     shards = Shards(consuming, registry, fleets, settings, runner, large)
                     service.ready_when("snapshots arrive", lambda: shards.receiving)
-                    heartbeats = HeartbeatReader(client, shards.on_heartbeat)
+                    heartbeats = HeartbeatReader(client, shards.on_heartbeat, registry.max_heartbeat_bytes)
                     service.ready_when("heartbeats arrive", lambda: heartbeats.working)
                     forgetting = Forgetting(fleets, registry)
                     await rpc.serve(client, "forget.*.*.scaler", Forget, forgetting.forget, queue=SERVICE)

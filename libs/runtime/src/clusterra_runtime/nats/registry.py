@@ -14,6 +14,7 @@ from types import MappingProxyType
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage, decode, encode
 from clusterra_contracts.bus.topology import REGISTRY
+from clusterra_contracts.heartbeat import max_decoded_bytes
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.registry import ClusterBinding
 from nats.aio.msg import Msg
@@ -86,6 +87,11 @@ class Registry:
     def get(self, ref: ClusterRef) -> ClusterBinding | None:
         """The binding of a cluster; None if the cluster does not exist."""
         return self._clusters.get(ref)
+
+    def max_heartbeat_bytes(self, ref: ClusterRef) -> int:
+        """The largest heartbeat of a cluster that is read, by the number of workers that it may have."""
+        binding = self.get(ref)
+        return max_decoded_bytes(0 if binding is None else binding.policy.max_workers)
 
     async def start(self, client: Client) -> None:
         """Read the whole bucket, waiting for it without limit, and follow it from then on."""

@@ -57,7 +57,7 @@ class Ledger:
             self._presence.on_heartbeat(subject, heartbeat)
             prices.on_heartbeat(subject, heartbeat)
 
-        heartbeats = HeartbeatReader(self._client, on_heartbeat)
+        heartbeats = HeartbeatReader(self._client, on_heartbeat, self._registry.max_heartbeat_bytes)
         service.background("heartbeats", heartbeats.run)
         service.background("prices", prices.run)
         service.background("settling", self._settle)

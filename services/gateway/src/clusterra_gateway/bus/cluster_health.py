@@ -18,6 +18,7 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import direct
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last_stored, replay
+from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
 
 log = structlog.get_logger()
@@ -37,12 +38,12 @@ class EdgeConnections:
     def __init__(self) -> None:
         self._heard_at: dict[ClusterRef, float] = {}
 
-    async def follow(self, client: Client, refs: Iterable[ClusterRef]) -> HeartbeatReader:
+    async def follow(self, client: Client, registry: Registry, refs: Iterable[ClusterRef]) -> HeartbeatReader:
         """Reads the last heartbeat of each cluster. Returns the reader of later heartbeats, which the caller runs.
 
         Raises BusUnavailable.
         """
-        reader = HeartbeatReader(client, self._on_heartbeat)
+        reader = HeartbeatReader(client, self._on_heartbeat, registry.max_heartbeat_bytes)
         await reader.begin()
         for ref in refs:
             await self._restore(client, ref)

@@ -12,7 +12,8 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import HB
-from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
+from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.identity import ClusterRef
 
 from clusterra_runtime.metrics import HANDLED, family
 from clusterra_runtime.nats import bus
@@ -30,11 +31,16 @@ SHARE = 0.05
 class HeartbeatReader:
     """Passes each valid heartbeat to `handler`; others become dead letters.
 
+    `max_bytes` says how many bytes a cluster's heartbeat may have: a larger one is not parsed.
+
     `handler` must not block. An exception of it is logged, and its heartbeat is lost: the next one is complete, too.
     """
 
-    def __init__(self, client: Client, handler: Callable[[Subject, Heartbeat], None]) -> None:
+    def __init__(
+        self, client: Client, handler: Callable[[Subject, Heartbeat], None], max_bytes: Callable[[ClusterRef], int]
+    ) -> None:
         self._client = client
+        self._max_bytes = max_bytes
         self._handler = handler
         self._follower = Follower(client, HB.name, HB.subjects[0], self._receive)
         self._waiting: dict[str, Stored] = {}
@@ -69,7 +75,8 @@ class HeartbeatReader:
         outcome = "done"
         try:
             about = subjects.parse(stored.subject)
-            heartbeat = decode_foreign(Heartbeat, stored.body, stored.headers, max_bytes=MAX_DECODED_BYTES)
+            most = self._max_bytes(about.ref)
+            heartbeat = decode_foreign(Heartbeat, stored.body, stored.headers, max_bytes=most)
         except (InvalidMessage, UnknownSubject) as error:
             outcome = "garbage"
             self._client.work(self._bury(stored, str(error)))

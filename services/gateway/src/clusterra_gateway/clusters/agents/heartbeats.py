@@ -121,7 +121,7 @@ class AgentRoute(Route):
 
 
 agents: RouteGroup[[web.Request, AgentKeyOwner]] = RouteGroup(AgentRoute)
-BOUNDS = BodyBounds(MAX_BODY_BYTES, 200_000)
+MAX_VALUES = 200_000
 """A worker has some ten values."""
 
 
@@ -140,7 +140,8 @@ class AgentHeartbeats:
     async def heartbeat(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
         """Takes an edge's heartbeat and returns its desired state, for agents that cannot reach NATS."""
         self._admit(owner.ref)
-        heartbeat = await body(request, AgentHeartbeat, bounds=BOUNDS)
+        most = min(MAX_BODY_BYTES, self._registry.max_heartbeat_bytes(owner.ref))
+        heartbeat = await body(request, AgentHeartbeat, bounds=BodyBounds(most, MAX_VALUES))
         if heartbeat.cluster_id != owner.cluster:
             raise Forbidden(
                 "this agent key belongs to another cluster",
