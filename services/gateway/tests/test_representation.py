@@ -3,6 +3,8 @@
 import gzip
 
 import aiohttp
+import pytest
+from aiohttp import web
 from clusterra_gateway.http.answers.problems import TYPES
 from clusterra_gateway.http.requests.errors import RequestError
 from gateway_world import World
@@ -42,6 +44,24 @@ async def test_a_long_answer_is_compressed_for_those_who_read_that(world: World)
 
     assert gzip.decompress(short) == plain
     assert len(short) < len(plain) / 4
+
+
+async def test_the_document_of_the_api_is_compressed_once_for_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressed: list[web.Response] = []
+    async with aiohttp.ClientSession(world.url) as http:
+        async with http.get("/v1/openapi.json", headers={"Accept-Encoding": "identity"}) as answer:
+            plain, vary = answer.headers["ETag"], answer.headers["Vary"]
+        monkeypatch.setattr(web.Response, "enable_compression", lambda response, *_args: compressed.append(response))
+        async with http.get("/v1/openapi.json") as answer:
+            etag, told = answer.headers["ETag"], await answer.json()
+        async with http.get("/v1/openapi.json", headers={"If-None-Match": etag}) as answer:
+            assert answer.status == 304
+
+    assert (plain, vary) == (etag, "Accept-Encoding")
+    assert told["openapi"] == "3.1.0"
+    assert [each for each in compressed if each.content_type == "application/json"] == []
 
 
 async def test_no_answer_can_become_a_page(world: World) -> None:

@@ -216,8 +216,9 @@ COMPRESSED_FROM_BYTES = 1024
 async def representation(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Gives each JSON answer to a GET an ETag, answers 304 where the client has it already, and compresses.
 
-    An ETag that the handler gave stays. The ETag is weak, because the same answer may be sent with and without
-    compression. The handler reads an unchanged answer all the same. A client saves only the transfer.
+    An ETag that the handler gave stays, and so does its compression. The ETag is weak, because the same answer may be
+    sent with and without compression. The handler reads an unchanged answer all the same. A client saves only the
+    transfer.
     """
     response = await handler(request)
     if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
@@ -230,7 +231,7 @@ async def representation(request: web.Request, handler: Handler) -> web.StreamRe
         if any(known.value in (response.etag.value, "*") for known in request.if_none_match or ()):
             headers = {name: response.headers[name] for name in KEPT if name in response.headers}
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if len(response.body) >= COMPRESSED_FROM_BYTES:
+    if len(response.body) >= COMPRESSED_FROM_BYTES and "Content-Encoding" not in response.headers:
         response.enable_compression()
         response.headers["Vary"] = "Accept-Encoding"
     return response

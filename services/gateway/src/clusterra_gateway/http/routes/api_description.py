@@ -1,15 +1,19 @@
 """The API's description of itself: the list of routes for programs, the OpenAPI document, and the types of problems."""
 
 import asyncio
+import gzip
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from http import HTTPStatus
+from typing import Self
 
-from aiohttp import web
+from aiohttp import ETag, web
 
 from clusterra_gateway.http.answers.problems import INTERNAL, STATUS, TYPES, type_name
-from clusterra_gateway.http.answers.responses import ResponseBody, json_bytes, json_response
+from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_bytes, json_response
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.http.routes.openapi import document
@@ -36,22 +40,37 @@ class ApiRoutes(ResponseBody):
     routes: tuple[ApiRoute, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The OpenAPI document as it is sent: its bytes, also compressed, and what its ETag says."""
+
+    plain: bytes
+    compressed: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, routes: Sequence[Route]) -> Self:
+        """The document of some routes. To make it takes 0.2 s of CPU."""
+        plain = document(routes)
+        return cls(plain, gzip.compress(plain, mtime=0), blake2b(plain, digest_size=16).hexdigest())
+
+
 class ApiDescription:
     """The descriptions of some routes as JSON. Each is made at its first read: most replicas are never asked."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
-        self._document: bytes | None = None
+        self._document: Document | None = None
 
     @cached_property
     def listed(self) -> ApiRoutes:
         """All routes."""
         return ApiRoutes(routes=tuple(map(ApiRoute.showing, self._routes)))
 
-    async def document(self) -> bytes:
-        """The OpenAPI document, made on a thread."""
+    async def document(self) -> Document:
+        """The OpenAPI document, made and compressed once, on a thread."""
         if self._document is None:
-            self._document = await asyncio.to_thread(document, self._routes)
+            self._document = await asyncio.to_thread(Document.of, self._routes)
         return self._document
 
 
@@ -65,7 +84,14 @@ async def api_routes(request: web.Request) -> web.StreamResponse:
 
 async def openapi(request: web.Request) -> web.StreamResponse:
     """Returns this document."""
-    return json_bytes(await request.app[DESCRIPTION].document())
+    document = await request.app[DESCRIPTION].document()
+    if "gzip" in request.headers.get("Accept-Encoding", "").lower():
+        response = json_bytes(document.compressed, headers={**NO_STORE, "Content-Encoding": "gzip"})
+    else:
+        response = json_bytes(document.plain)
+    response.headers["Vary"] = "Accept-Encoding"
+    response.etag = ETag(document.digest, is_weak=True)
+    return response
 
 
 TYPE = f"{TYPES}/{{name}}"
