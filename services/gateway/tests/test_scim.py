@@ -8,7 +8,9 @@ import aiohttp
 import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
+from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.scim import changes
+from clusterra_gateway.people.membership import Membership
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
 from gateway_world import World, authorized
@@ -205,6 +207,25 @@ async def test_a_deactivated_persons_sessions_and_tokens_end_on_every_replica(
 
     await directory.patched(f"/Users/{made['id']}", {"op": "Replace", "path": "active", "value": "True"})
     assert await signed_in(world, ADA) == 200
+
+
+async def test_a_change_that_concerns_no_member_reads_none(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await directory.made("/Users", person("ada@acme.example", active=False))
+    read = list[str]()
+
+    async def everybody(_membership: Membership, tenant: str) -> AsyncIterator[Member]:
+        read.append(tenant)
+        return
+        yield
+
+    monkeypatch.setattr(Membership, "everybody", everybody)
+    await directory.patched(f"/Users/{made['id']}", {"op": "replace", "path": "displayName", "value": "Countess"})
+    without_members = list(read)
+    await directory.patched(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": True})
+
+    assert (without_members, read) == ([], ["acme"])
 
 
 async def test_who_is_deactivated_before_their_first_sign_in_does_not_join(world: World, directory: Directory) -> None:

@@ -91,7 +91,9 @@ class Users:
             # The marks are read before the members: a sign-in after this changes them, and this is tried again.
             others += await self._remarked(actor.tenant, user_id, before, after)
             linked = await self._linked(actor.tenant, before, addresses)
-            if not active or not before.active:
+            moved = (addresses, linked) != (before.addresses, before.members)
+            # Otherwise the members are as they should be, and to read all of the tenant would change none.
+            if active != before.active or (not active and moved):
                 await self._follow(actor, addresses, linked, disabled=not active)
             after = after.model_copy(update={"members": linked, "created_at": before.created_at})
             if after.model_copy(update={"changed_at": before.changed_at}) == before:
