@@ -5,15 +5,56 @@ import threading
 from typing import Any
 
 import pytest
+from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.templates import authoring, rendering
 from clusterra_gateway.templates.library import Found
-from clusterra_gateway.templates.rendering import Renderings
+from clusterra_gateway.templates.rendering import THREADS, Renderings, in_thread
 from clusterra_lab.machine.process import until
 from clusterra_templates.loading import load
 from clusterra_templates.rendering import JobContext, Wanted
 from template_definition import OWN
 
 MANY = 40
+
+
+async def test_what_a_tenant_has_waiting_does_not_wait_before_another_tenants() -> None:
+    begun, over = threading.Event(), threading.Event()
+    ended = list[str]()
+
+    def takes_long() -> None:
+        begun.set()
+        over.wait()
+
+    async def one(tenant: str) -> None:
+        await in_thread(tenant, takes_long)
+        ended.append(tenant)
+
+    slow = [asyncio.create_task(one("acme")) for _ in range(MANY)]
+    await until(begun.is_set, seconds=90, what="the first of them")
+    other = asyncio.create_task(one("rival"))
+    left = asyncio.create_task(one("rival"))
+    await asyncio.sleep(0)
+    left.cancel()
+    over.set()
+
+    await asyncio.gather(*slow, other)
+
+    assert ended.index("rival") <= 2 * THREADS + 1
+
+
+async def test_a_tenant_has_a_bounded_number_of_them_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "MAX_WAITING", 5)
+    over = threading.Event()
+    slow = [asyncio.create_task(in_thread("acme", over.wait)) for _ in range(THREADS + 5)]
+    await asyncio.sleep(0)
+
+    try:
+        with pytest.raises(TooManyRequests):
+            await in_thread("acme", over.wait)
+    finally:
+        over.set()
+
+    assert all(await asyncio.gather(*slow, in_thread("rival", over.wait)))
 
 
 @pytest.mark.parametrize("what", ["render", "load"])
@@ -33,7 +74,7 @@ async def test_other_work_finds_a_thread_beside_them(monkeypatch: pytest.MonkeyP
         if what == "render":
             await Renderings(library).render("acme", found, Wanted(), context)
         else:
-            await authoring._loaded(OWN)
+            await authoring._loaded("acme", OWN)
 
     slow = [asyncio.create_task(one()) for _ in range(MANY)]
     try:

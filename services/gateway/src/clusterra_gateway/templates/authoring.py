@@ -188,7 +188,7 @@ class Authoring:
         return no_content()
 
     async def _checked(self, caller: Caller, text: str) -> Definition:
-        definition = await _loaded(text)
+        definition = await _loaded(caller.member.tenant, text)
         await check_draft(self._library, caller.member.tenant, definition)
         return definition
 
@@ -224,9 +224,9 @@ class Authoring:
             raise Forbidden("this template belongs to another person", hint="they or an admin can change it")
 
 
-async def _loaded(text: str) -> Definition:
+async def _loaded(tenant: str, text: str) -> Definition:
     try:
-        return await in_thread(load, text)
+        return await in_thread(tenant, load, text)
     except TemplateInvalid as error:
         raise InvalidRequest(
             f"the definition is not valid: {error}", hint="GET /v1/templates/schema describes definitions"

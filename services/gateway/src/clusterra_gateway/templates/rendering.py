@@ -5,11 +5,13 @@ everything else shares, a few such requests would keep all of it waiting, even t
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_templates.definitions import AnyPreset, AnyWorkflow, Runnable
@@ -17,19 +19,73 @@ from clusterra_templates.parts import WorkflowStep
 from clusterra_templates.problems import RenderRefused, TemplateInvalid
 from clusterra_templates.rendering import JobContext, Rendered, Wanted, render, render_text
 
-from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
+from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound, TooManyRequests
 from clusterra_gateway.templates.library import Found, Library
 from clusterra_gateway.templates.presets import with_preset
 from clusterra_gateway.workflows.models import TemplateStep
 
 PREVIEW = "preview"
 """The run id in a script that is only looked at."""
-_THREADS = ThreadPoolExecutor(2, thread_name_prefix="templates")
+THREADS = 2
+MAX_WAITING = 200
+"""The most pieces of work of one tenant that wait for a thread."""
+_THREADS = ThreadPoolExecutor(THREADS, thread_name_prefix="templates")
 
 
-async def in_thread[**P, R](work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Does the work in one of these threads. Returns what it returns, and raises what it raises."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments, **named))
+class _Turns:
+    """Gives the threads to tenants in turn, so that what one of them has waiting waits for itself alone."""
+
+    def __init__(self) -> None:
+        self._free = THREADS
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By tenant; the tenant whose turn is next comes first."""
+
+    async def take(self, tenant: str) -> None:
+        """Return when a thread is there for a tenant, which must `give` it back. Raises TooManyRequests."""
+        if self._free:
+            self._free -= 1
+            return
+        queue = self._waiting.setdefault(tenant, deque())
+        if len(queue) >= MAX_WAITING:
+            raise TooManyRequests("too many templates of your workspace wait to be rendered", hint="try again soon")
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give()
+            raise
+
+    def give(self) -> None:
+        """Give a thread to the next tenant that waits."""
+        while self._waiting:
+            tenant, queue = next(iter(self._waiting.items()))
+            del self._waiting[tenant]
+            turn = queue.popleft()
+            if queue:
+                self._waiting[tenant] = queue
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+_TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns]()
+
+
+async def in_thread[**P, R](tenant: str, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Does the work in one of these threads, when it is the tenant's turn.
+
+    Returns what it returns, and raises what it raises. Raises TooManyRequests.
+    """
+    loop = asyncio.get_running_loop()
+    turns = _TURNS.setdefault(loop, _Turns())
+    await turns.take(tenant)
+    done = _THREADS.submit(partial(work, *arguments, **named))
+    # When it is over, not when its caller has left: a thread cannot be stopped.
+    done.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(turns.give))
+    return await asyncio.wrap_future(done)
 
 
 @dataclass(frozen=True)
@@ -115,8 +171,8 @@ class Renderings:
             raise Conflict(f"step {step.step_id} is a workflow", hint="a workflow's steps are jobs")
         context = context.of_step(step.step_id)
         own = Wanted(
-            params=_filled(workflow, step.param_overrides, context) | dict(wanted.params),
-            inputs=_filled(workflow, step.input_overrides, context) | dict(wanted.inputs),
+            params=await in_thread(tenant, _filled, workflow, step.param_overrides, context) | dict(wanted.params),
+            inputs=await in_thread(tenant, _filled, workflow, step.input_overrides, context) | dict(wanted.inputs),
             sbatch_override=wanted.sbatch_override,
         )
         try:
@@ -132,7 +188,7 @@ class Renderings:
             wanted, definition = with_preset(parent, definition, wanted)
         assert isinstance(definition, Runnable)  # noqa: S101 - there is no other kind
         try:
-            made = await in_thread(render, definition, _sorted(definition, wanted), context, now=now())
+            made = await in_thread(tenant, render, definition, _sorted(definition, wanted), context, now=now())
         except (RenderRefused, TemplateInvalid) as error:
             raise InvalidRequest(
                 str(error), hint=f"GET /v1/templates/{found.definition.id} shows the parameters and the script"
