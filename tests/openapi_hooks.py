@@ -12,6 +12,8 @@ EXISTING: dict[str, list[str]] = json.loads(os.environ["OPENAPI_EXISTING"])
 """Name of a path parameter -> values that exist. The first is used always, the others by turns."""
 ALWAYS = frozenset({"cluster_id", "version"})
 """Without these, nearly every case would be the same 404."""
+PATH = "path"
+"""Not a parameter of a path: the file of an upload, in the query or the body."""
 
 TOKENS = ("Authorization", "X-SLURM-USER-TOKEN")
 
@@ -25,6 +27,10 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
             case.headers.pop(header, None)
     if _is_negative(case, ParameterLocation.PATH):
         return
+    if "upload_id" in case.path_parameters:
+        for place, fields in ((ParameterLocation.QUERY, case.query), (ParameterLocation.BODY, case.body)):
+            if isinstance(fields, dict) and PATH in fields and not _is_negative(case, place):
+                fields[PATH] = EXISTING[PATH][0]
     for name, values in EXISTING.items():
         if name in case.path_parameters:
             number = sum(map(ord, str(case.path_parameters[name])))

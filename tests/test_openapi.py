@@ -44,6 +44,25 @@ LEFT_OUT = (
     "allow_header_conformance",
 )
 """Checks of Schemathesis that do not hold here."""
+TEMPLATE = """\
+format: clusterra/1
+id: seen-{number}
+name: Seen
+description: Prints.
+tools: [echo]
+kind: batch
+runtime: {{kind: host_system, binary: echo}}
+inputs: []
+parameters: []
+sbatch: |
+  #SBATCH --time=5
+outputs: {{dir: .}}
+script: |
+  #!/bin/sh
+  echo seen
+"""
+UPLOADED = "data/seen"
+"""The file of the uploads that exist: operations on one name its path, too."""
 LIMITS = ("CLUSTERRA_CHANGES_PER_MINUTE", "CLUSTERRA_READS_PER_MINUTE")
 HOOKS = Path(__file__).with_name("openapi_hooks.py")
 CONFIGURATION = Path(__file__).with_name("openapi.toml")
@@ -60,11 +79,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
 
 
 async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada: User, tmp_path: Path) -> None:
-    job = await ada.submit("#!/bin/bash\necho hello\n", {"name": "seen"})
-    step = {"step_id": "seen", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
-    runs = f"/v1/clusters/{ada.cluster}/runs"
-    async with ada.session.post(runs, json={"run_name": "seen", "steps": [step]}) as answer:
-        run_id = (await answer.json())["run_id"]
+    existing = await _existing(ada)
     async with ada.session.get("/v1/openapi.json") as answer:
         document = await answer.json()
     tested = [operation for operation in _operations(document) if _may_test(operation)]
@@ -73,7 +88,7 @@ async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada:
         lab,
         ada,
         tmp_path,
-        {"cluster_id": [ada.cluster], "job_id": [job.job_id], "version": ["v0.0.45"], "run_id": [run_id]},
+        existing,
         f"--max-examples={math.ceil(CASES / len(tested))}",
         f"--phases={'examples,fuzzing,stateful' if CASES <= SHORT else 'examples,coverage,fuzzing,stateful'}",
         *(f"--include-operation-id={operation['operationId']}" for operation in tested),
@@ -86,6 +101,39 @@ async def test_every_answer_of_the_running_api_is_as_documented(lab: Stack, ada:
     print(output.partition(" WARNINGS ")[2].partition(" SUMMARY ")[0])
     print(f"{generated[1]} cases, {len(tested)} operations, no failure")
     assert int(generated[1]) >= CASES
+
+
+async def _existing(ada: User) -> dict[str, list[str]]:
+    """What exists for the run, by the names of path parameters."""
+
+    async def made(path: str, content: object) -> dict[str, Any]:
+        async with ada.session.post(path, json=content) as answer:
+            assert answer.status == 201, await answer.text()
+            shown: dict[str, Any] = await answer.json()
+            return shown
+
+    cluster = f"/v1/clusters/{ada.cluster}"
+    job = await ada.submit("#!/bin/bash\necho hello\n", {"name": "seen"})
+    step = {"step_id": "seen", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+    run = await made(f"{cluster}/runs", {"run_name": "seen", "steps": [step]})
+    daily = {"name": "seen", "template_id": "shell", "params": {"commands": "true"}, "cron": "0 3 * * *"}
+    # Several of what a case may delete.
+    schedules = [await made("/v1/schedules", daily | {"name": f"seen {number}"}) for number in range(5)]
+    templates = [await made("/v1/templates", {"definition": TEMPLATE.format(number=number)}) for number in range(5)]
+    uploads = [await made(f"{cluster}/files/uploads", {"path": UPLOADED, "size": 7}) for _ in range(5)]
+    return {
+        "cluster_id": [ada.cluster],
+        "job_id": [job.job_id],
+        "version": ["v0.0.45"],
+        "run_id": [run["run_id"]],
+        "schedule_id": [each["id"] for each in schedules],
+        "template_id": [each["id"] for each in templates],
+        "number": ["1"],
+        "launchable_id": ["shell"],
+        "upload_id": [each["upload_id"] for each in uploads],
+        "partition_name": ["main"],
+        "path": [UPLOADED],
+    }
 
 
 def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
