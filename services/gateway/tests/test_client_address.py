@@ -1,9 +1,10 @@
 """Whose request it is behind a load balancer: only the headers of trusted proxies tell it."""
 
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
-from clusterra_gateway.http.requests.client_address import MAX_HOPS, ClientAddresses
+from aiohttp.test_utils import make_mocked_request
+from clusterra_gateway.http.requests.client_address import FORWARDED_FOR, MAX_HOPS, ClientAddresses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +54,28 @@ def test_a_missing_or_malformed_header_leaves_the_connection_s_address(forwarded
 
 def test_an_ipv4_address_in_ipv6_form_is_the_same_address() -> None:
     assert PROXIES.client("::ffff:10.0.0.8", ["::ffff:198.51.100.9"]) == "198.51.100.9"
+
+
+@given(CLIENTS, st.integers(0, 2**64 - 1))
+def test_all_addresses_of_a_64_are_counted_together(client: IPv4Address | IPv6Address, other: int) -> None:
+    def counted(address: object) -> str:
+        headers = {FORWARDED_FOR: str(address)}
+        request = make_mocked_request("GET", "/", headers, transport=_Transport("10.0.0.8"))
+        return PROXIES.network_of(request)
+
+    if isinstance(client, IPv4Address):
+        assert counted(client) == str(client)
+    else:
+        neighbour = IPv6Address(int(client) >> 64 << 64 | other)
+        stranger = IPv6Address(int(client) ^ 1 << 64)
+        assert counted(client) == counted(neighbour) != counted(stranger)
+
+
+class _Transport:
+    """A connection from an address."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def get_extra_info(self, name: str) -> object:
+        return (self._address, 1) if name == "peername" else None

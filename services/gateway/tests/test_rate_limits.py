@@ -1,12 +1,16 @@
 """A caller who asks too often is told when to ask again, and takes nothing from others."""
 
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 
 import aiohttp
 import pytest
+from clusterra_gateway.http.requests.client_address import FORWARDED_FOR
+from clusterra_gateway.identity.access import limits
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
+from people_world import make_token
 
 READS = 20
 CHANGES = 5
@@ -82,3 +86,29 @@ async def test_changes_are_limited_apart_from_reads(strict: World) -> None:
 
     assert answers[:CHANGES] == [400] * CHANGES
     assert answers[-1] == 429
+
+
+async def test_wrong_tokens_are_counted_by_the_network_they_come_from(
+    settings: Settings, issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WRONG_PER_MINUTE", 5)
+    behind_a_proxy = settings.model_copy(update={"trusted_proxies": (ip_network("127.0.0.0/8"),)})
+    async with running(behind_a_proxy, issuer) as world:
+        ada = await world.login("ada@acme.example")
+        known, unknown = [str((await make_token(ada, name=name))["token"]) for name in ("known", "unknown")]
+        program = await world.browser()
+
+        async def status(token: str, address: str) -> int:
+            headers = {"Authorization": f"Bearer {token}", FORWARDED_FOR: address}
+            async with program.get("/v1/users/me", headers=headers) as answer:
+                return answer.status
+
+        assert await status(known, "2001:db8::1") == 200
+        wrong = [await status(f"{known[:-4]}{number:04}", f"2001:db8::{number:x}") for number in range(10, 20)]
+        elsewhere = await status(f"{known[:-4]}0000", "2001:db8:0:1::1")
+        there, here = await status(known, "2001:db8::2"), await status(unknown, "2001:db8::2")
+        unknown_elsewhere = await status(unknown, "198.51.100.7")
+
+    assert (wrong[0], wrong[-1]) == (401, 429)
+    assert (elsewhere, unknown_elsewhere) == (401, 200), "no counter is for all"
+    assert (there, here) == (200, 429), "who shares the network and was valid goes on working"

@@ -15,7 +15,7 @@ from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS
 from clusterra_gateway.sessions.lookup import FoundSession
 from clusterra_gateway.sessions.page_credentials import PageClaims, PageCookies, Ticket
-from clusterra_gateway.sessions.pages import MAX_OF_PERSON, MAX_OF_TENANT, Pages, serving_pages
+from clusterra_gateway.sessions.pages import MAX_OF_PERSON, Pages, serving_pages
 from clusterra_gateway.sessions.session_jobs import SessionView
 from clusterra_lab.machine.process import until
 from joserfc.jwk import KeySet, OctKey
@@ -88,7 +88,7 @@ async def asked(browser: aiohttp.ClientSession, url: str, member: str, tenant: s
 @pytest.mark.parametrize("people", [1, 25])
 async def test_one_tenant_takes_no_connection_from_another(origin: tuple[str, Edges], people: int) -> None:
     url, edges = origin
-    most = min(people * MAX_OF_PERSON, MAX_OF_TENANT)
+    most = min(people * MAX_OF_PERSON, MAX_CONNECTIONS * 3 // 4)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=90)) as browser:
         flood = [

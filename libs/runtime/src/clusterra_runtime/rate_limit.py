@@ -39,11 +39,19 @@ class RateLimit:
         """Take a token of a key. False if none is left."""
         return self.take(key).admitted
 
+    def seconds_to_next(self, key: str) -> float:
+        """When the next token of a key is there, without taking one; 0 while one is left."""
+        return max(0.0, (1 - self._left(key, self._clock())) / self._per_second)
+
+    def _left(self, key: str, now: float) -> float:
+        left, at = self._buckets.get(key, (float(self.burst), now))
+        return min(self.burst, left + (now - at) * self._per_second)
+
     def take(self, key: str) -> Taken:
         """Take a token of a key, if one is left, and say how many are left then."""
         now = self._clock()
-        left, at = self._buckets.pop(key, (float(self.burst), now))
-        left = min(self.burst, left + (now - at) * self._per_second)
+        left = self._left(key, now)
+        self._buckets.pop(key, None)
         admitted = left >= 1
         left = left - 1 if admitted else left
         self._buckets[key] = (left, now)

@@ -8,6 +8,7 @@ from clusterra_gateway.clusters.fleet import FleetHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
@@ -17,7 +18,7 @@ from clusterra_gateway.room import Observed, Room
 def room(connections: Connections, access: Access, projection: Projection, once: AnswerOnce) -> Room:
     """What this room offers."""
     bus, directory = connections.bus, connections.directory
-    keys = AgentKeys(directory, bus.registry)
+    keys = AgentKeys(directory, bus.registry, ClientAddresses(connections.settings.trusted_proxies))
     queues = QueueSummaries(bus.client, bus.registry)
     return Room(
         routes=(

@@ -11,7 +11,7 @@ from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.answers.sse import Permission
-from clusterra_gateway.http.answers.streams import CutOff, csv_lines, download, send
+from clusterra_gateway.http.answers.streams import TABLE_WEIGHT, CutOff, csv_lines, download, send
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
@@ -111,7 +111,9 @@ class Audit:
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
         response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
-        return await send(request, response, self._lines(ref, read, first, wanted.format, permission))
+        return await send(
+            request, response, self._lines(ref, read, first, wanted.format, permission), weight=TABLE_WEIGHT
+        )
 
     async def _lines(
         self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, form: Format, permission: Permission

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.access import Access
@@ -39,7 +40,12 @@ class IdentityParts:
         """Builds each of them once. Raises SettingsFileInvalid."""
         settings, bus, directory = connections.settings, connections.bus, connections.directory
         authentication = Authentication(
-            directory, signing_keys, settings.origins, Operators(settings.operators_file), secure=settings.secure
+            directory,
+            signing_keys,
+            settings.origins,
+            Operators(settings.operators_file),
+            ClientAddresses(settings.trusted_proxies),
+            secure=settings.secure,
         )
         cookies = Cookies(signing_keys, settings)
         limits = RateLimits(Rates(settings.reads_per_minute, settings.changes_per_minute))

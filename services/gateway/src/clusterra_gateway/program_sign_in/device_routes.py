@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response, page
 from clusterra_gateway.http.requests.client_address import ClientAddresses
-from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.http.requests.parameters import Query, form, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.limits import RateLimits, Rates
@@ -34,10 +33,9 @@ log = structlog.get_logger()
 CONSENT = f"{DEVICE}/consent"
 
 UserCode = Annotated[str, StringConstraints(max_length=32)]
-BEGUN_PER_MINUTE = 1200
-"""How many sign-ins may begin at a replica in a minute. With VALID_SECONDS, it bounds how many are open."""
 BEGUN_PER_ADDRESS = 120
-"""An address may be that of a load balancer, behind which all programs are."""
+"""How many sign-ins an address may begin in a minute. With VALID_SECONDS, it bounds how many of it are open. It may be
+that of a load balancer, behind which all programs are."""
 
 
 programs = oauth_routes()
@@ -83,8 +81,7 @@ class DeviceHandlers:
         self._flows = flows
         self._tokens = tokens
         self._page = issuer + DEVICE
-        self._begun = RateLimits(Rates(BEGUN_PER_MINUTE, BEGUN_PER_MINUTE))
-        self._begun_by_address = RateLimits(Rates(BEGUN_PER_ADDRESS, BEGUN_PER_ADDRESS))
+        self._begun = RateLimits(Rates(BEGUN_PER_ADDRESS, BEGUN_PER_ADDRESS))
 
     @programs.post("device_begin", DEVICE, body=ProgramRequest, result=DeviceAnswer)
     async def begin(self, request: web.Request) -> web.StreamResponse:
@@ -93,9 +90,8 @@ class DeviceHandlers:
         Show the person `user_code` and `verification_uri`. They sign in there, see `machine` and the scopes, and
         approve or deny. Meanwhile poll `POST /v1/auth/token`.
         """
-        self._begun_by_address.admit(request, self._addresses.of(request))
+        self._begun.admit(request, self._addresses.network_of(request))
         wanted = await form(request, ProgramRequest)
-        await self._admit_to_all(request)
         begun = await self._flows.begin(wanted)
         code = shown(begun.user_code)
         return json_response(
@@ -108,16 +104,6 @@ class DeviceHandlers:
                 interval=INTERVAL_SECONDS,
             )
         )
-
-    async def _admit_to_all(self, request: web.Request) -> None:
-        try:
-            self._begun.admit(request, "everybody")
-        except TooManyRequests as limit:
-            raise TooManyRequests(
-                "too many programs begin to sign in now",
-                hint="try again in a minute",
-                retry_after_seconds=limit.retry_after_seconds,
-            ) from None
 
     async def redeem(self, asked: DeviceGrant) -> FreshToken:
         """Makes the token of a sign-in, once, as soon as the person has approved it. Raises OAuthFailure."""

@@ -107,7 +107,7 @@ class TokenEndpoint:
         a device code, it answers `authorization_pending` until the person has approved. After `slow_down`, wait five
         seconds longer between two polls.
         """
-        self._by_address.admit(request, self._addresses.of(request))
+        self._by_address.admit(request, self._addresses.network_of(request))
         return json_response(TokenAnswer.of(await self._redeemed(await read_form(request))))
 
     @public.get("oauth_metadata", METADATA, result=ServerMetadata)

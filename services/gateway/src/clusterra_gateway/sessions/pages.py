@@ -2,9 +2,8 @@
 
 import asyncio
 import html
-from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -16,10 +15,10 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.store import StoreError
 
 from clusterra_gateway.http.answers.responses import NO_STORE
-from clusterra_gateway.http.requests.errors import Forbidden, RequestError, TooManyRequests
+from clusterra_gateway.http.requests.errors import Forbidden, RequestError
 from clusterra_gateway.http.requests.parameters import read_form
 from clusterra_gateway.identity.access.authentication import reject_cross_site
-from clusterra_gateway.identity.access.limits import OpenStreams
+from clusterra_gateway.identity.access.limits import OpenStreams, Places
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS, StreamConnector
 from clusterra_gateway.sessions.entrance import ENTRY, ROOT, page_path
 from clusterra_gateway.sessions.forwarding import forward, target_of
@@ -31,8 +30,6 @@ log = structlog.get_logger()
 
 MAX_OF_PERSON = 100
 """A browser has some six to an origin; over HTTP/2 it may ask for a hundred at once."""
-MAX_OF_TENANT = MAX_CONNECTIONS * 3 // 4
-"""So that an installation for one tenant has most of them, and others always have some."""
 _PATH = f"{ROOT}/{{cluster_id:[a-z0-9][a-z0-9-]{{0,38}}}}/{{job_id:[1-9][0-9]{{0,9}}}}"
 _ERRORS = frozenset(each for each in HTTPStatus if each.is_client_error or each.is_server_error)
 RETRY_SECONDS = 3
@@ -45,34 +42,6 @@ _PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class RequestLimits:
-    """Counts the requests under way."""
-
-    def __init__(self) -> None:
-        self._of_person: Counter[str] = Counter()
-        self._of_tenant: Counter[str] = Counter()
-
-    @contextmanager
-    def taken(self, claims: PageClaims) -> Iterator[None]:
-        """Counts a request until the block ends. Raises TooManyRequests."""
-        if self._of_person[claims.member] >= MAX_OF_PERSON:
-            raise TooManyRequests(
-                f"{MAX_OF_PERSON} of your requests to sessions are not answered yet", hint="close some pages"
-            )
-        if self._of_tenant[claims.tenant] >= MAX_OF_TENANT:
-            raise TooManyRequests("too many requests to sessions of your workspace are not answered yet")
-        counts = ((self._of_person, claims.member), (self._of_tenant, claims.tenant))
-        for count, name in counts:
-            count[name] += 1
-        try:
-            yield
-        finally:
-            for count, name in counts:
-                count[name] -= 1
-                if not count[name]:
-                    del count[name]
 
 
 class Pages:
@@ -89,7 +58,7 @@ class Pages:
         self._origin = origin
         self._http: aiohttp.ClientSession | None = None
         self._streams = OpenStreams()
-        self._limits = RequestLimits()
+        self._places = Places(MAX_CONNECTIONS)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -156,9 +125,9 @@ class Pages:
         assert self._http is not None  # noqa: S101 - `connected` has made it
         url = target_of(request, reached, page_path(claims.cluster, claims.job_id))
         try:
-            with self._limits.taken(claims):
+            with self._places.taken(claims.tenant, claims.member, most=MAX_OF_PERSON):
                 if opens_web_socket(request):
-                    with self._streams.opened(claims.member):
+                    with self._streams.opened(claims.tenant, claims.member):
                         carried = carry_web_socket(request, self._http, url, reached.server_token)
                         return await self._while_allowed(claims, carried)
                 return await forward(request, self._http, url, reached.server_token)

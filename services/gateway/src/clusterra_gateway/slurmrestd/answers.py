@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.problems import RETRY_AFTER_SECONDS, STATUS, type_name
 from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
-from clusterra_gateway.http.answers.streams import send
+from clusterra_gateway.http.answers.streams import TABLE_WEIGHT, send
 from clusterra_gateway.http.requests.errors import InvalidRequest, RequestError
 from clusterra_gateway.http.requests.parameters import Parameter, Query, path_id, query
 from clusterra_gateway.identity.access.authentication import Caller
@@ -137,7 +137,7 @@ class Read:
         response = web.StreamResponse(headers=NO_STORE)
         response.content_type = "application/json"
         response.enable_compression()
-        return await send(request, response, self._text(ref, read, first))
+        return await send(request, response, self._text(ref, read, first), weight=TABLE_WEIGHT)
 
     async def _part(self, ref: ClusterRef, read: ReadRest) -> RestPart:
         return await (self.slurm.rest_list if self.many else self.slurm.rest)(ref, read)

@@ -76,7 +76,7 @@ class RestRoute(ClusterRoute):
             raise Unauthenticated(
                 f"the request has a token in {TOKEN_HEADER} and one in Authorization", hint="send one of them"
             )
-        return await self.access.owner(token.strip())
+        return await self.access.owner(request, token.strip())
 
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:

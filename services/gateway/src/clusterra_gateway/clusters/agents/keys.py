@@ -26,12 +26,14 @@ from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, agent_key_owner_key, current_agent_key_hash_key
 from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import Conflict, Unauthenticated
 from clusterra_gateway.http.requests.parameters import Body, NotBoolean, body
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.idempotency.once import AnswerOnce, ShownOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.credentials import CredentialCache, secret_hash
+from clusterra_gateway.identity.access.limits import WrongTokens
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 
 
@@ -68,17 +70,19 @@ class AgentKeys:
     while the registry has no such cluster. So 15 s are the bound where an event is lost, and for the provision file.
     """
 
-    def __init__(self, directory: Directory, registry: Registry) -> None:
+    def __init__(self, directory: Directory, registry: Registry, addresses: ClientAddresses) -> None:
         self._store = directory.store
         self._registry = registry
+        self._addresses = addresses
         self._verified: CredentialCache[AgentKeyOwner] = CredentialCache()
+        self._wrong = WrongTokens()
 
     def on_event(self, ref: ClusterRef, _event: Event) -> None:
         """Has the keys of this cluster be verified again: one was rotated on some replica."""
         self._verified.forget(lambda owner: owner.ref == ref)
 
     async def owner(self, request: web.Request) -> AgentKeyOwner:
-        """The cluster whose agent key the request carries. Raises Unauthenticated."""
+        """The cluster whose agent key the request carries. Raises Unauthenticated, TooManyRequests."""
         given = request.headers.get(KEY_HEADER, "")
         if not is_key(given):
             raise Unauthenticated(
@@ -87,12 +91,15 @@ class AgentKeys:
         key_hash = secret_hash(given)
         owner = self._verified.get(key_hash)
         if owner is None or owner.ref not in self._registry.clusters:
-            forgotten = self._verified.forgotten
+            forgotten, address = self._verified.forgotten, self._addresses.network_of(request)
+            self._wrong.admit(address, key_hash)
             item = await self._store.get(ACCOUNTS, agent_key_owner_key(key_hash))
             if item is None:
+                self._wrong.count(address)
                 raise Unauthenticated(
                     "this agent key is unknown or revoked", hint="provision the cluster with this key"
                 )
+            self._wrong.remember(key_hash)
             owner = AgentKeyOwner.of(item)
             self._verified.put(key_hash, owner, forgotten, expires_at=item.expires_at)
         return owner

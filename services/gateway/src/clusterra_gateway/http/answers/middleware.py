@@ -27,6 +27,7 @@ from clusterra_gateway.http.answers.problems import (
 )
 from clusterra_gateway.http.answers.responses import EXTRA_HEADERS
 from clusterra_gateway.http.answers.sse import EVENT_POSITION
+from clusterra_gateway.http.answers.streams import deliver
 from clusterra_gateway.http.requests.errors import RangeNotSatisfiable, RequestError, TooLarge, Unavailable
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES
 
@@ -100,7 +101,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        return await handler(request)
+        return await deliver(request, await handler(request))
     except RequestError as error:
         return _response(request, error)
     except RpcFailed as failed:

@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import NO_STORE
-from clusterra_gateway.http.answers.streams import write
+from clusterra_gateway.http.answers.streams import lasting, write
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter
 
@@ -81,7 +81,15 @@ async def stream(
     """Writes `source` until it ends, the client leaves, the process stops, or the permission no longer holds.
 
     The permission is asked before every ping, and when it may have changed. The source is closed in every case.
+    Raises TooManyRequests.
     """
+    with lasting(request):
+        return await _written(request, source, permission)
+
+
+async def _written(
+    request: web.Request, source: AsyncGenerator[ServerSentEvent], permission: Permission
+) -> web.StreamResponse:
     response = web.StreamResponse(headers={**NO_STORE, "X-Accel-Buffering": "no"})
     response.content_type = EVENT_STREAM
     response.charset = "utf-8"
@@ -116,7 +124,7 @@ async def stream(
                     break
                 await write(request, response, b": ping\n\n")
                 ping_at = loop.time() + PING_SECONDS
-    except ConnectionResetError:
+    except ConnectionError:
         pass  # the client has left, which is how most streams end, or was left
     except Exception:
         # The status is already sent: the client gets the problem when it reconnects.

@@ -1,9 +1,11 @@
-"""Streams of bytes: parts written within a deadline, bodies made part by part as the client takes them, and CSV."""
+"""Streams of bytes: parts written at a least throughput, bodies made part by part as the client takes them, and CSV."""
 
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -14,22 +16,100 @@ from clusterra_gateway.http.answers.responses import NO_STORE
 log = structlog.get_logger()
 
 WRITE_SECONDS = 20.0
-"""How long one write may take. A client that reads nothing fills the buffers, and would then hold them forever."""
+"""How far a client may fall behind the least throughput. One that reads nothing would hold the buffers forever."""
+LEAST_BYTES_PER_SECOND = 16 * 1024
+"""The least throughput of a client. Only the time counts in which the gateway waits for it."""
+SLICE_BYTES = 64 * 1024
+"""As many bytes as a connection's buffer takes before the gateway waits."""
+LARGE_BYTES = 64 * 1024
+TABLE_WEIGHT = 2
+"""As how many streams a list or a table counts that is read page by page: it holds a page of records, and its text."""
+PLACE_BYTES = 512 * 1024
+"""A large answer counts as one stream more for each of these, and as at most MAX_WEIGHT streams."""
+MAX_WEIGHT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """How answers of a caller are counted that last as long as their client takes to read them."""
+
+    opened: Callable[[int], AbstractContextManager[None]]
+    """Counts an answer as so many streams until the block ends. Raises TooManyRequests."""
+
+
+LASTING = web.RequestKey("lasting", Lasting)
+"""Set for a request whose caller is known."""
+
+
+def lasting(request: web.Request, weight: int = 1) -> AbstractContextManager[None]:
+    """Counts an answer, or a handler, that lasts. `weight`: by what it holds. Raises TooManyRequests."""
+    counted = request.get(LASTING)
+    return nullcontext() if counted is None else counted.opened(weight)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How many seconds the client of a response is behind the least throughput."""
+
+    behind: float = 0.0
+
+
+_PACE = web.RequestKey("pace", _Pace)
 
 
 class ClientStalled(ConnectionResetError):
-    """The client has not read for WRITE_SECONDS, so its connection was ended."""
+    """The client reads more slowly than it must, so its connection was ended."""
 
 
 async def write(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
-    """Write a part of a response. Raises ConnectionResetError when the client has left or was left (ClientStalled)."""
+    """Write a part of a response. Raises ConnectionError when the client has left or was left (ClientStalled)."""
+    view = memoryview(data)
+    for begin in range(0, len(data), SLICE_BYTES):
+        await _write(request, response, view[begin : begin + SLICE_BYTES])
+
+
+async def _write(request: web.Request, response: web.StreamResponse, part: memoryview) -> None:
+    pace = request.get(_PACE)
+    if pace is None:
+        pace = request[_PACE] = _Pace()
+    loop = asyncio.get_running_loop()
+    due, began = len(part) / LEAST_BYTES_PER_SECOND, loop.time()
     try:
-        async with asyncio.timeout(WRITE_SECONDS):
-            await response.write(data)
+        async with asyncio.timeout(WRITE_SECONDS + due - pace.behind):
+            await response.write(part)
     except TimeoutError:
-        log.info("client_stalled", path=request.path, seconds=WRITE_SECONDS)
-        break_off(request)
+        _leave(request)
         raise ClientStalled from None
+    pace.behind = max(0.0, pace.behind + loop.time() - began - due)
+
+
+async def deliver(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Send an answer that is whole already, if it is large: counted, and at a least throughput. Returns it.
+
+    Raises TooManyRequests, not for a change, which is made. Small answers and those that are sent already are left as
+    they are.
+    """
+    if not isinstance(response, web.Response) or response.prepared or request.method == "HEAD":
+        return response
+    size = len(response.body) if isinstance(response.body, bytes) else 0
+    if size < LARGE_BYTES:
+        return response
+    weight = min(1 + size // PLACE_BYTES, MAX_WEIGHT)
+    with lasting(request, weight) if request.method == "GET" else nullcontext():
+        try:
+            async with asyncio.timeout(WRITE_SECONDS + size / LEAST_BYTES_PER_SECOND):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            _leave(request)
+        except ConnectionError:
+            pass  # the client has left
+    return response
+
+
+def _leave(request: web.Request) -> None:
+    log.info("client_stalled", path=request.path, seconds=WRITE_SECONDS, least=LEAST_BYTES_PER_SECOND)
+    break_off(request)
 
 
 def break_off(request: web.Request) -> None:
@@ -53,22 +133,26 @@ def download(name: str, media_type: str) -> web.StreamResponse:
     return response
 
 
-async def send(request: web.Request, response: web.StreamResponse, parts: AsyncIterator[bytes]) -> web.StreamResponse:
-    """Send a body of which each part is made when the client has taken the one before.
+async def send(
+    request: web.Request, response: web.StreamResponse, parts: AsyncIterator[bytes], *, weight: int = 1
+) -> web.StreamResponse:
+    """Send a body of which each part is made when the client has taken the one before. `weight`: as how many streams
+    it counts, by what its parts hold. Raises TooManyRequests.
 
     When `parts` raises RpcFailed or CutOff, the answer is broken off, so that it does not look complete.
     """
-    try:
-        await response.prepare(request)
-        async for part in parts:
-            await write(request, response, part)
-        await response.write_eof()
-    except ConnectionResetError:
-        pass  # the client has left, or was left
-    except (RpcFailed, CutOff) as error:
-        reason = error.error.detail if isinstance(error, RpcFailed) else str(error)
-        log.warning("answer_broken_off", path=request.path, reason=reason)
-        break_off(request)
+    with lasting(request, weight):
+        try:
+            await response.prepare(request)
+            async for part in parts:
+                await write(request, response, part)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client has left, or was left
+        except (RpcFailed, CutOff) as error:
+            reason = error.error.detail if isinstance(error, RpcFailed) else str(error)
+            log.warning("answer_broken_off", path=request.path, reason=reason)
+            break_off(request)
     return response
 
 

@@ -6,7 +6,7 @@ before it is the client's own word.
 """
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from aiohttp import web
 
@@ -26,6 +26,15 @@ class ClientAddresses:
     def of(self, request: web.Request) -> str:
         """The client's address. It is the connection's where a header is missing or malformed."""
         return self.client(str(request.remote), request.headers.getall(FORWARDED_FOR, []))
+
+    def network_of(self, request: web.Request) -> str:
+        """The network whose requests are counted together: an IPv4 address, or the /64 of an IPv6 address.
+
+        A client has a whole /64 to itself, and would else count as new with each request.
+        """
+        text = self.of(request)
+        address = _address(text)
+        return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else text
 
     def client(self, connection: str, forwarded_for: Sequence[str]) -> str:
         """The client's address by the connection's and the values of all `X-Forwarded-For` headers, in their order."""

@@ -44,9 +44,9 @@ class Access:
         """The operator of the platform who calls. Raises Unauthenticated, and Forbidden for a member."""
         return await self._authentication.operator(request)
 
-    async def owner(self, token: str) -> Caller:
-        """The owner of a token that came in another header than usual. Raises Unauthenticated."""
-        return await self._authentication.owner(token)
+    async def owner(self, request: web.Request, token: str) -> Caller:
+        """The owner of a token that came in another header than usual. Raises Unauthenticated, TooManyRequests."""
+        return await self._authentication.owner(request, token)
 
     async def on_cluster(self, request: web.Request, caller: Caller) -> tuple[Caller, ClusterRef]:
         """The caller as the cluster in the path sees them, and the cluster, which must be one of their tenant.

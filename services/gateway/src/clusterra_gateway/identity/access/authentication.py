@@ -17,8 +17,10 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key, signed_out_key
 from clusterra_gateway.accounts.records import ApiToken, Member, expiry
 from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
+from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.access.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
+from clusterra_gateway.identity.access.limits import WrongTokens
 from clusterra_gateway.identity.access.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.identity.access.unix_users import UnixUser
@@ -152,6 +154,7 @@ class Authentication:
         keys: SigningKeys,
         origins: frozenset[str],
         operators: Operators,
+        addresses: ClientAddresses,
         *,
         secure: bool,
     ) -> None:
@@ -160,15 +163,20 @@ class Authentication:
         self._operators = operators
         self._keys = keys
         self.origins = origins
+        self._addresses = addresses
         self._verified: CredentialCache[Caller] = CredentialCache()
+        self._wrong = WrongTokens()
 
     async def caller(self, request: web.Request) -> Caller:
-        """The caller. Raises Unauthenticated, and Forbidden for a request that another site's page made."""
+        """The caller.
+
+        Raises Unauthenticated, Forbidden for a request that another site's page made, and TooManyRequests.
+        """
         if (bearer := _bearer(request)) is not None:
-            return await self.owner(bearer)
+            return await self.owner(request, bearer)
         if cookie := request.cookies.get(self._session_cookie):
             self.reject_cross_site(request)
-            return await self.owner(cookie)
+            return await self.owner(request, cookie)
         raise Unauthenticated(
             "the request has no session cookie and no bearer token",
             hint="sign in at /v1/auth/login, or send a bearer token",
@@ -210,8 +218,11 @@ class Authentication:
         """Makes the next request of this member read their role again, whatever the credential."""
         self._verified.forget(lambda caller: (caller.member.tenant, caller.member.user) == (tenant, user))
 
-    async def owner(self, credential: str) -> Caller:
-        """The owner of a session or of an API token. Raises Unauthenticated, and Forbidden for an operator's token."""
+    async def owner(self, request: web.Request, credential: str) -> Caller:
+        """The owner of a session or of an API token, which the request has somewhere.
+
+        Raises Unauthenticated, Forbidden for an operator's token, and TooManyRequests after many wrong tokens.
+        """
         if is_operator_token(credential):
             operator = await self._operators.operator(credential)
             raise Forbidden(
@@ -220,9 +231,11 @@ class Authentication:
         digest = secret_hash(credential)
         caller = self._verified.get(digest)
         if caller is None:
-            verify = self._verify_token if credential.startswith(TOKEN_PREFIX) else self._verify_session
             forgotten = self._verified.forgotten
-            caller = await verify(credential)
+            if credential.startswith(TOKEN_PREFIX):
+                caller = await self._verify_token(credential, self._addresses.network_of(request))
+            else:
+                caller = await self._verify_session(credential)
             self._verified.put(digest, caller, forgotten)
         if caller.expires_at <= now():
             self.forget(caller.credential_id)
@@ -238,12 +251,16 @@ class Authentication:
             raise Unauthenticated("a service account has no sessions", hint="send one of its keys")
         return Caller(member, "session", claims.jti, claims.expires_at, claims.signed_in_at)
 
-    async def _verify_token(self, token: str) -> Caller:
+    async def _verify_token(self, token: str, address: str) -> Caller:
         member_id, token_id, secret = split_token(token)
+        digest = secret_hash(token)
+        self._wrong.admit(address, digest)
         item = await self._directory.store.get(ACCOUNTS, api_token_key(member_id, token_id))
         record = None if item is None else ApiToken.of(item)
         if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
+            self._wrong.count(address)
             raise Unauthenticated("this token is wrong, expired or revoked", hint="make a new one")
+        self._wrong.remember(digest)
         member = await self._member(member_id)
         return Caller(member, "token", token_id, record.valid_until, record.created_at, record.scopes)
 

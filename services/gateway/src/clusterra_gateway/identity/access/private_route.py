@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, override
 
 import structlog
@@ -12,6 +12,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope, Role, Scope
+from clusterra_gateway.http.answers.streams import LASTING, Lasting
 from clusterra_gateway.http.requests.parameters import Parameter, Query, query
 from clusterra_gateway.http.routes.route import Route, SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
@@ -62,10 +63,9 @@ class PrivateRoute(Route):
         if self.query is None and not self.any_query:
             query(request, Query)
         tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)
-        with (
-            structlog.contextvars.bound_contextvars(tenant=caller.member.tenant, user=caller.member.user),
-            self.access.streams.opened(caller.member.id) if self.stream else nullcontext(),
-        ):
+        tenant, member_id = caller.member.tenant, caller.member.id
+        request[LASTING] = Lasting(partial(self.access.streams.opened, tenant, member_id))
+        with structlog.contextvars.bound_contextvars(tenant=tenant, user=caller.member.user):
             return await self._handle_for(request, caller)
 
     async def _caller(self, request: web.Request) -> Caller:

@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.costs import MAX_COST_DAYS, CostPage, ReadCosts
 
 from clusterra_gateway.bus.requests import LedgerRequests
 from clusterra_gateway.http.answers.responses import Money, json_response
-from clusterra_gateway.http.answers.streams import csv_lines, download, send
+from clusterra_gateway.http.answers.streams import TABLE_WEIGHT, csv_lines, download, send
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import query
 from clusterra_gateway.identity.access.authentication import Caller
@@ -62,7 +62,7 @@ class Costs:
     async def _table(self, request: web.Request, ref: ClusterRef, read: ReadCosts, form: Format) -> web.StreamResponse:
         first = await self._ledger.costs(ref, read)
         name = f"costs-{ref.cluster}-{read.first}-{read.last}.{'focus.' if form == 'focus' else ''}csv"
-        return await send(request, download(name, "text/csv"), self._lines(ref, read, first, form))
+        return await send(request, download(name, "text/csv"), self._lines(ref, read, first, form), weight=TABLE_WEIGHT)
 
     async def _lines(self, ref: ClusterRef, read: ReadCosts, page: CostPage, form: Format) -> AsyncIterator[bytes]:
         columns, cells = (FOCUS_COLUMNS, partial(focus_cells, ref)) if form == "focus" else (COLUMNS, own_cells)
