@@ -419,3 +419,11 @@ async def test_the_history_names_who_renamed_a_file(files: FilesWorld) -> None:
 
     assert entry is not None
     assert (entry.actor, entry.subject) == ("ada", "files")
+
+
+async def test_a_cursor_that_no_server_gives_is_refused(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+
+    answer = await ada.call("GET", FILES, params={"path": "data", "cursor": "\x10\xa5"})
+
+    assert (answer.status, answer.body["detail"]) == (400, "the cursor is not one of this list")

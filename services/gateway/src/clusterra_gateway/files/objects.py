@@ -18,7 +18,7 @@ from s3transfer.futures import TransferFuture
 
 from clusterra_gateway.files.buckets import Bucket
 from clusterra_gateway.files.s3_client import S3, misconfigured
-from clusterra_gateway.http.requests.errors import NotFound, Unavailable
+from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound, Unavailable
 
 MAX_LISTED = 1000
 """The most entries of a page, which S3 bounds, too."""
@@ -83,6 +83,9 @@ class ListRequest:
 
 async def list_objects(bucket: Bucket, wanted: ListRequest) -> ObjectPage:
     """A page of a list. Raises RequestError."""
+    if wanted.cursor is not None and not wanted.cursor.isprintable():
+        # A server would have to repeat it in XML, which has no such characters, and fails.
+        raise InvalidRequest("the cursor is not one of this list", hint="list from the beginning")
     request: dict[str, Any] = {"Bucket": bucket.name, "Prefix": wanted.prefix, "MaxKeys": wanted.limit}
     if not wanted.recursive:
         request["Delimiter"] = "/"
