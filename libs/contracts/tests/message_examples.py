@@ -103,7 +103,7 @@ SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x
 LOCAL_USER = edge_folders_rpc.LocalUser(uid=20001, gid=20001, groups=(30001,))
 
 EXAMPLES: dict[str, Wire] = {
-    "job.pending.v6": QueueSnapshot(
+    "job.pending.v7": QueueSnapshot(
         generation=1772366400250,
         taken_at=MOMENT,
         published_at=MOMENT,

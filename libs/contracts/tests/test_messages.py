@@ -135,7 +135,7 @@ def test_headers_describe_the_message() -> None:
 
 
 def large_snapshot() -> QueueSnapshot:
-    example = EXAMPLES["job.pending.v6"]
+    example = EXAMPLES["job.pending.v7"]
     assert isinstance(example, QueueSnapshot)
     assert example.pending
     rng = random.Random(1)

@@ -146,7 +146,7 @@ class QueueSnapshot(Wire):
     A large snapshot is written so that its head can be read without its lists (`clusterra_contracts.bus.large_queue`).
     """
 
-    schema_name: ClassVar[str] = "job.pending.v6"
+    schema_name: ClassVar[str] = "job.pending.v7"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every snapshot of a cluster, also over restarts (milliseconds of the epoch)."""
