@@ -43,8 +43,9 @@ def test_a_name_cannot_inject_settings(head: str, between: str, tail: str) -> No
 def test_identities_come_only_from_tokens_and_root_runs_no_jobs() -> None:
     for text in (slurm_conf(config()), slurmdbd_conf(config())):
         assert "AuthAltTypes=auth/jwt\n" in text
-        assert "use_jwt_client_ids_only\n" in text
+        assert "use_jwt_client_ids_only" in text
     assert "\nDisableRootJobs=YES\n" in slurm_conf(config())
+    assert ",disable_token_creation\n" in slurm_conf(config())
 
 
 def test_only_workers_that_are_processes_have_fake_gpu_devices() -> None:

@@ -14,7 +14,7 @@ from gateway_world import World
 from test_quotas import BODY, HOUR, SUBMIT, set_quota, submit
 
 REST = "/v1/clusters/main/slurm/v0.0.44/job/submit"
-JOB = BODY["job"]
+JOB: Any = BODY["job"]
 
 
 @pytest.fixture

@@ -209,12 +209,14 @@ async def test_close_waits_for_running_requests(settings: ServiceSettings, clien
     async def handler(_about: Subject, request: Drain) -> Done:
         entered.set()
         await go.wait()
-        return await rpc.call(server, subjects.slurm(ref, "delete-node"), DeleteNode(node=request.node), Done)
+        node = DeleteNode(node=request.node)
+        return await rpc.call(server, subjects.slurm(ref, "delete-node"), node, Done, timeout_seconds=60)
 
     await rpc.serve(client, subjects.slurm(ref, "delete-node"), DeleteNode, done)
     await rpc.serve(server, subjects.slurm(ref, "drain"), Drain, handler)
-    running = asyncio.create_task(rpc.call(client, subjects.slurm(ref, "drain"), Drain(node="n1", reason="test"), Done))
-    await entered.wait()
+    drain = Drain(node="n1", reason="test")
+    running = asyncio.create_task(rpc.call(client, subjects.slurm(ref, "drain"), drain, Done, timeout_seconds=60))
+    await until(entered.is_set, seconds=60, what="the request to be handled")
     closing = asyncio.create_task(bus.close(server))
     await until(
         lambda: not [sub for sub in server._subscriptions if not sub._closed],
