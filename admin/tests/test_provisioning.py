@@ -19,6 +19,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, tenant_key
 from clusterra_gateway.accounts.records import Tenant, TenantDeletion, expiry
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, AgentKeys, rotate_agent_key
+from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.provisioning import Provisioning
@@ -339,7 +340,8 @@ KEY_REVOKED = {f"- {KEY}", f"- {CURRENT}"}
 
 
 async def owner_of(directory: Directory, key: str) -> AgentKeyOwner:
-    return await AgentKeys(directory, Registry()).owner(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
+    keys = AgentKeys(directory, Registry(), ClientAddresses([]))
+    return await keys.owner(make_mocked_request("POST", "/", headers={KEY_HEADER: key}))
 
 
 def with_agent_key(folder: Path, name: str, key: str) -> dict[str, str]:

@@ -328,7 +328,7 @@ def test_the_gateway_has_a_key_of_slurm_only_with_the_component_for_other_agents
         return {
             each["metadata"]["name"]: {
                 volume["secret"]["secretName"]
-                for volume in pod_spec(each).get("volumes", ())
+                for volume in (pod_spec(each) or {}).get("volumes", ())
                 if "slurm-keys" in volume.get("secret", {}).get("secretName", "")
             }
             for each in built

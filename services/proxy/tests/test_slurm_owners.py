@@ -39,7 +39,10 @@ async def slurmrestd(name: str = "main", hosts: tuple[str, ...] = ("slurmctld-0"
     pings = [{"hostname": host, "responding": True} for host in hosts]
     body = json.dumps({"meta": {"slurm": {"cluster": name, "release": "26.05.5"}}, "pings": pings}).encode()
 
+    writers: list[asyncio.StreamWriter] = []
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         try:
             while True:
                 await reader.readuntil(b"\r\n\r\n")
@@ -54,7 +57,8 @@ async def slurmrestd(name: str = "main", hosts: tuple[str, ...] = ("slurmctld-0"
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        server.close_clients()
+        for writer in writers:
+            writer.close()
 
 
 @dataclass
