@@ -39,7 +39,8 @@ async def test_what_a_tenant_has_waiting_does_not_wait_before_another_tenants() 
 
     await asyncio.gather(*slow, other)
 
-    assert ended.index("rival") <= 2 * THREADS + 1
+    # Not after all of them. Tasks end in another order than their threads.
+    assert ended.index("rival") < MANY // 2
 
 
 async def test_a_tenant_has_a_bounded_number_of_them_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
