@@ -13,20 +13,28 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.events import KINDS, Event
+from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, from_epoch
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
 from prometheus_client import Counter
 from pydantic import ValidationError
 
-from clusterra_events.archive_views import by_time, narrow_view, sortable, views_of, wide_views
+from clusterra_events.archive_views import (
+    by_time,
+    matching_kinds,
+    narrow_view,
+    sortable,
+    split,
+    views_of,
+    wide_views,
+)
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
@@ -101,17 +109,12 @@ class Archive:
         expires_at = int(self._clock() + self._retention_seconds)
         body = {"event": event.model_dump_json()}
         copies = [Put(self._table, Key(view, sort_key), body, Absent(), expires_at) for view in views_of(ref, event)]
-        id_item = Put(
-            self._table,
-            Key(f"{ref.key}#id#{event.id}", "id"),
-            {"sort_key": sort_key, "sequence": sequence},
-            Absent(),
-            expires_at,
-        )
+        known: Attributes = {"sort_key": sort_key, "sequence": sequence}
+        id_item = Put(self._table, Key(f"{ref.key}#id#{event.id}", "id"), known, Absent(), expires_at)
         try:
             await self._store.write(id_item)
-        except ConditionFailed as known:
-            place = sort_key if known.current is None else str(known.current.attributes.get("sort_key"))
+        except ConditionFailed as failed:
+            place = sort_key if failed.current is None else str(failed.current.attributes.get("sort_key"))
             if place != sort_key:
                 await self._complete([replace(copy, key=Key(copy.key.pk, place)) for copy in copies])
                 return
@@ -126,7 +129,7 @@ class Archive:
     async def read(self, ref: ClusterRef, request: ReadHistory, bound: Bound | None = None) -> HistoryPage:
         """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
         upto = None if bound is None else bound.position
-        kinds = None if request.kinds is None else _matching_kinds(request.kinds)
+        kinds = None if request.kinds is None else matching_kinds(request.kinds)
         position = None if request.cursor is None else _position(request.cursor)[1]
         sort = _range(request, position)
         if sort is None:
@@ -159,7 +162,7 @@ class Archive:
         narrow = None if request.subject is not None else narrow_view(ref, request.viewer, kinds)
         parts = [(wide, sort)]
         if narrow is not None and (whole_from := self._whole_from()) is not None:
-            before, whole = _split(sort, sortable(from_epoch(whole_from)))
+            before, whole = split(sort, sortable(from_epoch(whole_from)))
             if self._clock() - whole_from > self._retention_seconds:
                 before = None  # what was archived before the view was whole has expired
             parts = [(views, part) for views, part in ((wide, before), ((narrow,), whole)) if part is not None]
@@ -255,19 +258,6 @@ def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
     return (*copies, *known)
 
 
-def _matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
-    found: set[str] = set()
-    for pattern in patterns:
-        family = pattern.removesuffix("*") if pattern.endswith(".*") else None
-        matching = [kind for kind in KINDS if kind == pattern or (family is not None and kind.startswith(family))]
-        if not matching:
-            raise RpcFailed(
-                RpcError(kind="invalid", detail=f"unknown event kind {pattern!r}", hint=f"kinds: {', '.join(KINDS)}")
-            )
-        found.update(matching)
-    return frozenset(found)
-
-
 def _range(request: ReadHistory, position: str | None) -> Between | None:
     """The sort keys from `after` (inclusive) to `before` (exclusive) beyond `position`; None if there are none.
 
@@ -281,14 +271,6 @@ def _range(request: ReadHistory, position: str | None) -> Between | None:
         else:
             low = max(low, position)
     return Between(low, high) if low <= high else None
-
-
-def _split(sort: Between, at: str) -> tuple[Between | None, Between | None]:
-    """The parts of a range before and after a time, which no sort key equals."""
-    return (
-        Between(sort.low, min(sort.high, at)) if sort.low < at else None,
-        Between(max(sort.low, at), sort.high) if sort.high > at else None,
-    )
 
 
 def complete_to(request: ReadHistory) -> int | None:

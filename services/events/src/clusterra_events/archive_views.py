@@ -6,13 +6,16 @@ which every release writes. The narrow ones came later: `<cluster>#owner#<uid>` 
 what is their own, and `<cluster>#acted` what somebody caused.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from clusterra_contracts.events import CAUSED_KINDS, Event
+from clusterra_contracts.events import CAUSED_KINDS, KINDS, Event
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import owner_uid
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.page import Between
 
 FORM = 1
 """Counts the changes of what the narrow views hold. Each replica announces the one that it writes."""
@@ -54,6 +57,28 @@ def narrow_view(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str] |
     if kinds is not None and len(kinds) > MAX_MERGED and CAUSED_KINDS.issuperset(kinds):
         return _acted(ref)
     return None
+
+
+def matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
+    """The kinds of exact names and of families such as `job.*`. Raises RpcFailed (`invalid`) for an unknown one."""
+    found: set[str] = set()
+    for pattern in patterns:
+        family = pattern.removesuffix("*") if pattern.endswith(".*") else None
+        matching = [kind for kind in KINDS if kind == pattern or (family is not None and kind.startswith(family))]
+        if not matching:
+            raise RpcFailed(
+                RpcError(kind="invalid", detail=f"unknown event kind {pattern!r}", hint=f"kinds: {', '.join(KINDS)}")
+            )
+        found.update(matching)
+    return frozenset(found)
+
+
+def split(sort: Between, at: str) -> tuple[Between | None, Between | None]:
+    """The parts of a range before and after a time, which no sort key equals."""
+    return (
+        Between(sort.low, min(sort.high, at)) if sort.low < at else None,
+        Between(max(sort.low, at), sort.high) if sort.high > at else None,
+    )
 
 
 def _by_subject(ref: ClusterRef, subject: str) -> str:
