@@ -34,6 +34,9 @@ without such a fixture carries the marker itself."""
 SLOW_SECONDS = 5
 """`make test-fast` leaves out files that take longer: they start processes without a fixture, or compute much."""
 
+# Where a test gives no credentials, boto3 would ask the metadata service of the machine for some.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
 # A shell that starts the suite in the background makes all its descendants ignore SIGINT, also the processes that a
 # test starts to end them with SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
