@@ -13,6 +13,8 @@ from clusterra_runtime.store.outbox_item import without_messages
 _HASHED = frozenset({"hash"})
 _TIMES = frozenset({"read_at", "tried_at"})
 """When an identity source was read: a plan cannot tell when it will be."""
+_OF_CHANGES = frozenset({"version", "bound_at"})
+"""What counts the changes of a cluster, and tells when it moved. These are no changes themselves."""
 _LONGEST = 120
 _HIDDEN = "(hidden)"
 _USER_INFO = re.compile(r"//[^/?#\s]*@")
@@ -82,8 +84,8 @@ def _fields(key: Key, item: Item | None) -> dict[str, Any]:
         return {}
     content: Mapping[str, Any] = without_messages(item.attributes)
     if key.pk == CLUSTERS:
-        # The version counts changes; it is none itself.
-        content = {name: value for name, value in json.loads(str(content["binding"])).items() if name != "version"}
+        binding = json.loads(str(content["binding"]))
+        content = {name: value for name, value in binding.items() if name not in _OF_CHANGES}
     if key.pk.startswith(IDENTITY_MAPS):
         content = {name: value for name, value in content.items() if name not in _TIMES}
     return {name: _HIDDEN if name in _HASHED else value for name, value in _flat(content).items()}
