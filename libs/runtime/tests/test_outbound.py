@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver
-from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, AddressRefused, Outbound
 
 CLOSED = (
     "169.254.169.254",
@@ -32,12 +32,12 @@ OPEN = ("127.0.0.1", "::1", "10.0.0.1", "192.168.1.1", "203.0.113.9", "2001:db8:
 @pytest.mark.parametrize("address", CLOSED)
 def test_a_closed_address_is_refused_however_it_is_written(address: str) -> None:
     with pytest.raises(AddressRefused, match="metadata service"):
-        NOTHING_ALLOWED.check(address)
+        DEFAULT_OUTBOUND.check(address)
 
 
 @pytest.mark.parametrize("address", OPEN)
 def test_any_other_address_is_called(address: str) -> None:
-    NOTHING_ALLOWED.check(address)
+    DEFAULT_OUTBOUND.check(address)
 
 
 def test_a_network_can_be_allowed() -> None:
@@ -54,7 +54,7 @@ def test_a_network_can_be_allowed() -> None:
 )
 async def test_a_url_with_a_closed_address_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused):
-        await NOTHING_ALLOWED.check_url(url)
+        await DEFAULT_OUTBOUND.check_url(url)
 
 
 async def test_a_url_is_refused_where_one_of_its_hosts_addresses_is_closed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.events import CAUSED_KINDS, Event, Fact, JobFact, NodeFact, event_of
+from clusterra_contracts.events import AUDITED_KINDS, Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
@@ -224,7 +224,7 @@ async def test_the_audit_reads_one_view_whatever_the_number_of_kinds() -> None:
         await store.create_tables(TABLE)
         archive = Archive(store, TABLE, retention_seconds=3600, whole_from=lambda: START.timestamp())
         await keep(archive, told, event(job("job.running", "7"), seconds=1), event(node("node.down", "a")))
-        kinds = tuple(sorted(CAUSED_KINDS))
+        kinds = tuple(sorted(AUDITED_KINDS))
 
         assert await all_pages(archive, ReadHistory(kinds=kinds, after=START, before=told.time)) == []
         assert await all_pages(archive, ReadHistory(kinds=kinds, after=START)) == [told]
@@ -342,7 +342,7 @@ facts = st.one_of(
     st.builds(node, st.sampled_from(KINDS[3:]), st.sampled_from(["n1", "n2"])),
 )
 occurrences = st.lists(st.tuples(facts, st.integers(0, 12), st.booleans()), max_size=25)
-audited = (*sorted(CAUSED_KINDS),)
+audited = (*sorted(AUDITED_KINDS),)
 requests = st.builds(
     ReadHistory,
     viewer=st.none() | st.builds(Viewer, user=st.just(ada), admin=st.booleans()),

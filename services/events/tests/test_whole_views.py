@@ -61,14 +61,14 @@ async def test_the_views_are_whole_from_the_time_at_which_every_replica_writes_t
     await announce(client, "new", record_form=FORM)
     await announce(client, "old", record_form=0)
 
-    await views.look()
+    await views.check()
     clock.now += 3600
-    await views.look()
+    await views.check()
     during_the_update = views.whole_from
     await client.jetstream().purge_stream("KV_versions", subject="$KV.versions.events.old")
     for _ in range(10):
         clock.now += RENEW_SECONDS + 1
-        await views.look()
+        await views.check()
 
     assert during_the_update == views.whole_from == START + 3600 + AHEAD_SECONDS
 
@@ -76,15 +76,15 @@ async def test_the_views_are_whole_from_the_time_at_which_every_replica_writes_t
 async def test_an_earlier_release_that_worked_alone_moves_the_time(client: Client, store: MemoryStore) -> None:
     clock = Clock()
     await announce(client, "new", record_form=FORM)
-    await WholeViews(store, ARCHIVE, client, "events", clock).look()
+    await WholeViews(store, ARCHIVE, client, "events", clock).check()
 
     clock.now += MAX_UNWATCHED_SECONDS - 1
     started_again = WholeViews(store, ARCHIVE, client, "events", clock)
-    await started_again.look()
+    await started_again.check()
     soon = started_again.whole_from
     clock.now += MAX_UNWATCHED_SECONDS + 1
     after_a_rollback = WholeViews(store, ARCHIVE, client, "events", clock)
-    await after_a_rollback.look()
+    await after_a_rollback.check()
 
     assert soon == START + AHEAD_SECONDS
     assert after_a_rollback.whole_from == clock.now + AHEAD_SECONDS
@@ -94,8 +94,8 @@ async def test_without_announcements_nothing_is_whole_yet(client: Client, store:
     clock = Clock()
     views = WholeViews(store, ARCHIVE, client, "events", clock)
 
-    await views.look()
+    await views.check()
     clock.now += 3 * AHEAD_SECONDS
-    await views.look()
+    await views.check()
 
     assert views.whole_from == clock.now + AHEAD_SECONDS

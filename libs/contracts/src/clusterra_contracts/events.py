@@ -73,10 +73,10 @@ BudgetKind = Literal["budget.threshold"]
 BudgetMeasure = Literal["actual", "forecast"]
 """What is compared with a threshold of a budget: what was used this month, or what the whole month will cost."""
 
-CAUSED_KINDS: frozenset[str] = frozenset(
+AUDITED_KINDS: frozenset[str] = frozenset(
     {"job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind)}
 )
-"""The kinds of events that somebody caused: the audit has them. All others tell what Slurm or the machines did."""
+"""The kinds of events in the audit: those that somebody caused. All others tell what Slurm or the machines did."""
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
 """The kinds that edge-agents tell."""

@@ -19,16 +19,17 @@ Lifecycle = Literal["spot", "on-demand"]
 HEARTBEAT_SECONDS = 5.0
 MAX_DECODED_BYTES = 8 * 1024 * 1024
 """The largest heartbeat that is read: that of 5,000 workers and machines with all prices has about half of this."""
-_OF_ANY_CLUSTER, _OF_A_WORKER = 2 * 1024 * 1024, 1024
-"""All prices of a region's machines have about half of the first, a worker with its machine about half of the second.
-"""
+_CLUSTER_BYTES = 2 * 1024 * 1024
+"""All prices of a region's machines take about half of this."""
+_WORKER_BYTES = 1024
+"""A worker with its machine takes about half of this."""
 
 # FailFast below: a list is rejected at its first invalid entry. A report of a million errors takes a gigabyte.
 
 
 def max_decoded_bytes(max_workers: int) -> int:
     """The largest heartbeat of a cluster that may have so many workers."""
-    return min(_OF_ANY_CLUSTER + max_workers * _OF_A_WORKER, MAX_DECODED_BYTES)
+    return min(_CLUSTER_BYTES + max_workers * _WORKER_BYTES, MAX_DECODED_BYTES)
 
 
 class Worker(Wire):

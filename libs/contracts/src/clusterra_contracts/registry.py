@@ -93,8 +93,8 @@ class ClusterBinding(Wire):
     paused, too, for releases that do not know this field."""
     slurmrestd_url: str
     bound_at: Moment | None = None
-    """Since when it is bound to this address. Of two tenants' clusters with one Slurm, the first one keeps it. None: a
-    release told it that does not tell."""
+    """Since when it is bound to this address. Of two tenants' clusters with one Slurm, the first one keeps it. None: it
+    was bound by a release that does not note the time."""
     jwt_key: SecretReference
     operator: SlurmUser
     """The proxy's own service user. Draining and deleting nodes requires slurmdbd's AdminLevel Administrator."""

@@ -63,8 +63,7 @@ class Announcement(Wire):
     login_expires_at: Moment | None = None
     """When its login at NATS ends; None where it does not, or is not known to."""
     record_form: Annotated[int, Field(ge=0)] = 0
-    """Which form of its service's records the replica writes, as the service counts them; 0: the release does not say.
-    """
+    """The form of the records that the replica writes, as its service counts them; 0: the release does not say."""
 
     @property
     def key(self) -> str:

@@ -1,7 +1,8 @@
 """Addresses that no service calls, whoever gives them: link-local networks, and metadata services.
 
-A metadata service hands out the credentials of the machine to whoever reaches it. So such an address is refused where
-it is given, and again by each connection, because a name may lead to another address by then.
+This prevents server-side request forgery (SSRF). A metadata service hands out the credentials of the machine to whoever
+reaches it. So such an address is refused where it is given, and again by each connection, because a name may lead to
+another address by then.
 """
 
 import asyncio
@@ -79,8 +80,8 @@ class Outbound:
         return socket.socket(family, kind, protocol)
 
 
-NOTHING_ALLOWED = Outbound()
-"""Refuses every closed address."""
+DEFAULT_OUTBOUND = Outbound()
+"""Refuses every closed address, and allows all others."""
 
 
 def _forms(address: IPv4Address | IPv6Address) -> Sequence[IPv4Address | IPv6Address]:

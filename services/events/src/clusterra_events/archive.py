@@ -157,7 +157,7 @@ class Archive:
     async def _items(
         self, ref: ClusterRef, request: ReadHistory, kinds: frozenset[str] | None, sort: Between
     ) -> AsyncGenerator[Item]:
-        """The items that may match a request, in its order: of a time in which the narrow view is whole, from that."""
+        """The items that may match a request, in its order: from the narrow view for the time in which it is whole."""
         wide = wide_views(ref, request.subject, kinds)
         narrow = None if request.subject is not None else narrow_view(ref, request.viewer, kinds)
         parts = [(wide, sort)]

@@ -9,7 +9,7 @@ what is their own, and `<cluster>#acted` what somebody caused.
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from clusterra_contracts.events import CAUSED_KINDS, KINDS, Event
+from clusterra_contracts.events import AUDITED_KINDS, KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
@@ -38,7 +38,7 @@ def views_of(ref: ClusterRef, event: Event) -> tuple[str, ...]:
     wide = (by_time(ref), _by_subject(ref, event.subject), _by_kind(ref, event.kind))
     uid = owner_uid(event.data)
     owned = () if uid is None else (_by_owner(ref, uid),)
-    return (*wide, *owned, *((_acted(ref),) if event.kind in CAUSED_KINDS else ()))
+    return (*wide, *owned, *((_acted(ref),) if event.kind in AUDITED_KINDS else ()))
 
 
 def wide_views(ref: ClusterRef, subject: str | None, kinds: Collection[str] | None) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def narrow_view(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str] |
     """The narrow view that has all events of these kinds that a person may see; None if no such view does."""
     if viewer is not None and viewer.only_uid is not None:
         return _by_owner(ref, viewer.only_uid)
-    if kinds is not None and len(kinds) > MAX_MERGED and CAUSED_KINDS.issuperset(kinds):
+    if kinds is not None and len(kinds) > MAX_MERGED and AUDITED_KINDS.issuperset(kinds):
         return _acted(ref)
     return None
 

@@ -25,7 +25,7 @@ from clusterra_events.archive_views import FORM
 log = structlog.get_logger(__name__)
 
 MARK = Key("views", f"whole-{FORM}")
-LOOK_SECONDS = 10.0
+CHECK_SECONDS = 10.0
 """Less than an announcement lives: every replica is seen that works for longer."""
 RENEW_SECONDS = 60.0
 MAX_UNWATCHED_SECONDS = 300.0
@@ -57,15 +57,15 @@ class WholeViews:
         """In epoch seconds; None while it is not known."""
 
     async def run(self) -> None:
-        """Look again and again, forever."""
+        """Check again and again, forever."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except (StoreError, BusUnavailable) as error:
                 log.info("views_not_watched", reason=str(error) or type(error).__name__)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read the mark, and move it if it does not hold. Raises StoreError, BusUnavailable."""
         found, _ = await announcements(self._client)
         replicas = [each for each in found if each.service == self._service and each.working]

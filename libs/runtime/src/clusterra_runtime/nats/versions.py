@@ -241,7 +241,7 @@ def _problem(own: Announcement, first: list[Announcement]) -> str:
 
 
 def _login_end(file: Path | None) -> datetime | None:
-    """When the login in a file ends; None where that is not known, which is not for this check to tell."""
+    """When the login in a file ends; None if it does not, or cannot be read: the connection itself tells of that."""
     try:
         return None if file is None else login_of(file)[1]
     except CredentialsUnreadable:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Literal
 
 from aiohttp import web
-from clusterra_contracts.events import CAUSED_KINDS, AdminFact, Event, FileFact, JobActionFact, JobFact
+from clusterra_contracts.events import AUDITED_KINDS, AdminFact, Event, FileFact, JobActionFact, JobFact
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 
@@ -105,7 +105,7 @@ class Audit:
         """
         wanted = query(request, AuditQuery)
         read = ReadHistory(
-            kinds=tuple(sorted(CAUSED_KINDS)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS
+            kinds=tuple(sorted(AUDITED_KINDS)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS
         )
         first = await self._archive.history(ref, read)
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"

@@ -17,7 +17,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import AccessKeys, StorageBinding
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -102,7 +102,7 @@ class Bucket:
 class Buckets:
     """The buckets of all clusters that have one."""
 
-    def __init__(self, registry: Registry, secrets: Secrets, outbound: Outbound = NOTHING_ALLOWED) -> None:
+    def __init__(self, registry: Registry, secrets: Secrets, outbound: Outbound = DEFAULT_OUTBOUND) -> None:
         self._registry = registry
         self._secrets = secrets
         self._outbound = outbound

@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import parse_timestamp
 from clusterra_contracts.registry import AssumedRole, StorageBinding
-from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, AddressRefused, Outbound
 from urllib3.exceptions import NewConnectionError
 
 from clusterra_gateway.http.requests.errors import (
@@ -176,7 +176,7 @@ def _timestamp(value: Any) -> datetime:
 
 
 def connect(
-    session: boto3.Session, storage: StorageBinding, credentials: Credentials, outbound: Outbound = NOTHING_ALLOWED
+    session: boto3.Session, storage: StorageBinding, credentials: Credentials, outbound: Outbound = DEFAULT_OUTBOUND
 ) -> S3:
     """Make the clients of a bucket. Makes no request; takes some milliseconds, so call it in a thread."""
     client = _client(session, storage, storage.endpoint, credentials, _USUAL)
@@ -219,10 +219,10 @@ def assume(role: AssumedRole, region: str, name: str) -> Credentials:
 def _refuse_closed(client: Any, outbound: Outbound) -> None:
     """Have a client send nothing over a connection that leads to an address which no service may call.
 
-    botocore has no setting for that, so its pools get connections that look where they lead.
+    botocore has no setting for that, so its pools get connections that check the address to which they are connected.
     """
 
-    def looking(pool: Any) -> type[Any]:
+    def checking(pool: Any) -> type[Any]:
         kind = pool.ConnectionCls
 
         def new_connection(self: Any) -> Any:
@@ -238,8 +238,8 @@ def _refuse_closed(client: Any, outbound: Outbound) -> None:
         return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
     client._endpoint.http_session._manager.pool_classes_by_scheme = {
-        "http": looking(botocore.awsrequest.AWSHTTPConnectionPool),
-        "https": looking(botocore.awsrequest.AWSHTTPSConnectionPool),
+        "http": checking(botocore.awsrequest.AWSHTTPConnectionPool),
+        "https": checking(botocore.awsrequest.AWSHTTPSConnectionPool),
     }
 
 

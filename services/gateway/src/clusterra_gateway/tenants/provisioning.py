@@ -8,7 +8,7 @@ from clusterra_contracts.agent_http import is_key
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -22,7 +22,7 @@ from clusterra_gateway.directory.maps.sources import ALLOCATED, LdapSource
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.specification import ClusterSpecification, ProvisionFile, TenantSpecification
-from clusterra_gateway.tenants.tenant_clusters import TenantClusters, checked_address
+from clusterra_gateway.tenants.tenant_clusters import TenantClusters, check_address
 from clusterra_gateway.tenants.tenant_record import refuse_deleted
 from clusterra_gateway.tenants.tenants import Tenants
 
@@ -38,7 +38,7 @@ class Provisioning:
         directory: Directory,
         default_catalogue: Catalogue | None,
         registry: Registry,
-        outbound: Outbound = NOTHING_ALLOWED,
+        outbound: Outbound = DEFAULT_OUTBOUND,
     ) -> None:
         self._directory = directory
         self._outbound = outbound
@@ -53,7 +53,7 @@ class Provisioning:
             await self._invite(tenant)
             for name, source in tenant.identity_sources.items():
                 if isinstance(source, LdapSource):
-                    await checked_address(self._outbound, f"identity_sources.{name}.url", source.url)
+                    await check_address(self._outbound, f"identity_sources.{name}.url", source.url)
                 await apply_source(self._directory.store, MapRef(tenant.id, name), source)
             expected = {cluster.id for cluster in tenant.clusters}
             for cluster in tenant.clusters:

@@ -9,7 +9,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding, ScalingPolicy
 from clusterra_contracts.shapes import Catalogue
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, AddressRefused, Outbound
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete
 
@@ -43,7 +43,7 @@ class TenantClusters:
         directory: Directory,
         registry: Registry,
         default_catalogue: Catalogue | None,
-        outbound: Outbound = NOTHING_ALLOWED,
+        outbound: Outbound = DEFAULT_OUTBOUND,
     ) -> None:
         self._directory = directory
         self._registry = registry
@@ -100,7 +100,7 @@ class TenantClusters:
                 "storage.public_endpoint": storage.public_endpoint or "",
             }
         for name, url in named.items():
-            await checked_address(self._outbound, name, url)
+            await check_address(self._outbound, name, url)
 
     async def put(
         self, ref: ClusterRef, given: ClusterFields, expected: Collection[str] = (), *, by: str, new: bool = False
@@ -210,7 +210,7 @@ class TenantClusters:
             )
 
 
-async def checked_address(outbound: Outbound, name: str, url: str) -> None:
+async def check_address(outbound: Outbound, name: str, url: str) -> None:
     """Raises InvalidRequest for an address that no service may call. `name` is the field's."""
     try:
         await outbound.check_url(url)

@@ -18,7 +18,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import FindKey, FoundKey
 from clusterra_runtime.backoff import Backoff
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from clusterra_runtime.secrets.reader import Secrets
 from clusterra_runtime.secrets.reference import SecretUnavailable
 
@@ -259,7 +259,7 @@ async def open_cluster(
     condition: Condition,
     *,
     max_placeholders: int = MAX_PLACEHOLDERS,
-    outbound: Outbound = NOTHING_ALLOWED,
+    outbound: Outbound = DEFAULT_OUTBOUND,
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     unreadable = UnreadableRecords(ref)

@@ -13,7 +13,7 @@ from clusterra_contracts.rpc.deadlines import READ_SECONDS, WRITE_SECONDS
 from clusterra_runtime import tracing
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.metrics import LATENCY_BUCKETS_SECONDS
-from clusterra_runtime.outbound import NOTHING_ALLOWED, AddressRefused, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, AddressRefused, Outbound
 from clusterra_runtime.tracing import Span, SpanKind
 from prometheus_client import Histogram
 
@@ -89,7 +89,7 @@ class Slurmrestd:
         *,
         traces: Sequence[aiohttp.TraceConfig] = (),
         on_unreadable: UnreadableListener | None = None,
-        outbound: Outbound = NOTHING_ALLOWED,
+        outbound: Outbound = DEFAULT_OUTBOUND,
     ) -> None:
         self._on_unreadable = on_unreadable
         self._http = aiohttp.ClientSession(

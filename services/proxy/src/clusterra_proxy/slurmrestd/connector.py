@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 
 _END_OF_HEAD = b"\r\n\r\n"
 _HEAD_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ class _Connection(ResponseHandler):
 class SlurmrestdConnector(aiohttp.TCPConnector):
     """A bounded pool of connections that accept only the first answer to each request."""
 
-    def __init__(self, *, limit: int, outbound: Outbound = NOTHING_ALLOWED) -> None:
+    def __init__(self, *, limit: int, outbound: Outbound = DEFAULT_OUTBOUND) -> None:
         super().__init__(limit=limit, keepalive_timeout=60.0, socket_factory=outbound.socket_of)
         handler: type[ResponseHandler] = _Connection
         self._factory = functools.partial(handler, loop=asyncio.get_running_loop())

@@ -9,7 +9,7 @@ from typing import Annotated, Any, override
 from urllib.parse import urlsplit
 
 from clusterra_contracts.identity import PosixId
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from ldap3 import AUTO_BIND_NONE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -85,7 +85,7 @@ class _VerifiedTls(Tls):
 
 
 class _Server(Server):
-    """A server of whose addresses none is connected to that no service may call."""
+    """A server that is not connected to at an address which no service may call."""
 
     def __init__(self, outbound: Outbound, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -99,7 +99,7 @@ class _Server(Server):
         return found
 
 
-def read_directory(source: LdapSource, secrets: Secrets, outbound: Outbound = NOTHING_ALLOWED) -> ReadMap:
+def read_directory(source: LdapSource, secrets: Secrets, outbound: Outbound = DEFAULT_OUTBOUND) -> ReadMap:
     """Reads all users from FIRST_ID on, with their groups. Blocks: call it on a thread.
 
     Raises DirectoryUnavailable, also for a directory without any such user: a wrong base must not empty the map.

@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 from clusterra_contracts.identity import GroupName, now
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.outbound import NOTHING_ALLOWED, Outbound
+from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from clusterra_runtime.secrets import reader
 from clusterra_runtime.secrets.reference import SecretUnavailable
 from clusterra_runtime.store.item import Item
@@ -109,7 +109,7 @@ class DirectoryRefresh:
     """
 
     def __init__(
-        self, records: MapRecords, registry: Registry, secrets: reader.Secrets, outbound: Outbound = NOTHING_ALLOWED
+        self, records: MapRecords, registry: Registry, secrets: reader.Secrets, outbound: Outbound = DEFAULT_OUTBOUND
     ) -> None:
         self._records = records
         self._provisioned = ProvisionedDirectory(records.store)
