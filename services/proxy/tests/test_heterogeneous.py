@@ -115,7 +115,7 @@ async def test_the_script_finds_the_variables_of_all_components_as_under_sbatch(
         f"--output={paths[1]}",
         "--job-name=same",
         env={"PATH": "/usr/bin:/bin"},
-        called_in=await slurm.home(alice),
+        submit_directory=await slurm.home(alice),
     )
     for job_id in (submitted.job_id, by_sbatch):
         assert (await proxy.wait_for_end(alice, job_id, seconds=60)).state == "COMPLETED"

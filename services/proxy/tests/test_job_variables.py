@@ -86,7 +86,7 @@ async def test_a_script_finds_what_it_finds_under_sbatch(
         arguments = (f"--job-name={name}",) if name else ()
         async with slots:
             by_sbatch = await slurm.cluster.sbatch(
-                alice, script, f"--output={paths[1]}", *arguments, env=ENVIRONMENT, called_in=home
+                alice, script, f"--output={paths[1]}", *arguments, env=ENVIRONMENT, submit_directory=home
             )
         for job_id in (submitted.job_id, by_sbatch):
             await proxy.wait_for_end(alice, job_id, seconds=120)

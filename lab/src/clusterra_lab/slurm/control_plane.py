@@ -115,17 +115,17 @@ class SlurmCluster(BaseModel):
         script: str,
         *args: str,
         env: Mapping[str, str] | None = None,
-        called_in: str | None = None,
+        submit_directory: str | None = None,
     ) -> str:
         """Run sbatch as on a login node, and return the job's id. Raises CommandFailed.
 
-        `called_in` is the folder; None: the shared folder.
+        `submit_directory` is the folder; None: the shared folder.
         """
         token = self.token_of(user)
         ids = [f"--reuid={user.uid}", f"--regid={user.gid}"]
         ids.append(f"--groups={','.join(map(str, user.groups))}" if user.groups else "--clear-groups")
         sbatch = await self.run(
-            *("env", f"--chdir={called_in or self.shared_path}", "setpriv", *ids, "sbatch", "--parsable", *args),
+            *("env", f"--chdir={submit_directory or self.shared_path}", "setpriv", *ids, "sbatch", "--parsable", *args),
             env={**(env or {}), "SLURM_JWT": token},
             input=script,
         )

@@ -20,18 +20,18 @@ from clusterra_contracts.rpc.slurm import FindKey, FoundKey
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.outbound import DEFAULT_OUTBOUND, Outbound
 from clusterra_runtime.secrets.reader import Secrets
-from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_proxy.admission.keeper import MAX_PLACEHOLDERS, PlaceholderKeeper
 from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
+from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
-from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
+from clusterra_proxy.slurmrestd.errors import SlurmFailed
 from clusterra_proxy.slurmrestd.future_nodes import FutureNodeRecords
 from clusterra_proxy.slurmrestd.reading.tally import UnreadableRecords
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
@@ -50,8 +50,6 @@ _POLLS = 80
 PRIVILEGED_SECONDS = 60.0
 """How often the privileged names are read from slurmdbd."""
 PRIVILEGED_RETRY_SECONDS, LONGEST_PRIVILEGED_RETRY_SECONDS = 1.0, 10.0
-FIRST_KEY_SECONDS = 5.0
-"""How long a cluster waits for the first read of its JWT key before it is served without one."""
 FIRST_PRIVILEGED_SECONDS = 2.0
 """How long a request waits for the first read of the privileged names."""
 
@@ -264,9 +262,9 @@ async def open_cluster(
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     unreadable = UnreadableRecords(ref)
     slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note, outbound=outbound)
-    async with slurmrestd_client as slurmrestd, _followed_key(secrets, binding):
+    async with slurmrestd_client as slurmrestd, followed_jwt_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
-        mint = TokenMint(lambda: _last_key(secrets, binding), binding.operator, shared_path=binding.shared_path)
+        mint = TokenMint(lambda: last_jwt_key(secrets, binding), binding.operator, shared_path=binding.shared_path)
         cluster = Cluster(
             ref,
             binding,
@@ -289,36 +287,3 @@ async def open_cluster(
 
 def _recent(moment: datetime | None, oldest: timedelta = timedelta(seconds=FRESH_SECONDS)) -> bool:
     return moment is not None and now() - moment < oldest
-
-
-@asynccontextmanager
-async def _followed_key(secrets: Secrets, binding: ClusterBinding) -> AsyncIterator[None]:
-    """Keep the JWT key current, so that minting a token never waits for its source."""
-    # It follows from the start, so that the first value is not forgotten before somebody follows it.
-    following = asyncio.create_task(_follow_key(secrets, binding))
-    try:
-        with suppress(SecretUnavailable, TimeoutError):
-            async with asyncio.timeout(FIRST_KEY_SECONDS):
-                await secrets.read(binding.jwt_key)
-        yield
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-
-
-async def _follow_key(secrets: Secrets, binding: ClusterBinding) -> None:
-    try:
-        await secrets.follow(binding.jwt_key)
-    except SecretUnavailable as error:
-        log.error("jwt_key_not_followed", reason=str(error))  # noqa: TRY400 - the message is complete
-
-
-def _last_key(secrets: Secrets, binding: ClusterBinding) -> bytes:
-    try:
-        return secrets.last(binding.jwt_key)
-    except SecretUnavailable as error:
-        log.error("jwt_key_not_read", reason=str(error))  # noqa: TRY400 - the message is complete
-        raise Unavailable(
-            "the cluster's JWT key cannot be read, so no token can be minted",
-            hint="an operator finds the reason in the proxy's log",
-        ) from error

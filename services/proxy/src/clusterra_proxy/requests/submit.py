@@ -29,7 +29,7 @@ from clusterra_proxy.requests.claim import (
 )
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
 from clusterra_proxy.requests.output_path import with_user_name
-from clusterra_proxy.requests.translation import called_in, translate_all, working_directory
+from clusterra_proxy.requests.translation import submit_directory, translate_all, working_directory
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
 from clusterra_proxy.slurmrestd.errors import (
@@ -184,7 +184,7 @@ def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, appl
     environment = add_job_variables(
         job.environment,
         applied,
-        directory=called_in(cluster, request.user, asked),
+        directory=submit_directory(cluster, request.user, asked),
         host=host,
         umask=cluster.binding.umask,
         component=bool(request.components),

@@ -97,7 +97,7 @@ async def _translate(
     return replace(applied, warnings=(*applied.warnings, *lost)) if lost else applied
 
 
-def called_in(cluster: Cluster, user: SlurmUser, asked: JobDescription) -> str:
+def submit_directory(cluster: Cluster, user: SlurmUser, asked: JobDescription) -> str:
     """The directory in which sbatch would have been called: the request's own, else the user's home.
 
     A relative one counts from the shared folder. The home is closed to others, and the shared folder is not.
@@ -107,12 +107,12 @@ def called_in(cluster: Cluster, user: SlurmUser, asked: JobDescription) -> str:
 
 
 def working_directory(cluster: Cluster, user: SlurmUser, asked: JobDescription, job: ScriptJob) -> str:
-    """The directory in which a job starts: `called_in`, from where a relative `--chdir` of the script counts.
+    """The directory in which a job starts: `submit_directory`, from where a relative `--chdir` of the script counts.
 
     The request's own directory goes before the script's.
     """
     chdir = None if asked.current_working_directory else job.current_working_directory
-    return posixpath.normpath(posixpath.join(called_in(cluster, user, asked), chdir or ""))
+    return posixpath.normpath(posixpath.join(submit_directory(cluster, user, asked), chdir or ""))
 
 
 def outputs_outside(job: ScriptJob, directory: str, shared: str) -> tuple[str, ...]:

@@ -23,9 +23,10 @@ MOST_SECONDS = 3.0
 PAUSE_SECONDS = 0.3
 LATE = timedelta(minutes=1)
 """A job that ended longer ago is asked for once: what slurmdbd lacks then was never sent, as of a node that failed."""
-_MOST_DIGITS = 10
 UNKNOWN_SECONDS = 10.0
 """How long slurmdbd is not asked again for a job of which it did not know all: each answer would wait for it."""
+_MOST_DIGITS = 10
+"""Of a uid."""
 
 
 async def with_usage(cluster: Cluster, job: Job, record: JobRecord) -> Job:
@@ -44,12 +45,12 @@ async def with_usage(cluster: Cluster, job: Job, record: JobRecord) -> Job:
         final = read is not None and (read.complete or late)
         cluster.accounting.usages.put(run, usage, seconds=None if final else UNKNOWN_SECONDS)
     available = (job.ended_at - job.started_at).total_seconds() * job.cpus if job.started_at else 0.0
-    efficient = usage.cpu_seconds is not None and available > 0
+    has_efficiency = usage.cpu_seconds is not None and available > 0
     return job.model_copy(
         update={
             "reason": OUT_OF_MEMORY if _exceeds_memory(job, usage.peak_memory_mib) else job.reason,
             "peak_memory_mib": usage.peak_memory_mib,
-            "cpu_efficiency": round((usage.cpu_seconds or 0.0) / available, 3) if efficient else None,
+            "cpu_efficiency": round((usage.cpu_seconds or 0.0) / available, 3) if has_efficiency else None,
             "cancelled_by": usage.cancelled_by,
         }
     )
