@@ -14,11 +14,11 @@ from clusterra_contracts.rpc.slurm_jobs import Update as JobUpdate
 from clusterra_contracts.shapes import Catalogue
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, reservation_key
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
-from clusterra_gateway.money.quotas.jobs import HeldJob, ListedPrices, changed_by
-from clusterra_gateway.money.quotas.look import KilledFor, LiveJob, Look
+from clusterra_gateway.money.quotas.jobs import ListedPrices, LiveJob, changed_by
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
 from clusterra_gateway.money.quotas.reservations import ClusterReservations, PendingReservation, Reservations
 from clusterra_gateway.money.quotas.sweep import QuotaSweep
+from clusterra_gateway.money.quotas.visit import CountedJob, KilledFor, Visit
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.rpc import serve
 from clusterra_runtime.store.condition import Absent
@@ -38,7 +38,7 @@ def sweep_of(world: World) -> QuotaSweep:
     )
 
 
-async def look(world: World) -> None:
+async def visit(world: World) -> None:
     await sweep_of(world).sweep(world.acme.ref, world.registry.clusters[world.acme.ref])
 
 
@@ -72,7 +72,7 @@ async def test_of_thousands_of_jobs_with_reservations_none_is_cancelled_and_the_
         await world.store.write(Put(ACCOUNTS, reservation_key(REF, each.id), each.attributes(), Absent()))
     add(world, "5531")
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled == ["5531"]
 
@@ -111,7 +111,7 @@ async def test_a_quota_that_blocks_ends_nothing_that_runs(world: World, fields: 
     await set_quota(boss, "0.01")
     add(world, "7", **{"state": "RUNNING"} | fields)
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled == []
     assert await reserved_jobs(world) == {"7"}
@@ -122,7 +122,7 @@ async def test_a_job_that_waited_before_its_quota_was_set_counts_and_stays(world
     await set_quota(boss, "0.01")
     add(world, "7", submitted_at=now() - EARLIER)
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled == []
     assert (await quotas(boss))[0]["used"]["amount"] == "0.050000"
@@ -135,25 +135,25 @@ async def test_of_an_array_over_its_quota_only_the_tasks_that_wait_are_cancelled
     for task in ("7_0", "7_1"):
         add(world, task, state="RUNNING")
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled == []
     assert [(each.jobs, each.change) for each in world.acme.changes] == [("7_[2-9]", CancelTasks())]
     assert (await quotas(boss))[0]["used"]["amount"] == "0.100000"
 
 
-async def test_a_quota_that_kills_ends_what_runs_without_room_in_one_look(world: World) -> None:
+async def test_a_quota_that_kills_ends_what_runs_without_room_in_one_visit(world: World) -> None:
     boss = await world.login("boss@acme.example")
     await set_quota(boss, "0.06", mode="block_and_kill")
     add(world, "7", state="RUNNING", submitted_at=now() - timedelta(seconds=2))
     add(world, "8", state="RUNNING")
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled == ["8"]
 
 
-async def test_a_quota_kills_before_the_look_reserves_for_other_jobs_which_is_bounded(
+async def test_a_quota_kills_before_the_visit_reserves_for_other_jobs_which_is_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.money.quotas.sweep.RESERVE_SECONDS", 0.0)
@@ -172,13 +172,13 @@ async def test_a_quota_kills_before_the_look_reserves_for_other_jobs_which_is_bo
 
     monkeypatch.setattr(Reservations, "make", noted)
 
-    await look(world)
+    await visit(world)
 
     assert world.acme.cancelled[0] == dear[1]
     assert order == [1]
 
 
-async def test_a_look_under_way_ends_for_a_changed_quota_and_the_next_one_kills(
+async def test_a_visit_under_way_ends_for_a_changed_quota_and_the_next_one_kills(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boss = await world.login("boss@acme.example")
@@ -220,7 +220,7 @@ async def test_five_clusters_that_do_not_answer_do_not_hold_up_a_living_one(worl
         await serve(world.client, f"slurm.acme.{name}.list", ListJobs, silent)
         await world.add_silent_cluster(name)
     await set_quota(boss, "0.00")
-    await until(lambda: asked == names, seconds=90, what="the looks at the silent clusters")
+    await until(lambda: asked == names, seconds=90, what="the visits to the silent clusters")
 
     add(world, "7")
 
@@ -236,7 +236,7 @@ async def test_a_job_that_shares_its_worker_with_no_other_is_reserved_with_the_p
     await set_quota(boss, "5.00")
     add(world, "7", exclusive=True, constraints="compute-xs")
 
-    await look(world)
+    await visit(world)
 
     assert (await quotas(boss))[0]["used"]["amount"] == "0.100000"
 
@@ -276,15 +276,15 @@ def job(job_id: str) -> Job:
 
 
 @given(st.sets(IDS), st.sets(IDS), st.sets(IDS), st.integers(1, 7))
-def test_whatever_the_pages_a_look_takes_no_job_with_a_reservation_for_one_without(
+def test_whatever_the_pages_a_visit_takes_no_job_with_a_reservation_for_one_without(
     active: set[str], booked: set[str], unreadable: set[str], page: int
 ) -> None:
     prices = ListedPrices(CATALOGUE)
-    held = {each: HeldJob(job(each)) for each in active}
+    live = {each: LiveJob(job(each)) for each in active}
     for each in active:
-        held[each].add(job(each), prices.asked(job(each)))
+        live[each].add(job(each), prices.asked(job(each)))
     reservations = [reserved(each) for each in sorted(booked)]
-    found = Look(held, [QUOTA], now())
+    found = Visit(live, [QUOTA], now())
 
     found.add(ClusterReservations((), frozenset(unreadable)), prices)
     for at in range(0, len(reservations), page):
@@ -296,9 +296,9 @@ def test_whatever_the_pages_a_look_takes_no_job_with_a_reservation_for_one_witho
 
 
 @given(st.sets(IDS, min_size=1), st.integers(0, 30).map(str))
-def test_the_next_look_settles_first_what_the_last_one_did_not(ended: set[str], last: str) -> None:
+def test_the_next_visit_settles_first_what_the_last_one_did_not(ended: set[str], last: str) -> None:
     prices = ListedPrices(CATALOGUE)
-    found = Look({}, [], now(), settled=f"id-{last}")
+    found = Visit({}, [], now(), settled=f"id-{last}")
 
     found.add(ClusterReservations(tuple(reserved(each) for each in sorted(ended)), frozenset()), prices)
 
@@ -316,7 +316,7 @@ def test_the_next_look_settles_first_what_the_last_one_did_not(ended: set[str], 
 def test_a_quota_kills_the_newest_jobs_and_no_more_than_it_must(
     jobs: dict[str, tuple[int, int]], gone: set[str], over: int, ended: int
 ) -> None:
-    live = [LiveJob(now() + timedelta(seconds=at), cost, job_id) for job_id, (at, cost) in jobs.items()]
+    live = [CountedJob(now() + timedelta(seconds=at), cost, job_id) for job_id, (at, cost) in jobs.items()]
     costs = {each.job_id: each.micro_usd for each in live}
 
     killed = KilledFor(live, ended).beyond(over, gone)

@@ -458,7 +458,7 @@ def test_tasks_with_records_of_their_own_are_not_counted_twice(waiting: set[int]
 async def test_a_slow_ledger_does_not_hold_up_the_cancel_of_a_job_over_its_quota(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look settles for a while only, and the next one goes on from there."""
+    """Each visit settles for a while only, and the next one goes on from there."""
     monkeypatch.setattr("clusterra_gateway.money.quotas.settling.SETTLE_SECONDS", 0.0)
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     world.acme.time_limit_seconds = HOUR

@@ -74,7 +74,7 @@ class ListedPrices:
         self._known: dict[tuple[Asked, int], int | None] = {}
 
     def asked(self, job: Job) -> Asked:
-        """What a job asks for: one object for all jobs that ask for the same."""
+        """What a job asks for, interned: all jobs that ask for the same share one object."""
         asked: Asked = (*_PRICED(job), job.started_at is None)
         known = self._requests.get(asked)
         if known is None:
@@ -92,15 +92,15 @@ class ListedPrices:
         return self.price(self.asked(job), tasks)
 
     def projected(self, jobs: Iterable[Job]) -> int | None:
-        """The cost of a job's components, or of an array and its tasks with records of their own. See HeldJob."""
-        held: HeldJob | None = None
+        """The cost of a job's components, or of an array and its tasks with records of their own. See `LiveJob`."""
+        whole: LiveJob | None = None
         for job in jobs:
-            held = held or HeldJob(job)
-            held.add(job, self.asked(job))
-        return 0 if held is None else held.projected(self)
+            whole = whole or LiveJob(job)
+            whole.add(job, self.asked(job))
+        return 0 if whole is None else whole.projected(self)
 
 
-class OfUser(Protocol):
+class OwnedJob(Protocol):
     """Whose a job is, and since when Slurm has it."""
 
     @property
@@ -111,7 +111,7 @@ class OfUser(Protocol):
     def submitted_at(self) -> Moment: ...  # noqa: D102
 
 
-class HeldJob:
+class LiveJob:
     """A job that waits or runs, from all its records: of a heterogeneous job the components, of an array that of the
     waiting tasks and those of the tasks with records of their own. A cluster may have 100,000, so it is small."""
 
@@ -195,7 +195,7 @@ _CLOCKS = timedelta(seconds=5)
 """Slurm tells whole seconds, by a clock of its own."""
 
 
-def orphan_of(job: OfUser, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
+def orphan_of(job: OwnedJob, orphans: Iterable[Reservation], projected: int) -> Reservation | None:
     """The reservation of an unanswered submit that this job probably belongs to: by the same user, shortly before.
 
     Of several, the one nearest to the projected cost.
@@ -207,7 +207,7 @@ def orphan_of(job: OfUser, orphans: Iterable[Reservation], projected: int) -> Re
     return min(fitting, key=lambda each: abs(each.micro_usd - projected), default=None)
 
 
-def of_account(quotas: Iterable[Quota], reservation: Reservation, job: OfUser) -> tuple[Quota, ...]:
+def of_account(quotas: Iterable[Quota], reservation: Reservation, job: OwnedJob) -> tuple[Quota, ...]:
     """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
     account = job.account or "?"
     return tuple(
@@ -217,7 +217,7 @@ def of_account(quotas: Iterable[Quota], reservation: Reservation, job: OfUser) -
     )
 
 
-def counts(quota: Quota, ref: ClusterRef, job: OfUser) -> bool:
+def counts(quota: Quota, ref: ClusterRef, job: OwnedJob) -> bool:
     """Whether a quota counts a job."""
     match quota.scope.kind:
         case "user":
@@ -236,7 +236,7 @@ def as_at_submit(quotas: Iterable[Quota], submitted_at: Moment) -> tuple[Quota, 
     )
 
 
-def reservation_for(ref: ClusterRef, job: HeldJob, counting: tuple[Quota, ...], micro_usd: int) -> Reservation:
+def reservation_for(ref: ClusterRef, job: LiveJob, counting: tuple[Quota, ...], micro_usd: int) -> Reservation:
     """The reservation of a job that did not come through a submit."""
     return Reservation(
         # The same for every gateway, so that one of them reserves.

@@ -18,18 +18,18 @@ from clusterra_gateway.money.quotas.reservations import Reservations
 log = structlog.get_logger()
 
 SETTLE_SECONDS = 2.5
-"""How long one look at a cluster settles. The next look goes on with the next reservation.
+"""How long one visit to a cluster settles. The next visit goes on with the next reservation.
 
 Each takes some milliseconds; on a busy cluster seconds, and what is over a quota must not wait for all of them.
 """
 LEDGER_SECONDS = 600.0
 """How long the ledger may take to learn of a job's end. Then the projected cost stays."""
 MAX_SILENT = 2
-"""How many requests about jobs of a cluster may stay unanswered before its other jobs wait for the next look."""
+"""How many requests about jobs of a cluster may stay unanswered before its other jobs wait for the next visit."""
 
 
 class Unanswered:
-    """Counts what Slurm and the ledger did not answer in one look at a cluster."""
+    """Counts what Slurm and the ledger did not answer in one visit to a cluster."""
 
     def __init__(self) -> None:
         self._silent = 0
@@ -59,7 +59,7 @@ class Settling:
         """The reservation that was looked at last, where the time was not enough for all."""
 
     def last(self, ref: ClusterRef) -> str:
-        """The reservation that the last look at a cluster settled last; empty if it settled all that it could."""
+        """The reservation that the last visit to a cluster settled last; empty if it settled all that it could."""
         return self._last.get(ref, "")
 
     async def settle(self, ref: ClusterRef, ended: Iterable[Reservation], quotas: Sequence[Quota]) -> None:

@@ -23,8 +23,8 @@ from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.money.quotas.jobs import (
-    HeldJob,
     ListedPrices,
+    LiveJob,
     as_at_submit,
     counts,
     job_pages,
@@ -33,19 +33,19 @@ from clusterra_gateway.money.quotas.jobs import (
     reservation_for,
     whole_id,
 )
-from clusterra_gateway.money.quotas.look import Look, is_dearer
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
 from clusterra_gateway.money.quotas.reservations import PendingReservation, Reservations
 from clusterra_gateway.money.quotas.settling import Settling, Unanswered
 from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
+from clusterra_gateway.money.quotas.visit import Visit, is_dearer
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
 SWEEP_SECONDS = 120.0
-"""How long one look at a cluster may take, with the pages of its lists and with requests that nobody answers."""
+"""How long one visit to a cluster may take, with the pages of its lists and with requests that nobody answers."""
 RESERVE_SECONDS = 5.0
-"""How long one look reserves for jobs. The next look goes on: what is over a quota must not wait for all of them."""
+"""How long one visit reserves for jobs. The next visit goes on: what is over a quota must not wait for all of them."""
 CANCELS_AT_ONCE = 8
 BOUNDS = Bounds(at_once=8)
 NO_QUOTA_SECONDS = 15.0
@@ -63,12 +63,12 @@ ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), a
 CHANGED = "quota.changed"
 WAKING: frozenset[str] = JOB_ENDS | {"job.submitted", CHANGED}
 
-type Held = dict[JobId, HeldJob]
+type LiveJobs = dict[JobId, LiveJob]
 """The jobs that wait or run, by the id of the submit."""
 
 
 class QuotaSweep:
-    """Looks at each cluster of a tenant with quotas every few seconds, and at once when a job is submitted or ends."""
+    """Visits each cluster of a tenant with quotas every few seconds, and at once when a job is submitted or ends."""
 
     def __init__(
         self, reservations: Reservations, slurm: SlurmRequests, ledger: LedgerRequests, registry: Registry
@@ -82,11 +82,11 @@ class QuotaSweep:
         self._cancelled: dict[tuple[ClusterRef, JobId], float] = {}
         """The jobs that were cancelled recently, and when."""
         self._changed: set[ClusterRef] = set()
-        """The clusters of tenants one of whose quotas was changed after the last look began."""
+        """The clusters of tenants one of whose quotas was changed after the last visit began."""
         self._woken = asyncio.Event()
 
     def on_event(self, ref: ClusterRef, event: Event) -> None:
-        """Look soon. A look that is under way is cut short for a changed quota, which may kill."""
+        """Visit soon. A visit under way is cut short for a changed quota, which may kill."""
         if event.kind == CHANGED:
             self._changed.add(ref)
             self._skip_until.pop(ref, None)
@@ -94,7 +94,7 @@ class QuotaSweep:
             self._woken.set()
 
     def sweeper(self) -> Sweeper[ClusterRef]:
-        """Looks at the clusters that may have quotas, each once at a time."""
+        """Visits the clusters that may have quotas, each once at a time."""
         failures = (StoreError, RpcFailed)
         sweep = Sweep(
             "quotas", self._listed, self._visit, lambda ref: Place(ref.tenant, ref.cluster), failures, self._woken
@@ -111,7 +111,7 @@ class QuotaSweep:
             await self.sweep(ref, binding)
 
     async def sweep(self, ref: ClusterRef, binding: ClusterBinding) -> None:
-        """Look at one cluster once. Raises StoreError, RpcFailed."""
+        """Visit one cluster once. Raises StoreError, RpcFailed."""
         self._changed.discard(ref)
         found = await self._reservations.quotas(ref.tenant)
         quotas = found.readable
@@ -125,14 +125,14 @@ class QuotaSweep:
         self._cancelled = {job: at for job, at in self._cancelled.items() if at > recent}
         prices = ListedPrices(binding.catalogue)
         # The jobs come first: one that is booked meanwhile is then among the reservations.
-        held = await self._held(ref, prices)
-        look = Look(held, quotas, now(), self._settling.last(ref))
+        live = await self._live(ref, prices)
+        visit = Visit(live, quotas, now(), self._settling.last(ref))
         async for page in self._reservations.of_cluster(ref):
-            look.add(page, prices)
-        await self._kill(ref, quotas, look)
-        await self._settling.settle(ref, look.ended, quotas)
-        await self._reserve(ref, prices, quotas, look)
-        await self._kill(ref, quotas, look)
+            visit.add(page, prices)
+        await self._kill(ref, quotas, visit)
+        await self._settling.settle(ref, visit.ended, quotas)
+        await self._reserve(ref, prices, quotas, visit)
+        await self._kill(ref, quotas, visit)
 
     async def _used_up(self, ref: ClusterRef, quotas: Iterable[Quota]) -> list[QuotaScope]:
         """The scopes of the quotas that block and have no room at all this month."""
@@ -144,38 +144,38 @@ class QuotaSweep:
             and await self._reservations.used(ref.tenant, month, quota.scope) >= quota.ceiling_micro_usd
         ]
 
-    async def _held(self, ref: ClusterRef, prices: ListedPrices) -> Held:
-        found: Held = {}
+    async def _live(self, ref: ClusterRef, prices: ListedPrices) -> LiveJobs:
+        found: LiveJobs = {}
         async for page in job_pages(self._slurm, ref, ACTOR, ACTIVE):
             for job in page:
-                found.setdefault(whole_id(job), HeldJob(job)).add(job, prices.asked(job))
+                found.setdefault(whole_id(job), LiveJob(job)).add(job, prices.asked(job))
         return found
 
-    async def _reserve(self, ref: ClusterRef, prices: ListedPrices, quotas: Sequence[Quota], look: Look) -> None:
+    async def _reserve(self, ref: ClusterRef, prices: ListedPrices, quotas: Sequence[Quota], visit: Visit) -> None:
         """Reserve what is missing, for RESERVE_SECONDS or until a quota is changed."""
         until = time.monotonic() + RESERVE_SECONDS
         unanswered = Unanswered()
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        waiting = {each.user for each in look.orphans if each.made_at > lately}
-        for reservation, job in look.changed:
+        waiting = {each.user for each in visit.orphans if each.made_at > lately}
+        for reservation, job in visit.changed:
             with unanswered.noted(job.job_id):
                 await self._reserve_more(ref, prices, reservation, job)
                 await self._count_account(ref, reservation, job, quotas)
             if time.monotonic() > until or ref in self._changed:
                 return
-        for job in look.others():
+        for job in visit.others():
             # The job may be that of a submit which is being answered.
             if (ref, job.job_id) in self._cancelled or job.user in waiting:
                 continue
             if not (counting := tuple(quota for quota in quotas if counts(quota, ref, job))):
                 continue
             with unanswered.noted(job.job_id):
-                await self._reserve_other(ref, prices, job, counting, look)
+                await self._reserve_other(ref, prices, job, counting, visit)
             if time.monotonic() > until or ref in self._changed:
                 return
 
     async def _reserve_more(
-        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, job: HeldJob
+        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, job: LiveJob
     ) -> None:
         """Reserve more for a job that became dearer, such as by `scontrol update`. What waits must have room."""
         projected = job.projected(prices) or 0
@@ -187,7 +187,7 @@ class QuotaSweep:
             await self._refuse(ref, job, exceeded.detail)
 
     async def _count_account(
-        self, ref: ClusterRef, reservation: Reservation, job: HeldJob, quotas: Iterable[Quota]
+        self, ref: ClusterRef, reservation: Reservation, job: LiveJob, quotas: Iterable[Quota]
     ) -> None:
         """Count a job in the quota of the account that Slurm chose. What waits must have room."""
         further = as_at_submit(of_account(quotas, reservation, job), reservation.made_at)
@@ -199,13 +199,13 @@ class QuotaSweep:
             await self._refuse(ref, job, exceeded.detail)
 
     async def _reserve_other(
-        self, ref: ClusterRef, prices: ListedPrices, job: HeldJob, counting: tuple[Quota, ...], look: Look
+        self, ref: ClusterRef, prices: ListedPrices, job: LiveJob, counting: tuple[Quota, ...], visit: Visit
     ) -> None:
         """Reserve for a job that did not come through the gateway, such as one of plain sbatch."""
         projected = job.projected(prices)
-        orphan = orphan_of(job, look.orphans, projected or 0)
+        orphan = orphan_of(job, visit.orphans, projected or 0)
         if orphan is not None:
-            look.orphans.remove(orphan)
+            visit.orphans.remove(orphan)
             if await self._reservations.adopt(orphan, job.job_id):
                 return
         quotas = as_at_submit(counting, job.submitted_at)
@@ -217,9 +217,9 @@ class QuotaSweep:
             # What runs is ended by no quota that only blocks. It counts, and a quota that kills has its turn.
             running = reservation_for(ref, job, quotas, job.projected(prices, waiting=False) or 0)
             await self._reservations.make(PendingReservation(running, quotas), force=True)
-            look.count(running, live=True)
+            visit.count(running, live=True)
 
-    async def _refused(self, ref: ClusterRef, job: HeldJob, quotas: tuple[Quota, ...], projected: int | None) -> str:
+    async def _refused(self, ref: ClusterRef, job: LiveJob, quotas: tuple[Quota, ...], projected: int | None) -> str:
         """Reserve, or return why not."""
         if projected is None and any(quota.mode != "warn" for quota in quotas):
             return "its cost has no bound, because it has no time limit"
@@ -229,7 +229,7 @@ class QuotaSweep:
             return exceeded.detail
         return ""
 
-    async def _kill(self, ref: ClusterRef, quotas: Iterable[Quota], look: Look) -> None:
+    async def _kill(self, ref: ClusterRef, quotas: Iterable[Quota], visit: Visit) -> None:
         """Cancel the newest jobs of each quota that kills, until the others fit."""
         month = month_of(now())
         for quota in quotas:
@@ -237,13 +237,13 @@ class QuotaSweep:
                 continue
             over = await self._reservations.used(ref.tenant, month, quota.scope) - quota.ceiling_micro_usd
             gone = (job_id for of, job_id in self._cancelled if of == ref)
-            newest = look.killed_for[quota.scope].beyond(over, gone)
+            newest = visit.killed_for[quota.scope].beyond(over, gone)
             for at in range(0, len(newest), CANCELS_AT_ONCE):
                 together = newest[at : at + CANCELS_AT_ONCE]
                 log.warning("jobs_killed_for_quota", jobs=together, quota=str(quota.scope))
                 await asyncio.gather(*(self._cancel(ref, job_id) for job_id in together))
 
-    async def _refuse(self, ref: ClusterRef, job: HeldJob, reason: str) -> None:
+    async def _refuse(self, ref: ClusterRef, job: LiveJob, reason: str) -> None:
         """Cancel what waits of a job, unless it has begun since the list was read."""
         log.warning("job_over_quota", job_id=job.job_id, user=job.user, reason=reason)
         if job.runs:

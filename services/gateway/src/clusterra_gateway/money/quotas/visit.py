@@ -1,4 +1,4 @@
-"""What one look at a cluster finds: reservations with something to do, jobs without one, and what is over a quota.
+"""What one visit to a cluster finds: reservations with something to do, jobs without one, and what is over a quota.
 
 Pure. Reservations are added page by page, and only those that need something are kept.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from clusterra_contracts.identity import JobId
 
-from clusterra_gateway.money.quotas.jobs import HeldJob, ListedPrices, of_account
+from clusterra_gateway.money.quotas.jobs import ListedPrices, LiveJob, of_account
 from clusterra_gateway.money.quotas.records import Quota, QuotaScope, Reservation, month_of
 from clusterra_gateway.money.quotas.reservations import ClusterReservations
 
@@ -20,12 +20,12 @@ TOLERATED_PERCENT = 125
 The record may show more than the submit did, such as memory that the submit left to Slurm.
 """
 MAX_CHANGED = 1000
-"""How many reservations one look changes. The next look finds the others."""
+"""How many reservations one visit changes. The next visit finds the others."""
 MAX_ENDED = 2000
-"""How many reservations of ended jobs one look settles. The next look goes on with the next ones."""
+"""How many reservations of ended jobs one visit settles. The next visit goes on with the next ones."""
 
 
-class LiveJob(NamedTuple):
+class CountedJob(NamedTuple):
     """A job that waits or runs, and counts in a quota."""
 
     made_at: datetime
@@ -37,7 +37,7 @@ class LiveJob(NamedTuple):
 class KilledFor:
     """The reservations of this month in a quota that kills."""
 
-    live: list[LiveJob] = field(default_factory=list)
+    live: list[CountedJob] = field(default_factory=list)
     ended_micro_usd: int = 0
     """What is reserved for jobs that have ended. It is about to be released."""
 
@@ -59,12 +59,12 @@ class KilledFor:
         return found
 
 
-class Look:
-    """One look at the jobs and the reservations of a cluster."""
+class Visit:
+    """One visit to a cluster: its jobs and its reservations."""
 
-    def __init__(self, held: Mapping[JobId, HeldJob], quotas: Iterable[Quota], at: datetime, settled: str = "") -> None:
-        """`settled`: the reservation that the last look settled last, if it did not settle all."""
-        self._held = held
+    def __init__(self, live: Mapping[JobId, LiveJob], quotas: Iterable[Quota], at: datetime, settled: str = "") -> None:
+        """`settled`: the reservation that the last visit settled last, if it did not settle all."""
+        self._live = live
         self._quotas = tuple(quotas)
         self._month = month_of(at)
         self._settled = settled
@@ -72,7 +72,7 @@ class Look:
         self._ended: tuple[list[Reservation], list[Reservation]] = [], []
         self.orphans: list[Reservation] = []
         """The reservations of submits whose job is not known."""
-        self.changed: list[tuple[Reservation, HeldJob]] = []
+        self.changed: list[tuple[Reservation, LiveJob]] = []
         """Reservations of jobs that became dearer, or that another account's quota counts."""
         self.killed_for = {quota.scope: KilledFor() for quota in self._quotas if quota.mode == "block_and_kill"}
 
@@ -83,7 +83,7 @@ class Look:
             if not reservation.job_id:
                 self.orphans.append(reservation)
             self._booked.add(reservation.job_id)
-            job = self._held.get(reservation.job_id)
+            job = self._live.get(reservation.job_id)
             self.count(reservation, live=job is not None)
             if job is None:
                 ended = self._ended[reservation.id <= self._settled]
@@ -98,7 +98,7 @@ class Look:
             return
         for scope in self.killed_for.keys() & set[QuotaScope](reservation.scopes):
             if live:
-                job = LiveJob(reservation.made_at, reservation.micro_usd, reservation.job_id)
+                job = CountedJob(reservation.made_at, reservation.micro_usd, reservation.job_id)
                 self.killed_for[scope].live.append(job)
             else:
                 self.killed_for[scope].ended_micro_usd += reservation.micro_usd
@@ -108,11 +108,11 @@ class Look:
         """The reservations to settle, in turn: after the last one that was settled, the others come again."""
         return [*self._ended[False], *self._ended[True]][:MAX_ENDED]
 
-    def others(self) -> Iterator[HeldJob]:
+    def others(self) -> Iterator[LiveJob]:
         """The jobs without a reservation, the oldest first. Only once all pages are added."""
-        return (job for job_id, job in self._held.items() if job_id not in self._booked)
+        return (job for job_id, job in self._live.items() if job_id not in self._booked)
 
-    def _is_changed(self, reservation: Reservation, job: HeldJob, prices: ListedPrices) -> bool:
+    def _is_changed(self, reservation: Reservation, job: LiveJob, prices: ListedPrices) -> bool:
         return is_dearer(reservation, job.projected(prices) or 0) or bool(of_account(self._quotas, reservation, job))
 
 
