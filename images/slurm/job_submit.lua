@@ -15,7 +15,7 @@
 --   that it has too few such nodes, too few GPUs on a node, or no GPUs of that type: it lets the job wait.
 --
 -- It also gives plain sbatch the umask of the site: the job's files are closed to others unless its user says otherwise.
--- sbatch tells the umask of its shell, and 0022 is that of a shell in which nobody has said one. The variable
+-- sbatch tells the umask of its shell, and 0022 is that of a shell in which nobody has set one. The variable
 -- CLUSTERRA_UMASK of slurmctld names another one than 0077. Jobs of the proxy have that of their cluster's binding.
 --
 -- It rejects a job whose user has no name: the user has no token, and slurmctld knows no such uid. Slurm would accept the
@@ -23,7 +23,7 @@
 -- changed file by itself.
 
 local UMASK = os.getenv("CLUSTERRA_UMASK") or "0077"
-local UNSAID_UMASK = "0022"
+local DEFAULT_SHELL_UMASK = "0022"
 
 -- The value, or nil if the user gave none.
 local function value_or_nil(value)
@@ -126,7 +126,7 @@ end
 
 local function close_files(job)
   local of_proxy = string.sub(job.comment or "", 1, 10) == "clusterra:"
-  if not of_proxy and job.environment and job.environment.SLURM_UMASK == UNSAID_UMASK then
+  if not of_proxy and job.environment and job.environment.SLURM_UMASK == DEFAULT_SHELL_UMASK then
     job.environment.SLURM_UMASK = UMASK
   end
 end

@@ -1,4 +1,4 @@
-"""Clients that read slowly: what lasts is counted, and who reads more slowly than the least throughput is left."""
+"""Clients that read slowly: long answers are counted, and readers below the minimum throughput are disconnected."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
-from clusterra_gateway.http.answers.streams import LARGE_BYTES, LASTING, MAX_WEIGHT, Lasting, send
+from clusterra_gateway.http.answers.streams import LARGE_BYTES, LONG_ANSWERS, MAX_WEIGHT, LongAnswers, send
 from clusterra_gateway.http.routes.route import PublicRoute
 from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access import limits
@@ -41,7 +41,9 @@ class Answers:
         return await send(request, web.StreamResponse(headers=NO_STORE), self._parts())
 
     def _counted(self, request: web.Request) -> None:
-        request[LASTING] = Lasting(partial(self.streams.opened, request.query["tenant"], request.query["person"]))
+        request[LONG_ANSWERS] = LongAnswers(
+            partial(self.streams.opened, request.query["tenant"], request.query["person"])
+        )
 
     async def _parts(self) -> AsyncIterator[bytes]:
         while True:
@@ -86,7 +88,7 @@ async def status(http: aiohttp.ClientSession, path: str, person: str = "ada", te
 
 
 @pytest.mark.parametrize("path", ["/whole", "/endless"])
-async def test_what_lasts_is_counted_for_its_reader_until_the_reader_has_left(
+async def test_a_long_answer_is_counted_for_its_reader_until_the_reader_has_left(
     http: aiohttp.ClientSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MAX_STREAMS", 2 * MAX_WEIGHT)
@@ -109,7 +111,7 @@ async def test_what_lasts_is_counted_for_its_reader_until_the_reader_has_left(
     assert REGISTRY.get_sample_value("clusterra_http_requests_total", failed) is None, "a client left, nothing failed"
 
 
-async def test_what_lasts_is_counted_for_a_tenant(
+async def test_long_answers_are_counted_for_a_tenant(
     http: aiohttp.ClientSession, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers.streams, "_places", limits.Places(40))
@@ -124,7 +126,7 @@ async def test_what_lasts_is_counted_for_a_tenant(
 
 
 @pytest.mark.parametrize("path", ["/whole", "/endless"])
-async def test_who_reads_more_slowly_than_the_least_throughput_is_left(
+async def test_who_reads_more_slowly_than_the_minimum_throughput_is_disconnected(
     http: aiohttp.ClientSession, answers: Answers, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterra_gateway.http.answers.streams.WRITE_SECONDS", 0.3)

@@ -27,7 +27,7 @@ from clusterra_edge_agent.folders.listing import find_files, list_folder
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 MAX_CPU_SECONDS = 30
 MAX_SECONDS = 60
-"""Longer than the agent waits for an answer. The process ends itself then: the agent may have no right to."""
+"""Longer than the agent waits for an answer. The process ends itself then: the agent may have no right to end it."""
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 """NONBLOCK, because opening a pipe that somebody planted would wait for its writer."""

@@ -109,7 +109,7 @@ class UserProcesses:
                 _close(descriptors)
                 raise
             finally:
-                # An agent that may only become users may not kill their processes: this one ends by itself.
+                # An agent that may become users may have no right to kill their processes: this one ends by itself.
                 with suppress(PermissionError):
                     process.kill()
                 # A process that hangs in the file system cannot be killed, and is left.

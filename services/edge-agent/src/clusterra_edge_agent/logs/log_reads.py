@@ -86,7 +86,7 @@ class LogReader:
         except job_output.ClosedOutput:
             if request.path is None:
                 raise
-            # Once for all looks of this request: each opening starts a process.
+            # Opened once for all reads of this request: each opening starts a process.
             try:
                 file = opened.enter_context(self._open_as(uid, request.path))
             except FileNotFoundError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _LISTEN = "0A"
 _NO_PROCESS = "0"
-"""The inode of a connection that no process has yet, or any more."""
+"""The inode of a connection that no process holds, because none has accepted it yet or its process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class _Socket:
     listens: bool
     uid: int
     held: bool
-    """Whether a process has it."""
+    """Whether a process holds it."""
 
 
 def listening(ports: Mapping[int, int]) -> frozenset[int]:

@@ -93,7 +93,7 @@ class SessionStreams:
     async def _located(self, session: SessionJob, client_port: int | None = None) -> tuple[SessionFile, str]:
         """What a session has told, and the host of its server. Raises RpcFailed.
 
-        With a port of ours that is connected to the server, its owner must have accepted that, too.
+        `client_port`: our port of a connection to the server, which the session's owner must have accepted, too.
         """
         try:
             told = await asyncio.to_thread(session_file.read, self._shared_dir, session.job_id, session.uid)

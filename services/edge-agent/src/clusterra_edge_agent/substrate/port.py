@@ -35,7 +35,7 @@ class SessionServer:
     """The job's owner."""
     port: int
     client_port: int | None = None
-    """The agent's own port of a connection to it, so that whoever has accepted that is known, too."""
+    """The agent's port of a connection to the server: then whoever has accepted the connection is checked, too."""
 
 
 class DesiredCheck(Protocol):

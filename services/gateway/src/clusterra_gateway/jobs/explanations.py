@@ -96,7 +96,7 @@ def from_job(job: Job, at: datetime) -> JobExplanation:
 
 
 def from_fact(fact: JobFact, cancelled_by: str | None, at: datetime) -> JobExplanation:
-    """Explain a job that has ended from the event of its end, and from who cancelled it."""
+    """Explain a job that has ended from the event of its end. `cancelled_by`: who cancelled it, where that is known."""
     return JobExplanation(
         job_id=fact.job_id,
         state="ended",

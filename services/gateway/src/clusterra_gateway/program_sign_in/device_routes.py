@@ -34,8 +34,8 @@ CONSENT = f"{DEVICE}/consent"
 
 UserCode = Annotated[str, StringConstraints(max_length=32)]
 BEGUN_PER_ADDRESS = 120
-"""How many sign-ins an address may begin in a minute. With VALID_SECONDS, it bounds how many of it are open. It may be
-that of a load balancer, behind which all programs are."""
+"""How many sign-ins an address may begin in a minute. With VALID_SECONDS, it bounds how many of them are open. The
+address may be that of a load balancer, behind which all programs are."""
 
 
 programs = oauth_routes()

@@ -15,7 +15,7 @@ from clusterra_gateway.submission.models import AnyScript, HeterogeneousSubmissi
 from clusterra_gateway.submission.reading import ACCEPTED, BOUNDS, COMPONENT_HINTS, HINTS, LEFT_OUT, REFUSED, check_size
 
 OF_A_JOB = ACCEPTED | {"confirmed_usd_per_hour"}
-"""The fields of a job that count, and our own."""
+"""The fields of slurmrestd's job that count, and our own."""
 
 type Schema = dict[str, Any]
 

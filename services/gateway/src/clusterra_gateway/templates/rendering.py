@@ -32,8 +32,8 @@ MAX_WAITING = 200
 _THREADS = ThreadPoolExecutor(THREADS, thread_name_prefix="templates")
 
 
-class _Turns:
-    """Gives the threads to tenants in turn, so that what one of them has waiting waits for itself alone."""
+class _RoundRobin:
+    """Gives the threads to tenants in turn, so that the waiting work of one tenant delays no other."""
 
     def __init__(self) -> None:
         self._free = THREADS
@@ -71,7 +71,7 @@ class _Turns:
         self._free += 1
 
 
-_TURNS = WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns]()
+_ROUND_ROBINS = WeakKeyDictionary[asyncio.AbstractEventLoop, _RoundRobin]()
 
 
 async def in_thread[**P, R](tenant: str, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
@@ -80,11 +80,11 @@ async def in_thread[**P, R](tenant: str, work: Callable[P, R], *arguments: P.arg
     Returns what it returns, and raises what it raises. Raises TooManyRequests.
     """
     loop = asyncio.get_running_loop()
-    turns = _TURNS.setdefault(loop, _Turns())
-    await turns.take(tenant)
+    threads = _ROUND_ROBINS.setdefault(loop, _RoundRobin())
+    await threads.take(tenant)
     done = _THREADS.submit(partial(work, *arguments, **named))
     # When it is over, not when its caller has left: a thread cannot be stopped.
-    done.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(turns.give))
+    done.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(threads.give))
     return await asyncio.wrap_future(done)
 
 

@@ -168,8 +168,8 @@ class ScheduleRecords:
                     found.append((schedule, item.version))
         return [each for each in found if each[0].latest(at) is not None]
 
-    async def find_left_out(self) -> None:
-        """Reads all schedules, and gives those that the release before has made their place in the index of `due`."""
+    async def add_missing_to_index(self) -> None:
+        """Reads all schedules, and puts those into the index of `due` that the release before has made without it."""
         async for item in self._items(None):
             if not _is_deleted(item) and DUE.partition not in item.attributes:
                 place, unchanged = {DUE.partition: index_partition(item.key)}, VersionIs(item.version)

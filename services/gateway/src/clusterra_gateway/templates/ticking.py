@@ -87,7 +87,7 @@ class Ticking:
     async def _due(self) -> list[_Stored]:
         at = self.clock()
         if self._all_read_at is None or abs(at - self._all_read_at) >= ALL_READ_EVERY:
-            await self._schedules.find_left_out()
+            await self._schedules.add_missing_to_index()
             self._all_read_at = at
         return await self._schedules.due(at)
 
@@ -152,7 +152,7 @@ class Ticking:
             if stored is None:
                 return False
             # Nobody else reads how a workflow ended, unless its owner looks at it.
-            return not (await self._workflows.controller.refreshed(ref, stored.workflow, all_jobs=True)).over
+            return not (await self._workflows.controller.refreshed(ref, stored.workflow, strict=True)).over
         if schedule.last_job is None:
             return False
         try:

@@ -77,15 +77,15 @@ class WorkflowController:
                 break
         return workflow
 
-    async def refreshed(self, ref: ClusterRef, workflow: Workflow, *, all_jobs: bool = False) -> Workflow:
+    async def refreshed(self, ref: ClusterRef, workflow: Workflow, *, strict: bool = False) -> Workflow:
         """Reads the states of the workflow's jobs from Slurm, and stores them.
 
-        Jobs that cannot be read keep theirs; with `all_jobs`, RpcFailed is raised instead. Jobs that wait for others
+        Jobs that cannot be read keep theirs; with `strict`, they raise RpcFailed. Jobs that wait for others
         are not read, so a long workflow costs one read for each job that may run.
         """
         read = set[str]()
         while jobs := [job_id for job_id in transitions.worth_reading(workflow) if job_id not in read]:
-            workflow = await self._observe(ref, workflow, jobs, all_jobs=all_jobs)
+            workflow = await self._observe(ref, workflow, jobs, strict=strict)
             read.update(jobs)
         return workflow
 
@@ -176,9 +176,7 @@ class WorkflowController:
         await self._change_job(ref, workflow, index, job.attempt, partial(transitions.cancel_sent, index=index))
         return True
 
-    async def _observe(
-        self, ref: ClusterRef, workflow: Workflow, jobs: list[str], *, all_jobs: bool = False
-    ) -> Workflow:
+    async def _observe(self, ref: ClusterRef, workflow: Workflow, jobs: list[str], *, strict: bool = False) -> Workflow:
         if not jobs:
             return workflow
         turns = asyncio.Semaphore(READS_AT_A_TIME)
@@ -191,7 +189,7 @@ class WorkflowController:
                 except RpcFailed as failed:
                     if failed.error.kind == "not_found":
                         states[job_id] = None
-                    elif all_jobs:
+                    elif strict:
                         raise
 
         await asyncio.gather(*(read(job_id) for job_id in jobs))

@@ -25,7 +25,7 @@ MAX_WORKFLOWS = 1000
 SURPLUS = 50
 """How many more there may be for a moment, because several were started at the same time."""
 ROOM_SECONDS = 15.0
-"""How long a start looks for a workflow that has ended, where there are so many."""
+"""How long a start may look for a workflow that has ended, to make room."""
 ADVANCE_SECONDS = 30.0
 """How long a request waits for the submits of its workflow. The sweep submits the rest."""
 

@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import NO_STORE
-from clusterra_gateway.http.answers.streams import lasting, write
+from clusterra_gateway.http.answers.streams import counted_answer, write
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import Parameter
 
@@ -83,7 +83,7 @@ async def stream(
     The permission is asked before every ping, and when it may have changed. The source is closed in every case.
     Raises TooManyRequests.
     """
-    with lasting(request):
+    with counted_answer(request):
         return await _written(request, source, permission)
 
 

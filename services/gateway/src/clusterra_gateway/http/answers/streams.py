@@ -1,4 +1,4 @@
-"""Streams of bytes: parts written at a least throughput, bodies made part by part as the client takes them, and CSV."""
+"""Streams of bytes: writes at a minimum throughput, bodies made part by part as the client takes them, and CSV."""
 
 import asyncio
 import csv
@@ -16,40 +16,41 @@ from clusterra_gateway.http.answers.responses import NO_STORE
 log = structlog.get_logger()
 
 WRITE_SECONDS = 20.0
-"""How far a client may fall behind the least throughput. One that reads nothing would hold the buffers forever."""
+"""How far a client may fall behind the minimum throughput. One that reads nothing would hold the buffers forever."""
 LEAST_BYTES_PER_SECOND = 16 * 1024
-"""The least throughput of a client. Only the time counts in which the gateway waits for it."""
+"""The minimum throughput of a client. Only the time counts in which the gateway waits for it."""
 SLICE_BYTES = 64 * 1024
 """As many bytes as a connection's buffer takes before the gateway waits."""
 LARGE_BYTES = 64 * 1024
+"""From this size on, an answer that is made already is counted, and sent at the minimum throughput."""
 TABLE_WEIGHT = 2
-"""As how many streams a list or a table counts that is read page by page: it holds a page of records, and its text."""
+"""A list or table that is read page by page counts as so many streams: it holds a page of records, and its text."""
 PLACE_BYTES = 512 * 1024
-"""A large answer counts as one stream more for each of these, and as at most MAX_WEIGHT streams."""
+"""A large answer counts as one more stream for each of these, and as MAX_WEIGHT streams at most."""
 MAX_WEIGHT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
-    """How answers of a caller are counted that last as long as their client takes to read them."""
+class LongAnswers:
+    """Counts the answers of a caller that last as long as their client takes to read them."""
 
     opened: Callable[[int], AbstractContextManager[None]]
     """Counts an answer as so many streams until the block ends. Raises TooManyRequests."""
 
 
-LASTING = web.RequestKey("lasting", Lasting)
+LONG_ANSWERS = web.RequestKey("long-answers", LongAnswers)
 """Set for a request whose caller is known."""
 
 
-def lasting(request: web.Request, weight: int = 1) -> AbstractContextManager[None]:
-    """Counts an answer, or a handler, that lasts. `weight`: by what it holds. Raises TooManyRequests."""
-    counted = request.get(LASTING)
+def counted_answer(request: web.Request, weight: int = 1) -> AbstractContextManager[None]:
+    """Counts a long answer, or its handler, as `weight` streams until the block ends. Raises TooManyRequests."""
+    counted = request.get(LONG_ANSWERS)
     return nullcontext() if counted is None else counted.opened(weight)
 
 
 @dataclass(slots=True)
 class _Pace:
-    """How many seconds the client of a response is behind the least throughput."""
+    """How many seconds the client of a response is behind the minimum throughput."""
 
     behind: float = 0.0
 
@@ -84,10 +85,10 @@ async def _write(request: web.Request, response: web.StreamResponse, part: memor
 
 
 async def deliver(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Send an answer that is whole already, if it is large: counted, and at a least throughput. Returns it.
+    """Send an answer that is made already, if it is large: counted, and at the minimum throughput. Returns it.
 
-    Raises TooManyRequests, not for a change, which is made. Small answers and those that are sent already are left as
-    they are.
+    Raises TooManyRequests, but not for the answer to a change, which has been made. Small answers, and those that have
+    been sent, are left as they are.
     """
     if not isinstance(response, web.Response) or response.prepared or request.method == "HEAD":
         return response
@@ -95,7 +96,7 @@ async def deliver(request: web.Request, response: web.StreamResponse) -> web.Str
     if size < LARGE_BYTES:
         return response
     weight = min(1 + size // PLACE_BYTES, MAX_WEIGHT)
-    with lasting(request, weight) if request.method == "GET" else nullcontext():
+    with counted_answer(request, weight) if request.method == "GET" else nullcontext():
         try:
             async with asyncio.timeout(WRITE_SECONDS + size / LEAST_BYTES_PER_SECOND):
                 await response.prepare(request)
@@ -141,7 +142,7 @@ async def send(
 
     When `parts` raises RpcFailed or CutOff, the answer is broken off, so that it does not look complete.
     """
-    with lasting(request, weight):
+    with counted_answer(request, weight):
         try:
             await response.prepare(request)
             async for part in parts:

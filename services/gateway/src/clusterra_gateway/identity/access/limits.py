@@ -24,14 +24,15 @@ _WINDOW_SECONDS = 60
 MAX_STREAMS = 50
 """A browser opens one for all its tabs' events; a program may follow the outputs of many jobs."""
 STREAM_PLACES = 2000
-"""Of all people's streams and other answers that last. Each may hold some 100 KiB until its client has read them."""
+"""Of all people's streams and other long answers. Each may hold some 100 KiB until its client has read them."""
 TENANT_SHARE = 3
 """A tenant may take this many times what is left free: three quarters of all places if it is alone. So a place is left
-for each further tenant, and the more there are, the less each may take."""
+for each further tenant, and the more there are, the less each may take (the dynamic threshold of shared buffers)."""
 WRONG_PER_MINUTE = 1000
 """How many tokens that do not exist an address may send at once, and in each further minute."""
 MAX_KNOWN = 20_000
 KNOWN_SECONDS = 24 * 3600.0
+"""How long a token counts as known after it was valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,13 @@ class Places:
         """Takes `weight` places until the block ends. `most`: of one person. Raises TooManyRequests."""
         if self._of_person[person] + weight > most:
             raise TooManyRequests(
-                f"you have {self._of_person[person]} requests under way that last, and {most} are allowed",
+                f"you have {self._of_person[person]} requests under way, and {most} are allowed at a time",
                 hint="let some end, or follow all events in one stream",
             )
         free = self._capacity - self.held - weight
         if self._of_tenant[tenant] + weight > TENANT_SHARE * free:
             raise TooManyRequests(
-                "too many requests of your workspace are under way that last", hint="let some end, and try again"
+                "too many requests of your workspace are under way", hint="let some end, and try again"
             )
         counts = ((self._of_person, person), (self._of_tenant, tenant))
         for count, name in counts:

@@ -23,7 +23,8 @@ from clusterra_scaler.planner.estimates.keep_alive import Gap, KeepAlive, KeepAl
 MAX_FOLLOWED = 200
 """Maximum number of released workers that are followed at the same time."""
 UNREGISTERED_SECONDS = 5.0
-"""The shortest time for which an unwanted worker that has not registered is kept: one odd list must not cost a boot."""
+"""The shortest time for which an unwanted worker that has not registered is kept, so that one incomplete list costs no
+boot."""
 SUBSTITUTE_PRICE_RATIO = 2.0
 """Slurm gives work to an idle worker that is dearer than one of its own would be; a worker this many times as dear is
 no substitute."""

@@ -1,4 +1,4 @@
-"""Selects the idle workers to let go now: past their keep-alive time, above the warm pool, within the drain budget."""
+"""Selects the idle workers to release now: past their keep-alive time, above the warm pool, within the drain budget."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
