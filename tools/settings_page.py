@@ -5,6 +5,7 @@
 
 import ast
 import inspect
+import json
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -139,6 +140,8 @@ def _default(field: FieldInfo) -> str:
             return f"`{str(field.default).lower()}`"
         case float() if field.default.is_integer():
             return f"`{field.default:.0f}`"
+        case tuple() as several:
+            return f"`{json.dumps([str(each) for each in several])}`"
     return f"`{field.default}`"
 
 

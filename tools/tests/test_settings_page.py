@@ -20,13 +20,14 @@ class Example(ServiceSettings):
     file: Path | None = None
     host: Annotated[str, Field(pattern="^a|b$")] | None = None
     words: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = (Path("/etc/a"), Path("/etc/b"))
     seconds: Annotated[float, Field(gt=0, le=10)] = 5.0
     """Either a|b."""
     loud: bool = False
 
 
 def test_a_setting_is_shown_with_its_variable_type_default_and_meaning() -> None:
-    shown = rows(Example, ["name", "mode", "file", "host", "words", "seconds", "loud"])
+    shown = rows(Example, ["name", "mode", "file", "host", "words", "folders", "seconds", "loud"])
 
     assert shown == [
         Row("CLUSTERRA_NAME", "str", "required", "Whom it is for."),
@@ -34,6 +35,7 @@ def test_a_setting_is_shown_with_its_variable_type_default_and_meaning() -> None
         Row("CLUSTERRA_FILE", "path", "none", ""),
         Row("CLUSTERRA_HOST", "str", "none", ""),
         Row("CLUSTERRA_WORDS", "tuple of str", "none", ""),
+        Row("CLUSTERRA_FOLDERS", "tuple of path", '`["/etc/a", "/etc/b"]`', ""),
         Row("CLUSTERRA_SECONDS", "float (> 0, ≤ 10)", "`5`", "Either a|b."),
         Row("CLUSTERRA_LOUD", "bool", "`false`", ""),
     ]
