@@ -84,7 +84,7 @@ def time_gateway(path: str) -> None:
     timed(Access, "on_cluster", "unix_user")
     timed(handlers, "read_any_submission", "reading")
     timed(SubmitDesk, "_plan", "plan")
-    timed(Admission, "pending_reservation", "quotas")
+    timed(Admission, "admitted", "quotas")
     timed(SubmitKeys, "claim", "claim")
     timed(SlurmRequests, "submit", "bus_and_proxy")
     timed(SubmitKeys, "complete", "record")
