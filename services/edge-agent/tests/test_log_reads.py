@@ -6,19 +6,25 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.edge_folders import LocalUser
 from clusterra_contracts.rpc.reply import Reply
 from clusterra_edge_agent.folders.folder_requests import FolderRequests
+from clusterra_edge_agent.folders.user_process import UserProcesses
 from clusterra_edge_agent.logs import job_output, log_reads
 from clusterra_edge_agent.logs.log_reads import LogReader
+from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.rpc import RpcFailed
 
+ADA, BOB = 20001, 20002
 ABOUT = Subject("edge", ClusterRef(tenant="acme", cluster="c1"), "log")
 
 
@@ -144,22 +150,21 @@ RIGHTS = ("setpriv", "--bounding-set=-all,+setgid,+setuid", "--inh-caps=-all")
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_output_that_is_closed_to_the_agent_is_read_as_its_owner(tmp_path: Path) -> None:
-    ada, bob = 20001, 20002
     tmp_path.chmod(0o1777)
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    for name, uid in (("mine.out", ada), ("planted.out", bob)):
+    for name, uid in (("mine.out", ADA), ("planted.out", BOB)):
         (home / name).write_text("mine")
         (home / name).chmod(0o600)
         os.chown(home / name, uid, uid)
-    os.chown(home, ada, ada)
+    os.chown(home, ADA, ADA)
     (tmp_path / "open.out").write_text("bob's")
     (tmp_path / "open.out").chmod(0o600)
-    os.chown(tmp_path / "open.out", bob, bob)
-    asked = (f"{ada}:home/mine.out", f"{bob}:home/planted.out", f"{bob}:home/mine.out", f"{bob}:open.out", "0:open.out")
+    os.chown(tmp_path / "open.out", BOB, BOB)
+    asked = (f"{ADA}:home/mine.out", f"{BOB}:home/planted.out", f"{BOB}:home/mine.out", f"{BOB}:open.out", "0:open.out")
 
     agent = subprocess.run(
-        [*RIGHTS, sys.executable, "-c", AGENT, tmp_path, *asked, f"{ada}:open.out"],
+        [*RIGHTS, sys.executable, "-c", AGENT, tmp_path, *asked, f"{ADA}:open.out"],
         check=True,
         capture_output=True,
         text=True,
@@ -167,6 +172,50 @@ def test_an_output_that_is_closed_to_the_agent_is_read_as_its_owner(tmp_path: Pa
     )
 
     assert agent.stdout.split("\n")[:-1] == ["mine", "not_found", "not_found", "bob's", "not_found", "not_found"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_a_user_whose_outputs_hang_leaves_threads_to_others(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where jobs run on the agent's host, a user can stop the process that opens files as them."""
+    goes_on, answered, begun = threading.Event(), UserProcesses._answered, list[int]()
+
+    def held_up(processes: UserProcesses, user: LocalUser, request: bytes) -> Any:
+        begun.append(user.uid)
+        if user.uid == ADA:
+            goes_on.wait()
+        return answered(processes, user, request)
+
+    def closed(_shared: Path, path: str, uid: int) -> job_output.OutputLocation:
+        if path.startswith("home/"):
+            raise job_output.ClosedOutput
+        return located(tmp_path, path, uid)
+
+    tmp_path.chmod(0o755)
+    (tmp_path / "home").mkdir(mode=0o755)
+    for uid in (ADA, BOB):
+        file = tmp_path / f"home/{uid}.out"
+        file.write_text("mine")
+        os.chown(file, uid, uid)
+    located = job_output.located
+    monkeypatch.setattr(UserProcesses, "_answered", held_up)
+    monkeypatch.setattr(job_output, "located", closed)
+    folders = FolderRequests(tmp_path)
+    logs = LogReader(tmp_path, folders.opened_as)
+    of_ada = [asyncio.create_task(logs.read(ABOUT, request(ADA, path=f"home/{ADA}.out"))) for _ in range(8)]
+    try:
+        await until(lambda: len(begun) >= 2, seconds=90, what="all threads that ada may have")
+        async with asyncio.timeout(15):
+            shared = await logs.read(ABOUT, request(output.stat().st_uid, path=output.name))
+            home = await logs.read(ABOUT, request(BOB, path=f"home/{BOB}.out"))
+    finally:
+        goes_on.set()
+        of_ada_read = await asyncio.gather(*of_ada)
+        logs.close()
+        folders.close()
+
+    assert (shared.data, home.data, of_ada_read[0].data) == (b"one\n", b"mine", b"mine")
 
 
 async def test_an_unreadable_shared_folder_is_unavailable(tmp_path: Path) -> None:

@@ -1,46 +1,37 @@
 """Serves the requests of this room: reads of folders and files, and staging."""
 
-import errno
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.edge_folders import ListFolder, LocalUser, ReadFile
+from clusterra_contracts.rpc.edge_folders import ListFolder, ReadFile
 from clusterra_contracts.rpc.edge_staging import Stage
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.client import Client
-from pydantic import ValidationError
 
 from clusterra_edge_agent.folders.folder_reads import MAX_READS, FolderReads
+from clusterra_edge_agent.folders.output_files import OutputFiles
 from clusterra_edge_agent.folders.staging_runs import MAX_REQUESTS, StagingRuns
-from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
-
-_NO_GROUP = 65534
-"""The group of nobody, as Linux has it. The owner of a file needs none."""
+from clusterra_edge_agent.folders.user_process import UserProcesses
 
 
 class FolderRequests:
     """What is served of one shared folder."""
 
     def __init__(self, shared_dir: Path) -> None:
-        self._processes = UserProcesses(shared_dir)
-        self._reads, self._staging = FolderReads(self._processes), StagingRuns(self._processes)
+        processes = UserProcesses(shared_dir)
+        self._reads, self._staging, self._outputs = (
+            FolderReads(processes),
+            StagingRuns(processes),
+            OutputFiles(processes),
+        )
 
-    @contextmanager
-    def opened_as(self, uid: int, path: str) -> Iterator[int]:
-        """Opens a file with the rights of a uid alone. Raises FileNotFoundError where it may not, OSError."""
-        with ExitStack() as opened:
-            try:
-                user = LocalUser(uid=uid, gid=_NO_GROUP)
-                file, _ = opened.enter_context(self._processes.opened_file(user, path))
-            except (FolderRefused, ValidationError) as error:
-                raise FileNotFoundError(str(error)) from None
-            except FolderUnavailable as error:
-                raise OSError(errno.EIO, str(error)) from error
-            yield file
+    def opened_as(self, uid: int, path: str) -> AbstractAsyncContextManager[int]:
+        """Opens an output with the rights of a uid alone. See `OutputFiles.opened`."""
+        return self._outputs.opened(uid, path)
 
     async def serve(self, client: Client, ref: ClusterRef) -> Callable[[], Awaitable[None]]:
         """Serve until the returned function is called."""
@@ -65,3 +56,4 @@ class FolderRequests:
         """Shuts the threads down."""
         self._reads.close()
         self._staging.close()
+        self._outputs.close()

@@ -1,9 +1,9 @@
 """Answers log reads: returns part of a job's output, or waits until there is more."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 from clusterra_contracts.bus.subjects import Subject
@@ -21,8 +21,11 @@ MAX_READS = 2 * MAX_WAITING
 _THREADS = 4
 
 
-type OpenAs = Callable[[int, str], AbstractContextManager[int]]
-"""Opens a file of the shared folder, by its path there, with the rights of a uid. Raises FileNotFoundError, OSError."""
+type OpenAs = Callable[[int, str], AbstractAsyncContextManager[int]]
+"""Opens a file of the shared folder, by its path there, with the rights of a uid. Raises FileNotFoundError, OSError.
+
+In none of the threads here: a user can hold up the process that opens files as them.
+"""
 type Read = Callable[[], tuple[bytes, int]]
 
 
@@ -53,9 +56,8 @@ class LogReader:
         Raises RpcFailed: `not_found`; `unavailable` when the folder cannot be read or has too many entries, or when
         too many readers wait.
         """
-        with ExitStack() as opened:
-            read = await self._in_thread(lambda: self._found(request, opened))
-            return await self._read(read, request)
+        async with AsyncExitStack() as opened:
+            return await self._read(await self._found(request, opened), request)
 
     async def _read(self, read: Read, request: ReadLog) -> LogChunk:
         chunk = await self._chunk(read, request)
@@ -74,28 +76,31 @@ class LogReader:
             self._waiting -= 1
         return chunk
 
-    def _found(self, request: ReadLog, opened: ExitStack) -> Read:
+    async def _found(self, request: ReadLog, opened: AsyncExitStack) -> Read:
         """How the output is read. What is opened for that is closed with `opened`."""
         uid, offset, limit = request.uid, request.offset, request.limit
-        try:
-            location = (
-                job_output.find(self._shared_dir, request.job_id, request.stream, uid)
-                if request.path is None
-                else job_output.located(self._shared_dir, request.path, uid)
-            )
-        except job_output.ClosedOutput:
-            if request.path is None:
-                raise
-            # Opened once for all reads of this request: each opening starts a process.
+        with _told():
             try:
-                file = opened.enter_context(self._open_as(uid, request.path))
-            except FileNotFoundError:
-                raise job_output.NoSuchOutput from None
-            return lambda: job_output.read_opened(file, uid, offset, limit)
+                location = await self._in_thread(lambda: self._located(request))
+            except job_output.ClosedOutput:
+                if request.path is None:
+                    raise
+                # Opened once for all reads of this request: each opening starts a process.
+                try:
+                    file = await opened.enter_async_context(self._open_as(uid, request.path))
+                except FileNotFoundError:
+                    raise job_output.NoSuchOutput from None
+                return lambda: job_output.read_opened(file, uid, offset, limit)
         return lambda: job_output.read(self._shared_dir, location, uid, offset, limit)
 
+    def _located(self, request: ReadLog) -> job_output.OutputLocation:
+        if request.path is None:
+            return job_output.find(self._shared_dir, request.job_id, request.stream, request.uid)
+        return job_output.located(self._shared_dir, request.path, request.uid)
+
     async def _chunk(self, read: Read, request: ReadLog) -> LogChunk:
-        data, size = await self._in_thread(read)
+        with _told():
+            data, size = await self._in_thread(read)
         # Not validated: pydantic would take the bytes for base64.
         return LogChunk.model_construct(offset=request.offset, size=size, data=data)
 
@@ -105,24 +110,28 @@ class LogReader:
                 await self._ending.wait()
 
     async def _in_thread[T](self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except job_output.NoSuchOutput:
-            raise _failed(
-                "not_found",
-                "this job has no such output",
-                "the output appears once the job writes to its file in the shared folder, where the agent may read it",
-            ) from None
-        except job_output.SearchLimit:
-            raise _failed(
-                "unavailable",
-                "the shared folder has too many entries to find this output in its subfolders",
-                "write the output to the shared folder itself, or remove what nobody needs there",
-            ) from None
-        except OSError as error:
-            raise _failed(
-                "unavailable", f"the shared folder cannot be read ({error.strerror})", "retry later"
-            ) from error
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Raises the errors of looking and reading as answers."""
+    try:
+        yield
+    except job_output.NoSuchOutput:
+        raise _failed(
+            "not_found",
+            "this job has no such output",
+            "the output appears once the job writes to its file in the shared folder, where the agent may read it",
+        ) from None
+    except job_output.SearchLimit:
+        raise _failed(
+            "unavailable",
+            "the shared folder has too many entries to find this output in its subfolders",
+            "write the output to the shared folder itself, or remove what nobody needs there",
+        ) from None
+    except OSError as error:
+        raise _failed("unavailable", f"the shared folder cannot be read ({error.strerror})", "retry later") from error
 
 
 def _failed(kind: ErrorKind, detail: str, hint: str) -> RpcFailed:
