@@ -18,7 +18,9 @@ OWNER, ANOTHER = 20001, 20002
 _LISTEN = """
 import os, socket, sys
 os.setuid(int(sys.argv[1]))
-server = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+address = sys.argv[3]
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+server = socket.create_server((address, int(sys.argv[2])), family=family, dualstack_ipv6=len(sys.argv) > 4)
 print(server.getsockname()[1], flush=True)
 sys.stdin.read()
 """
@@ -39,9 +41,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="servers of several us
 
 
 @contextmanager
-def server_of(uid: int, port: int = 0) -> Iterator[int]:
-    """A server of a user until the block ends; yields its port."""
-    command = [sys.executable, "-c", _LISTEN, str(uid), str(port)]
+def server_of(uid: int, port: int = 0, address: str = "127.0.0.1", *more: str) -> Iterator[int]:
+    """A server of a user until the block ends; yields its port. With `dual`, one of `::` serves IPv4 too."""
+    command = [sys.executable, "-c", _LISTEN, str(uid), str(port), address, *more]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         yield int(running.stdout.readline())
@@ -65,6 +67,22 @@ def test_the_owners_server_may_be_reached(tmp_path: Path) -> None:
 
 def test_another_users_server_may_not(tmp_path: Path) -> None:
     with job_runs(tmp_path, "42") as worker, server_of(ANOTHER) as port:
+        assert session_host(worker, os.getpid(), SessionServer("42", OWNER, port)) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [("127.0.0.1", "127.0.0.5"), ("127.0.0.1", "::1"), ("127.0.0.1", "::"), ("0.0.0.0", "::1"), ("0.0.0.0", "::")],
+)
+def test_nobody_keeps_a_server_from_its_owner(tmp_path: Path, own: str, address: str) -> None:
+    """Another user listens on the same port, at an address that the agent does not connect to."""
+    with job_runs(tmp_path, "42") as worker, server_of(OWNER, 0, own) as port, server_of(ANOTHER, port, address):
+        assert session_host(worker, os.getpid(), SessionServer("42", OWNER, port)) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("address", [("0.0.0.0",), ("::",), ("::", "dual")])
+def test_another_users_server_of_all_addresses_may_not(tmp_path: Path, address: tuple[str, ...]) -> None:
+    with job_runs(tmp_path, "42") as worker, server_of(ANOTHER, 0, *address) as port:
         assert session_host(worker, os.getpid(), SessionServer("42", OWNER, port)) is None
 
 

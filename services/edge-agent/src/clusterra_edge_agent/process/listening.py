@@ -1,10 +1,13 @@
 """Finds listening servers in the kernel's socket tables: a test connection would leave errors in the servers' logs."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
+LOOPBACK = "127.0.0.1"
 _LISTEN = "0A"
 _NO_PROCESS = "0"
 """The inode of a connection that no process holds, because none has accepted it yet or its process has ended."""
@@ -12,8 +15,9 @@ _NO_PROCESS = "0"
 
 @dataclass(frozen=True, slots=True)
 class _Socket:
+    address: str
     port: int
-    remote_port: int
+    remote: tuple[str, int]
     listens: bool
     uid: int
     held: bool
@@ -37,16 +41,23 @@ def listening(ports: Mapping[int, int]) -> frozenset[int]:
 
 
 def owners(pid: int, port: int, client_port: int | None = None) -> frozenset[int]:
-    """Returns the uids of the servers that listen on a TCP port in the network namespace of a process. Raises OSError.
+    """Returns the uids of the servers that a client of 127.0.0.1 reaches on a TCP port. Raises OSError.
 
-    A server that listens on some addresses only counts, too: which of several a client reaches is the kernel's choice.
-    With the port of a client that has connected there, the uid of the process that has accepted the connection counts
-    as well: its server may have ended since. A connection that nobody has accepted ends with its server.
+    `pid` is a process in the network namespace of the client. A server of another address is not reached: anybody may
+    listen there, on the port of somebody's server. Nor is one of `::` beside one of IPv4, as it must be of IPv6 alone:
+    the kernel lets no two users listen where one connection could reach both.
+
+    With the port of a client that has connected, the uid of the process that has accepted the connection counts as
+    well: its server may have ended since. A connection that nobody has accepted ends with its server.
     """
+    sockets = [each for each in _sockets(pid) if each.port == port]
+    listening = [each for each in sockets if each.listens]
+    reached = [each for each in listening if each.address in (LOOPBACK, "0.0.0.0")]  # noqa: S104 - it is compared
+    accepted = [
+        each for each in sockets if each.held and (each.address, each.remote) == (LOOPBACK, (LOOPBACK, client_port))
+    ]
     return frozenset(
-        each.uid
-        for each in _sockets(pid)
-        if each.port == port and (each.listens or (each.held and each.remote_port == client_port))
+        each.uid for each in (*(reached or (each for each in listening if each.address == "::")), *accepted)
     )
 
 
@@ -60,8 +71,13 @@ def _sockets(pid: int) -> Iterator[_Socket]:
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             _, local, remote, state, _, _, _, uid, _, inode, *_ = line.split(None, 10)
-            yield _Socket(_port(local), _port(remote), state == _LISTEN, int(uid), inode != _NO_PROCESS)
+            yield _Socket(*_end(local), _end(remote), state == _LISTEN, int(uid), inode != _NO_PROCESS)
 
 
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)
+def _end(shown: str) -> tuple[str, int]:
+    """An address and a port, such as `0100007F:22B8`. The kernel shows the address in words of this machine's order."""
+    address, _, port = shown.partition(":")
+    words = [int(address[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(address), 8)]
+    parsed = ip_address(b"".join(words))
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return str(mapped or parsed), int(port, 16)

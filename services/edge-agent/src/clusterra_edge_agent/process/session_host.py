@@ -9,17 +9,16 @@ from pathlib import Path
 from clusterra_contracts.identity import WorkerName
 
 from clusterra_edge_agent.process.job_steps import running_steps
-from clusterra_edge_agent.process.listening import owners
+from clusterra_edge_agent.process.listening import LOOPBACK, owners
 from clusterra_edge_agent.substrate.port import SessionServer
-
-LOOPBACK = "127.0.0.1"
 
 
 def session_host(worker: WorkerName, pid: int, server: SessionServer) -> str | None:
     """Returns the host of a session's server; `pid` is a process in the network namespace of the worker's slurmd.
 
-    None where the job does not run there, where nobody listens on the port, where anybody but the owner does or has
-    accepted the connection, and where the worker has a network of its own, in which this agent is not.
+    None where the job does not run there, where nobody listens on the port, where the server that is reached is not the
+    owner's or another user has accepted the connection, and where the worker has a network of its own, in which this
+    agent is not.
     """
     try:
         steps = running_steps(worker, pid)
