@@ -1,13 +1,18 @@
 """Finds the job steps that run on a worker, without slurmctld: each slurmstepd has a socket named after its node.
 
 slurmd finds its steps by the same sockets, `<spool>/<node>_<job>.<step>`. They exist before the job's first process and
-until after its last. The kernel lists only sockets of living processes, so a killed slurmstepd leaves none.
+until after its last. The kernel lists only sockets of living processes, so a killed slurmstepd leaves none. A user's
+process can give its own socket such a name, so one that a user has made does not count.
 """
 
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from clusterra_contracts.identity import WorkerName
+
+from clusterra_edge_agent.process.local_sockets import local_sockets
 
 _EXTERN = "4294967292"
 """The number of the step `extern` (SLURM_EXTERN_CONT)."""
@@ -28,8 +33,14 @@ def step_sockets(worker: WorkerName, pid: int) -> frozenset[str]:
 
 def _listed(worker: WorkerName, pid: int) -> list[tuple[str, str]]:
     """The inodes of the sockets, and their steps."""
-    sockets = Path(f"/proc/{pid}/net/unix").read_text()
-    return re.findall(rf" ([0-9]+) \S*/{re.escape(worker)}_([0-9]+\.[0-9]+(?:\.[0-9]+)?)$", sockets, re.MULTILINE)
+    step = rf"/{re.escape(worker)}_([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
+    if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - magic links
+        with suppress(OSError):
+            named = ((each, re.search(rb"%b\Z" % step.encode(), each.path)) for each in local_sockets())
+            return [(str(each.inode), name[1].decode()) for each, name in named if name and each.may_be_slurms]
+    # Where the kernel does not tell owners, each counts: a worker is kept rather than ended under a job.
+    sockets = Path(f"/proc/{pid}/net/unix").read_text(errors="replace")
+    return re.findall(rf" ([0-9]+) \S*{step}$", sockets, re.MULTILINE)
 
 
 def is_extern(step: str) -> bool:
