@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 WORKER = "CLUSTERRA_WORKER"
 """The environment variable that tells slurmd the name of its worker."""
 _NODE = "SLURMD_NODENAME"
+MAX_ENVIRONMENT_BYTES = 4_000_000
+"""A process may show as its environment any part of its memory, also more than this machine has."""
 _ROUNDS = 50
 _ROUND_SECONDS = 0.02
 
@@ -46,9 +48,10 @@ def kill_processes(worker: WorkerName) -> None:
 
 
 def _processes(worker: WorkerName) -> list[int]:
-    marks = {f"{variable}={worker}".encode() for variable in (WORKER, _NODE)}
+    marks = [f"\0{variable}={worker}\0".encode() for variable in (WORKER, _NODE)]
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names, not paths
-    found = {pid for pid in pids if not marks.isdisjoint(_environment(pid))} | _with_step_socket(worker, pids)
+    marked = {pid for pid in pids if any(map(_environment(pid).__contains__, marks))}
+    found = marked | _with_step_socket(worker, pids)
     sessions = {_session(pid) for pid in found} - {None, os.getsid(0)}
     return [pid for pid in pids if _session(pid) in sessions and not _is_zombie(pid)]
 
@@ -82,11 +85,13 @@ def _open_files(pid: int) -> set[str]:
     return files
 
 
-def _environment(pid: int) -> list[bytes]:
+def _environment(pid: int) -> bytes:
+    """The first variables of a process, each between two zeros."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        with Path(f"/proc/{pid}/environ").open("rb", buffering=0) as file:
+            return b"\0%b\0" % (file.read(MAX_ENVIRONMENT_BYTES) or b"")
     except OSError:
-        return []
+        return b""
 
 
 def _session(pid: int) -> int | None:
@@ -98,6 +103,7 @@ def _session(pid: int) -> int | None:
 
 def _is_zombie(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        # The name in parentheses is the process's own, and need not be text.
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
     except OSError:
         return True
