@@ -107,6 +107,26 @@ def test_a_look_counts_no_file_twice_and_fails_at_one_that_it_cannot_name(tmp_pa
     assert told.splitlines() == ["8192", "a path of the user is too long", "failed"]
 
 
+def test_a_look_charges_nobody_with_the_time_that_folders_of_others_take(tmp_path: Path) -> None:
+    """A user has made more folders than can be listed in time. Here each takes 10 ms, and the look ends after 2 s."""
+    slow = "s/^ *my (.path) =/select undef, undef, undef, 0.01; &/; s/alarm 4;/alarm 1;/; s/KILL 6 /KILL 2 /"
+    look = (
+        f"sed -n '/^used_kib/,/^LOOK$/p' /srv/worker-limits | sed '{slow}' >/run/look; echo }} >>/run/look; . /run/look"
+    )
+
+    told = played(
+        tmp_path,
+        f"""
+        {look}; state=/run
+        as 5002 "mkdir /tmp/many; chmod 0755 /tmp/many; cd /tmp/many; seq 600 | xargs mkdir --mode=0755"
+        as 5001 'head --bytes=4K /dev/zero >/tmp/mine'
+        used_kib 5001 5001 /tmp || echo failed
+        """,
+    )
+
+    assert told.splitlines() in (["0"], ["4"])
+
+
 def test_no_old_output_becomes_that_of_another_job(tmp_path: Path) -> None:
     told = played(
         tmp_path,
