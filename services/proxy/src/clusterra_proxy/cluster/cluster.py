@@ -261,7 +261,9 @@ async def open_cluster(
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     unreadable = UnreadableRecords(ref)
-    slurmrestd_client = Slurmrestd(binding.slurmrestd_url, on_unreadable=unreadable.note, outbound=outbound)
+    slurmrestd_client = Slurmrestd(
+        binding.slurmrestd_url, on_unreadable=unreadable.note, outbound=outbound, tenant=ref.tenant
+    )
     async with slurmrestd_client as slurmrestd, followed_jwt_key(secrets, binding):
         slurmctld = Slurmctld(slurmrestd)
         mint = TokenMint(lambda: last_jwt_key(secrets, binding), binding.operator, shared_path=binding.shared_path)

@@ -8,9 +8,9 @@ again after milliseconds.
 
 import asyncio
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Self
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
@@ -24,7 +24,23 @@ WRITTEN_BYTES = 192 * 1024 * 1024
 _PIPE_BYTES = 256 * 1024
 SUBPROCESSES = 4
 """Maximum number of subprocesses at a time. Each takes some 25 MiB and a CPU; more answers wait for one to end."""
-_slots = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
+PER_TENANT = 2
+"""How many of them may be for the Slurms of one tenant: one that sends slowly keeps its own for minutes."""
+
+
+class _Slots:
+    """The subprocesses that may run, in all and for each tenant."""
+
+    def __init__(self) -> None:
+        self.all = asyncio.Semaphore(SUBPROCESSES)
+        self._of_tenants = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    def of(self, tenant: str) -> asyncio.Semaphore:
+        """Those of a tenant. Hold it as long as it is waited for or used."""
+        return self._of_tenants.setdefault(tenant, asyncio.Semaphore(PER_TENANT))
+
+
+_slots = WeakKeyDictionary[asyncio.AbstractEventLoop, _Slots]()
 _PLAIN_ERRORS = frozenset(
     {
         b"Authentication failure",
@@ -41,18 +57,24 @@ THREAD_BYTES = 128 * 1024
 
 
 async def parse[A: Answer](
-    model: type[A], body: bytes, status: int, *, entity: str, known: KnownRecords[A] | None = None
+    model: type[A],
+    body: bytes,
+    status: int,
+    *,
+    entity: str,
+    known: KnownRecords[A] | None = None,
+    tenant: str = "",
 ) -> A:
     """Parse a body as `model`. A plain text of slurmrestd in a failed answer becomes the answer's error.
 
     Raises BadAnswer when the body of a successful answer cannot be parsed. `entity` names what was requested. With
-    `known` only the records that have changed are parsed.
+    `known` only the records that have changed are parsed. `tenant`: whose Slurm it is from.
     """
     try:
         if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
             return answer
         if len(body) >= SUBPROCESS_BYTES:
-            async with BodyParser(model) as parser:
+            async with BodyParser(model, tenant=tenant) as parser:
                 await parser.feed(body)
                 return await parser.finish()
         if model.THREAD and len(body) >= THREAD_BYTES:
@@ -85,12 +107,13 @@ class BodyParser[A: Answer]:
     the subprocess made of the records of the last answer: an unchanged record stays the same object.
     """
 
-    def __init__(self, model: type[A], known: KnownRecords[A] | None = None) -> None:
+    def __init__(self, model: type[A], known: KnownRecords[A] | None = None, *, tenant: str = "") -> None:
         self._model = model
+        self._tenant = tenant
         self._known = KnownRecords[A]() if known is None else known
         self._process: asyncio.subprocess.Process | None = None
         self._written: asyncio.Task[bytes] | None = None
-        self._slot: asyncio.Semaphore | None = None
+        self._slot = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,18 +127,18 @@ class BodyParser[A: Answer]:
                 self._process.kill()
                 await self._process.wait()
         finally:
-            if self._slot is not None:
-                self._slot.release()
+            await self._slot.aclose()
 
     async def feed(self, chunk: bytes) -> None:
         """Pass on the next bytes. Waits until the subprocess has taken most of those before.
 
-        The first call waits until fewer than SUBPROCESSES run. Raises BadAnswer when the subprocess writes too much.
+        The first call waits until fewer than SUBPROCESSES run, and fewer than PER_TENANT of the tenant's. Raises
+        BadAnswer when the subprocess writes too much.
         """
         if self._process is None:
-            slot = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(SUBPROCESSES))
-            await slot.acquire()
-            self._slot = slot
+            slots = _slots.setdefault(asyncio.get_running_loop(), _Slots())
+            await self._slot.enter_async_context(slots.of(self._tenant))
+            await self._slot.enter_async_context(slots.all)
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",

@@ -80,7 +80,7 @@ class Slurmrestd:
     """A client of one slurmrestd. Every call carries its caller's token and no other credential.
 
     Reads are retried when the connection breaks. Writes are sent only once. `entity` names what is requested, such
-    as a job, in error texts.
+    as a job, in error texts. Large answers of one `tenant` do not hold up those of others.
     """
 
     def __init__(
@@ -90,8 +90,10 @@ class Slurmrestd:
         traces: Sequence[aiohttp.TraceConfig] = (),
         on_unreadable: UnreadableListener | None = None,
         outbound: Outbound = DEFAULT_OUTBOUND,
+        tenant: str = "",
     ) -> None:
         self._on_unreadable = on_unreadable
+        self._tenant = tenant
         self._http = aiohttp.ClientSession(
             url.rstrip("/") + "/",
             connector=SlurmrestdConnector(limit=CONNECTIONS, outbound=outbound),
@@ -175,7 +177,7 @@ class Slurmrestd:
             return await self._send_once(request, span)
 
     async def _send_once[A: Answer](self, request: _Request[A], span: Span) -> A | None:
-        async with BodyParser(request.model, request.known_lines) as parser:
+        async with BodyParser(request.model, request.known_lines, tenant=self._tenant) as parser:
             return await self._send_to(request, span, parser)
 
     async def _send_to[A: Answer](self, request: _Request[A], span: Span, parser: BodyParser[A]) -> A | None:
@@ -226,7 +228,9 @@ class Slurmrestd:
         if large:
             parsed = await parser.finish_or_explain(request.entity)
         else:
-            parsed = await parse(request.model, text, status, entity=request.entity, known=request.known)
+            parsed = await parse(
+                request.model, text, status, entity=request.entity, known=request.known, tenant=self._tenant
+            )
         if (status != _OK or parsed.errors) and not parsed.carried_out:
             raise error_from_answer(status, parsed.errors, entity=request.entity)
         if parsed.unreadable and self._on_unreadable is not None:
