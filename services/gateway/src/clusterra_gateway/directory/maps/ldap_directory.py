@@ -14,6 +14,7 @@ from ldap3 import AUTO_BIND_NONE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from clusterra_gateway.directory.maps.bounded_socket import BoundedSocket
 from clusterra_gateway.directory.maps.entries import MAX_EMAILS, MAX_ENTRIES, ReadMap, Refused
 from clusterra_gateway.directory.maps.posix_files import FIRST_ID, Account, Group, entries_of, mistakes
 from clusterra_gateway.directory.maps.sources import LdapSource
@@ -22,6 +23,8 @@ CONNECT_SECONDS = 5
 ANSWER_SECONDS = 30
 READ_SECONDS = 300.0
 """How long all pages together may take."""
+MAX_ADDRESSES = 4
+"""How many addresses of a server are tried: each may take CONNECT_SECONDS."""
 PAGE = 500
 MAX_MEMBERS = 20_000
 """The most members of a group. A larger group is refused."""
@@ -79,9 +82,13 @@ class _VerifiedTls(Tls):
 
     @override
     def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
-        connection.socket = self._context.wrap_socket(
-            connection.socket, server_hostname=self._host, do_handshake_on_connect=do_handshake
-        )
+        given = connection.socket
+        plain = given.inner if isinstance(given, BoundedSocket) else given
+        wrapped = self._context.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=do_handshake)
+        if isinstance(given, BoundedSocket):
+            given.inner = wrapped
+        else:
+            connection.socket = wrapped
 
 
 class _Server(Server):
@@ -96,7 +103,7 @@ class _Server(Server):
         found: list[Any] = super().candidate_addresses()  # type: ignore[no-untyped-call]
         for each in found:
             self._outbound.check(str(each[4][0]))
-        return found
+        return found[:MAX_ADDRESSES]
 
 
 def read_directory(source: LdapSource, secrets: Secrets, outbound: Outbound = DEFAULT_OUTBOUND) -> ReadMap:
@@ -104,10 +111,11 @@ def read_directory(source: LdapSource, secrets: Secrets, outbound: Outbound = DE
 
     Raises DirectoryUnavailable, also for a directory without any such user: a wrong base must not empty the map.
     """
+    until = time.monotonic() + READ_SECONDS
     try:
         connection = _connection(source, secrets, outbound)
         try:
-            _open(source, connection)
+            _open(source, connection, until)
             return _read(source, connection)
         finally:
             with suppress(LDAPException, OSError):
@@ -140,20 +148,20 @@ def _connection(source: LdapSource, secrets: Secrets, outbound: Outbound) -> Con
     )
 
 
-def _open(source: LdapSource, connection: Connection) -> None:
+def _open(source: LdapSource, connection: Connection, until: float) -> None:
     """Connects, encrypts, and only then sends the password."""
     connection.open()
+    connection.socket = BoundedSocket(connection.socket, until, ANSWER_SECONDS)
     if source.url.startswith("ldap:") and not source.plaintext and not connection.start_tls():
         raise DirectoryUnavailable(f"{source.url} does not encrypt the connection: StartTLS failed")
     connection.bind()
 
 
 def _read(source: LdapSource, connection: Connection) -> ReadMap:
-    deadline = time.monotonic() + READ_SECONDS
     refused: list[Refused] = []
     accounts: list[Account] = []
     wanted = ["uid", "uidNumber", "gidNumber", "homeDirectory", source.email_attribute]
-    for dn, attributes in _found(connection, source.users_base, source.user_filter, wanted, deadline):
+    for dn, attributes in _found(connection, source.users_base, source.user_filter, wanted):
         emails = tuple(str(each) for each in _values(attributes, source.email_attribute))
         try:
             read = _Account.model_validate(attributes | {"emails": emails})
@@ -170,7 +178,7 @@ def _read(source: LdapSource, connection: Connection) -> ReadMap:
         raise DirectoryUnavailable(f"{source.url} has no user below {source.users_base} that can be read")
     groups: list[Group] = []
     if source.groups_base is not None:
-        found = _found(connection, source.groups_base, source.group_filter, ["cn", "gidNumber", "memberUid"], deadline)
+        found = _found(connection, source.groups_base, source.group_filter, ["cn", "gidNumber", "memberUid"])
         for dn, attributes in found:
             try:
                 group = _Group.model_validate(attributes)
@@ -183,7 +191,7 @@ def _read(source: LdapSource, connection: Connection) -> ReadMap:
 
 
 def _found(
-    connection: Connection, base: str, search_filter: str, attributes: Sequence[str], deadline: float
+    connection: Connection, base: str, search_filter: str, attributes: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The entries below a base, page by page: their names and attributes. At most MAX_ENTRIES are read."""
     found = connection.extend.standard.paged_search(
@@ -202,8 +210,6 @@ def _found(
         count += 1
         if count > MAX_ENTRIES:
             raise DirectoryUnavailable(f"more than {MAX_ENTRIES} entries below {base}: choose a narrower filter")
-        if time.monotonic() > deadline:
-            raise DirectoryUnavailable(f"the entries below {base} took longer than {READ_SECONDS:.0f} s")
         yield str(entry["dn"])[:200], {name: _text(value) for name, value in entry["raw_attributes"].items()}
 
 

@@ -1,0 +1,83 @@
+"""A directory that answers without end: slowly, or with more than fits into memory. It is a tenant's own server."""
+
+import asyncio
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from clusterra_gateway.directory.maps import ldap_directory
+from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
+from clusterra_gateway.directory.maps.sources import LdapSource
+
+MIB = 1024 * 1024
+ENDLESS = b"\x30\x84\x7f\xff\xff\xff"
+"""The head of a message of 2 GiB."""
+BIND_ACCEPTED = bytes.fromhex("61070a010004000400")
+
+type Talk = Callable[[socket.socket], None]
+
+
+@contextmanager
+def directory(talk: Talk) -> Iterator[LdapSource]:
+    """A server that talks so on each connection."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    talk(connection)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        port = listening.getsockname()[1]
+        yield LdapSource(url=f"ldap://127.0.0.1:{port}", plaintext=True, users_base="dc=example")
+    finally:
+        listening.close()
+
+
+def drip(connection: socket.socket) -> None:
+    """Answers the login with a byte now and then, for 20 s."""
+    connection.recv(4096)
+    connection.sendall(ENDLESS)
+    for _ in range(400):
+        time.sleep(0.05)
+        connection.sendall(b"\0")
+
+
+def flood(connection: socket.socket) -> None:
+    """Accepts the login, and answers the search with a message of 1 GiB."""
+    login = connection.recv(4096)
+    connection.sendall(b"\x30\x0c" + login[2:5] + BIND_ACCEPTED)
+    connection.recv(4096)
+    connection.sendall(ENDLESS)
+    for _ in range(1024):
+        connection.sendall(bytes(MIB))
+
+
+async def test_a_directory_that_drips_holds_no_thread_beyond_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldap_directory, "READ_SECONDS", 1.0)
+
+    with directory(drip) as source:
+        async with asyncio.timeout(10):
+            with pytest.raises(DirectoryUnavailable):
+                await asyncio.to_thread(read_directory, source, Secrets())
+
+
+def test_an_endless_message_is_not_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldap_directory, "READ_SECONDS", 20.0)
+
+    with directory(flood) as source:
+        tracemalloc.start()
+        with pytest.raises(DirectoryUnavailable, match="bytes"):
+            read_directory(source, Secrets())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+
+    assert peak < 40 * MIB
