@@ -57,9 +57,14 @@ def _group(found: Iterable[Finding], *, every: bool) -> Iterator[str]:
             name = f"{check} {finding.about}" if finding.about else check
             yield _line(finding.status, name, finding.seen)
             if finding.advice:
-                yield f"         {typer.style('->', bold=True)} {finding.advice}"
+                yield f"         {typer.style('->', bold=True)} {_printable(finding.advice)}"
 
 
 def _line(status: Status, name: str, seen: str) -> str:
     mark, colour = MARKS[status]
-    return f"  {typer.style(f'{mark:4}', fg=colour, bold=status == 'failure')}   {name}: {seen}"
+    return f"  {typer.style(f'{mark:4}', fg=colour, bold=status == 'failure')}   {_printable(name)}: {_printable(seen)}"
+
+
+def _printable(text: str) -> str:
+    """A text in one line, without what a terminal obeys: much of it is what a tenant's Slurm or directory answered."""
+    return "".join(each if each.isprintable() else " " for each in text)
