@@ -205,6 +205,33 @@ async def test_a_visit_under_way_ends_for_a_changed_quota_and_the_next_one_kills
     assert "101" in world.acme.cancelled
 
 
+async def test_the_events_of_one_cluster_let_no_other_one_be_looked_at_again(world: World) -> None:
+    looked = list[str]()
+
+    async def listed(subject: Subject, _request: ListJobs) -> JobPage:
+        looked.append(subject.ref.cluster)
+        return JobPage(jobs=(), total=0)
+
+    boss = await world.login("boss@acme.example")
+    for name in ("busy", "quiet"):
+        await serve(world.client, f"slurm.acme.{name}.list", ListJobs, listed)
+        await world.add_silent_cluster(name)
+    await set_quota(boss, "9.00")
+    sweep = sweep_of(world)
+    sweeper = sweep.sweeper()
+    await sweeper.once()
+    looked.clear()
+    fact = AdminFact(kind="quota.changed", actor="boss", subject="user:ada")
+    event = Event(id="1", source="/test", type="cloud.clusterra.quota.changed", subject="1", time=now(), data=fact)
+
+    for _ in range(5):
+        sweep.on_event(ClusterRef(tenant="acme", cluster="busy"), event)
+        await sweeper.once()
+
+    assert looked.count("busy") >= 5
+    assert "quiet" not in looked
+
+
 @pytest.mark.usefixtures("quick_sweeps")
 async def test_five_clusters_that_do_not_answer_do_not_hold_up_a_living_one(world: World) -> None:
     asked, answers = set[str](), asyncio.Event()

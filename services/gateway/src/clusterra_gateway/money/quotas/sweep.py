@@ -42,6 +42,8 @@ from clusterra_gateway.money.quotas.visit import Visit, is_dearer
 log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
+LEAST_SHARE = 0.7
+"""The part of the interval after which a cluster is visited without an event of its own: others' events wake rounds, too."""
 SWEEP_SECONDS = 120.0
 """How long one visit to a cluster may take, with the pages of its lists and with requests that nobody answers."""
 RESERVE_SECONDS = 5.0
@@ -83,6 +85,10 @@ class QuotaSweep:
         """The jobs that were cancelled recently, and when."""
         self._changed: set[ClusterRef] = set()
         """The clusters of tenants one of whose quotas was changed after the last visit began."""
+        self._asked: set[ClusterRef] = set()
+        """The clusters of which an event has told something after the last visit began."""
+        self._visited: dict[ClusterRef, float] = {}
+        """When the last visit to a cluster began."""
         self._woken = asyncio.Event()
 
     def on_event(self, ref: ClusterRef, event: Event) -> None:
@@ -91,6 +97,7 @@ class QuotaSweep:
             self._changed.add(ref)
             self._skip_until.pop(ref, None)
         if time.monotonic() >= self._skip_until.get(ref, 0.0):
+            self._asked.add(ref)
             self._woken.set()
 
     def sweeper(self) -> Sweeper[ClusterRef]:
@@ -102,10 +109,20 @@ class QuotaSweep:
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, SWEEP_SECONDS), BOUNDS)
 
     async def _listed(self) -> list[ClusterRef]:
+        self._asked &= self._registry.clusters.keys()
+        self._visited = {ref: at for ref, at in self._visited.items() if ref in self._registry.clusters}
         at = time.monotonic()
-        return [ref for ref in self._registry.clusters if at >= self._skip_until.get(ref, 0.0)]
+        return [ref for ref in self._registry.clusters if ref in self._asked or self._is_due(ref, at)]
+
+    def _is_due(self, ref: ClusterRef, at: float) -> bool:
+        looked = self._visited.get(ref)
+        return at >= self._skip_until.get(ref, 0.0) and (
+            looked is None or at >= looked + LEAST_SHARE * INTERVAL_SECONDS
+        )
 
     async def _visit(self, ref: ClusterRef) -> None:
+        self._asked.discard(ref)
+        self._visited[ref] = time.monotonic()
         binding = self._registry.get(ref)
         if binding is not None:
             await self.sweep(ref, binding)
