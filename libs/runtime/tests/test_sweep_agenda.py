@@ -35,6 +35,7 @@ def test_visits_stay_within_their_bounds_and_each_place_has_its_turn(
             under_way += taken
             assert len(under_way) == len(set(under_way)) <= bounds.at_once
             assert max(Counter(place.group for place in under_way).values(), default=0) <= bounds.per_cluster
+            assert max(Counter(place.tenant for place in under_way).values(), default=0) <= bounds.per_tenant
             assert len(began_silent) <= bounds.silent_at_once
             if not under_way:
                 break
@@ -55,6 +56,18 @@ def test_a_tenant_with_many_places_keeps_nobody_waiting(many: int, few: int, at_
     taken = Counter(place.tenant for place in agenda.take())
 
     assert taken["rival"] >= min(few, at_once // 2)
+
+
+def test_a_tenant_whose_clusters_are_all_slow_leaves_room_for_the_others() -> None:
+    agenda = Agenda(Bounds(at_once=8))
+    slow = [Place("acme", f"c{number}") for number in range(20)]
+    agenda.begin_round(slow)
+    hanging = agenda.take()
+
+    agenda.begin_round([*slow, Place("rival", "main")])
+
+    assert len(hanging) == 6
+    assert agenda.take() == [Place("rival", "main")]
 
 
 def test_silent_clusters_leave_half_of_the_visits_to_those_that_answer() -> None:

@@ -41,20 +41,27 @@ class Bounds:
         """How many visits may be to clusters whose last visit failed: each may take as long as a visit may."""
         return max(self.at_once // 2, 1)
 
+    @property
+    def per_tenant(self) -> int:
+        """How many visits may be to one tenant: all its clusters may be slow, and others then need room at once."""
+        return max(self.at_once * 3 // 4, 1)
+
 
 class Agenda:
     """The places that wait, and those whose visits are under way.
 
     Clusters that answered come before those that did not, urgent places before routine ones, the places of all tenants
-    in turn, and those of one tenant in the order of their last visits. A place is visited once at a time, and at most
-    `silent_at_once` visits are to clusters that did not answer. So as long as visits end, each place has its turn.
+    in turn, and those of one tenant in the order of their last visits. A place is visited once at a time. At most
+    `per_tenant` visits are to one tenant, and at most `silent_at_once` to clusters that did not answer. So as long as
+    visits end, each place has its turn.
     """
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._waiting = deque[Place]()
-        self._held = defaultdict[Group | None, deque[Place]](deque)
-        """What may not begin before a visit to its group ends; under None, before a visit to a silent cluster ends."""
+        self._held = defaultdict[Group | str | None, deque[Place]](deque)
+        """What may not begin before a visit to its group ends; under None, before a visit to a silent cluster ends;
+        under a tenant, before the tenant has room."""
         self._under_way = dict[Place, bool]()
         """The visits under way, and whether the last one to the cluster had failed when they began."""
         self._again = dict[Place, Place]()
@@ -90,8 +97,12 @@ class Agenda:
                 continue
             if sum(each.group == place.group for each in self._under_way) >= self._bounds.per_cluster:
                 self._held[place.group].append(place)
+                self._free(place.tenant)
             elif silent and self._silent_under_way() >= self._bounds.silent_at_once:
                 self._held[None].append(place)
+                self._free(place.tenant)
+            elif not self._has_room(place.tenant):
+                self._held[place.tenant].append(place)
             else:
                 self._under_way[place] = silent
                 taken.append(place)
@@ -108,9 +119,18 @@ class Agenda:
         if again is not None:
             self._waiting.append(again)
         # One place begins for each visit that ends; what may not begin yet is held again.
+        self._free(place.tenant)
         for freed in (place.group, None) if was_silent else (place.group,):
             if held := self._held.get(freed):
                 self._waiting.appendleft(held.popleft())
+
+    def _free(self, tenant: str) -> None:
+        """Let the next place of a tenant wait that is held for others' sake, if the tenant has room."""
+        if (held := self._held.get(tenant)) and self._has_room(tenant):
+            self._waiting.appendleft(held.popleft())
+
+    def _has_room(self, tenant: str) -> bool:
+        return sum(each.tenant == tenant for each in self._under_way) < self._bounds.per_tenant
 
     def _is_given_up(self, group: Group) -> bool:
         most = self._bounds.failures_in_a_round
