@@ -1,4 +1,7 @@
-"""A directory that answers without end: slowly, or with more than fits into memory. It is a tenant's own server."""
+"""A directory that answers without end: slowly, with more than fits into memory, or with ever new names.
+
+It is a tenant's own server.
+"""
 
 import asyncio
 import socket
@@ -9,9 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from clusterra_gateway.directory.maps import ldap_directory
+from clusterra_gateway.directory.maps import ldap_directory, map_records
+from clusterra_gateway.directory.maps.entries import MapEntry, MapRef, ReadMap
 from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
+from clusterra_gateway.directory.maps.map_records import MapRecords
 from clusterra_gateway.directory.maps.sources import LdapSource
+from clusterra_gateway.tables import TABLES
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.table_use import tables_of
 
 MIB = 1024 * 1024
 ENDLESS = b"\x30\x84\x7f\xff\xff\xff"
@@ -81,3 +89,24 @@ def test_an_endless_message_is_not_collected(monkeypatch: pytest.MonkeyPatch) ->
         tracemalloc.stop()
 
     assert peak < 40 * MIB
+
+
+def user(number: int) -> MapEntry:
+    return MapEntry(name=f"u{number}", uid=5000 + number, gid=5000, emails=(f"u{number}@acme.example",))
+
+
+async def test_a_map_keeps_so_many_names_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_records, "MAX_NAMES", 3)
+    ref = MapRef("acme", "campus")
+
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        records = MapRecords(store)
+        for first in range(0, 20, 2):
+            state = await records.replace_all(ref, ReadMap((user(first), user(first + 1)), ()))
+        known = await records.users(ref)
+        again = await records.replace_all(ref, ReadMap((user(0), user(1)), ()))
+
+    assert set(known) == {"u0", "u1", "u2"}
+    assert (state.users, state.refused) == (0, 2)
+    assert (again.users, again.refused) == (2, 0)

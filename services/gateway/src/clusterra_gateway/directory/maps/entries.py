@@ -11,6 +11,8 @@ from clusterra_gateway.accounts.slurm_identities import RESERVED
 
 MAX_ENTRIES = 20_000
 """The most users of a map. More are refused, and said so."""
+MAX_NAMES = 5 * MAX_ENTRIES
+"""The most names of a map, with those of users who are gone: a name keeps its uid for good."""
 MAX_EMAILS = 8
 
 

@@ -28,7 +28,7 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.maps.entries import MAX_ENTRIES, MapEntry, MapRef, ReadMap, Refused
+from clusterra_gateway.directory.maps.entries import MAX_ENTRIES, MAX_NAMES, MapEntry, MapRef, ReadMap, Refused
 from clusterra_gateway.directory.maps.sources import FileSource, IdentitySource, SourceState, StoredSource
 from clusterra_gateway.http.requests.errors import Conflict
 from clusterra_gateway.identity.access.unix_users import UnixUser, UnixUsers
@@ -110,6 +110,10 @@ class MapRecords:
         known = await self.users(ref)
         wanted, refused = _unambiguous(read.entries)
         refused = [*read.refused, *refused]
+        new = [name for name in wanted if name not in known]
+        for name in new[max(MAX_NAMES - len(known), 0) :]:
+            del wanted[name]
+            refused.append(Refused(name, f"a map keeps at most {MAX_NAMES} names, with those of users who are gone"))
         gone = [
             entry.model_copy(update={"active": False})
             for name, (entry, _) in known.items()
