@@ -172,7 +172,9 @@ def _normal(job: dict[str, Any], first: int) -> dict[str, Any]:
     submitted = job["submit_time"]["number"]
     for name in _TIMES:
         if kept.get(name, {}).get("number"):
-            kept[name] = kept[name] | {"number": kept[name]["number"] - submitted + SUBMITTED_AT}
+            # By the minute: sbatch counts from a second that may be over when slurmctld has the job.
+            minutes = round((kept[name]["number"] - submitted) / 60)
+            kept[name] = kept[name] | {"number": SUBMITTED_AT + 60 * minutes}
     for name in _IDS:
         number = kept.get(name)
         if isinstance(number, int):

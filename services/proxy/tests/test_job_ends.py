@@ -1,5 +1,7 @@
 """What is told of a job's end: by slurmctld's record, by slurmdbd's, and on a real Slurm."""
 
+from collections.abc import Callable
+
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.job_states import DIRECTORY_NOT_ENTERED, FILES_NOT_OPENED, OUT_OF_MEMORY, SUSPENDED
@@ -64,6 +66,16 @@ async def running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
     return await until(runs, seconds=120, what=f"job {job_id} to run", every=0.1)
 
 
+async def told(proxy: ProxyWorld, user: SlurmUser, job_id: str, value: Callable[[Job], object]) -> Job:
+    """The job as soon as it is told with a value."""
+
+    async def found() -> Job | None:
+        seen = await proxy.job(user, job_id)
+        return seen if value(seen) else None
+
+    return await until(found, seconds=120, what=f"all of job {job_id}", every=0.5)
+
+
 async def test_a_job_whose_files_or_folder_cannot_be_used_says_so(proxy: ProxyWorld, alice: SlurmUser) -> None:
     shared = proxy.slurm.shared_path
     closed = await proxy.submit(alice, standard_output=f"{shared}/home/of-nobody/x.out")
@@ -83,7 +95,12 @@ async def test_a_job_shows_its_memory_as_soon_as_it_has_ended(proxy: ProxyWorld,
     within = await proxy.submit(alice, USES_MEMORY, memory_per_node=500)
     beyond = await proxy.submit(alice, USES_MEMORY, memory_per_node=20)
 
-    first, second = [await proxy.wait_for_end(alice, each.job_id, seconds=120) for each in (within, beyond)]
+    for each in (within, beyond):
+        await proxy.wait_for_end(alice, each.job_id, seconds=120)
+    # slurmdbd may be late.
+    first, second = [
+        await told(proxy, alice, each.job_id, lambda each: each.peak_memory_mib) for each in (within, beyond)
+    ]
 
     assert (first.state, first.reason) == ("COMPLETED", "")
     assert first.peak_memory_mib is not None
@@ -104,6 +121,8 @@ async def test_a_cancelled_job_tells_who_cancelled_it(proxy: ProxyWorld, alice: 
         await proxy.cancel(alice, job_id)
     await proxy.cancel(bob, by_an_admin, admin=True)
     ends = [await proxy.wait_for_end(alice, each, seconds=120) for each in (waiting, busy, by_an_admin)]
+    # slurmdbd may be late.
+    ends[:2] = [await told(proxy, alice, each.job_id, lambda each: each.cancelled_by) for each in ends[:2]]
 
     # An administrator's cancel is one of the proxy's own user: the event of the action has the name.
     assert [(each.state, each.reason, each.cancelled_by) for each in ends] == [

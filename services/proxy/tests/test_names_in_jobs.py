@@ -20,7 +20,7 @@ getent group chem 7002
 env -i id -Gn "$(id -un)" | tr ' ' '\\n' | sort | xargs
 eval "echo ~$(id -un)"
 """
-HOME = "/srv/people/ada"
+HOME = "/home/people/ada"
 
 
 def researcher(user: SlurmUser) -> SlurmUser:

@@ -43,7 +43,8 @@ log = structlog.get_logger()
 
 INTERVAL_SECONDS = 5.0
 LEAST_SHARE = 0.7
-"""The part of the interval after which a cluster is visited without an event of its own: others' events wake rounds, too."""
+"""The part of the interval after which a cluster is visited without an event of its own. Others' events wake rounds,
+too."""
 SWEEP_SECONDS = 120.0
 """How long one visit to a cluster may take, with the pages of its lists and with requests that nobody answers."""
 RESERVE_SECONDS = 5.0
