@@ -173,7 +173,7 @@ async def test_one_person_cannot_open_streams_without_end(world: World, monkeypa
 
 
 async def test_a_client_that_reads_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.answers.streams.WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("clusterra_gateway.http.requests.long_transfers.BEHIND_SECONDS", 0.5)
     browser = await world.login("boss@acme.example")
     subscribers = REGISTRY.get_sample_value("clusterra_feed_subscribers") or 0
     answer = await browser.get(STREAM)

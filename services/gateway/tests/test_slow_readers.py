@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 from clusterra_gateway.http.answers.responses import NO_STORE, json_bytes
-from clusterra_gateway.http.answers.streams import LARGE_BYTES, LONG_ANSWERS, MAX_WEIGHT, LongAnswers, send
+from clusterra_gateway.http.answers.streams import send
+from clusterra_gateway.http.requests.long_transfers import LARGE_BYTES, LONG_TRANSFERS, MAX_WEIGHT, LongTransfers
 from clusterra_gateway.http.routes.route import PublicRoute
 from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access import limits
@@ -41,7 +42,7 @@ class Answers:
         return await send(request, web.StreamResponse(headers=NO_STORE), self._parts())
 
     def _counted(self, request: web.Request) -> None:
-        request[LONG_ANSWERS] = LongAnswers(
+        request[LONG_TRANSFERS] = LongTransfers(
             partial(self.streams.opened, request.query["tenant"], request.query["person"])
         )
 
@@ -129,8 +130,8 @@ async def test_long_answers_are_counted_for_a_tenant(
 async def test_who_reads_more_slowly_than_the_minimum_throughput_is_disconnected(
     http: aiohttp.ClientSession, answers: Answers, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.answers.streams.WRITE_SECONDS", 0.3)
-    monkeypatch.setattr("clusterra_gateway.http.answers.streams.LEAST_BYTES_PER_SECOND", 64 * 1024 * 1024)
+    monkeypatch.setattr("clusterra_gateway.http.requests.long_transfers.BEHIND_SECONDS", 0.3)
+    monkeypatch.setattr("clusterra_gateway.http.requests.long_transfers.LEAST_BYTES_PER_SECOND", 64 * 1024 * 1024)
     answer = await http.get(path, params={"person": "ada", "tenant": "acme"})
 
     async def left() -> bool:
@@ -147,7 +148,7 @@ async def test_who_reads_more_slowly_than_the_minimum_throughput_is_disconnected
 async def test_who_reads_fast_enough_gets_the_whole(
     http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.http.answers.streams.LEAST_BYTES_PER_SECOND", 1.0)
+    monkeypatch.setattr("clusterra_gateway.http.requests.long_transfers.LEAST_BYTES_PER_SECOND", 1.0)
 
     async with http.get("/whole", params={"person": "ada", "tenant": "acme"}) as answer:
         assert len(await answer.read()) == BYTES

@@ -23,8 +23,9 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.http.answers.streams import CutOff, counted_answer, send
+from clusterra_gateway.http.answers.streams import CutOff, send
 from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
+from clusterra_gateway.http.requests.long_transfers import counted_transfer
 from clusterra_gateway.http.requests.parameters import RANGE, Query, byte_range, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
@@ -95,7 +96,7 @@ class Folders:
             user=LocalUser.of(caller.slurm_user), path=path, after=wanted.cursor or "", limit=wanted.limit
         )
         try:
-            with counted_answer(request):  # a large folder of a slow file server takes its time
+            with counted_transfer(request):  # a large folder of a slow file server takes its time
                 page = await self._edge.folder(ref, asked)
         except RpcFailed as failed:
             raise _hidden(failed) from None

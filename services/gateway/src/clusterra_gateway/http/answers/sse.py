@@ -10,8 +10,9 @@ import structlog
 from aiohttp import web
 
 from clusterra_gateway.http.answers.responses import NO_STORE
-from clusterra_gateway.http.answers.streams import counted_answer, write
+from clusterra_gateway.http.answers.streams import write
 from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.long_transfers import counted_transfer
 from clusterra_gateway.http.requests.parameters import Parameter
 
 log = structlog.get_logger()
@@ -83,7 +84,7 @@ async def stream(
     The permission is asked before every ping, and when it may have changed. The source is closed in every case.
     Raises TooManyRequests.
     """
-    with counted_answer(request):
+    with counted_transfer(request):
         return await _written(request, source, permission)
 
 

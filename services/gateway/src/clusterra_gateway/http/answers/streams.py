@@ -3,8 +3,8 @@
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import structlog
@@ -12,40 +12,22 @@ from aiohttp import web
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.http.answers.responses import NO_STORE
+from clusterra_gateway.http.requests.long_transfers import (
+    BEHIND_SECONDS,
+    LARGE_BYTES,
+    LEAST_BYTES_PER_SECOND,
+    counted_bytes,
+    counted_transfer,
+    due_seconds,
+    seconds_for,
+)
 
 log = structlog.get_logger()
 
-WRITE_SECONDS = 20.0
-"""How far a client may fall behind the minimum throughput. One that reads nothing would hold the buffers forever."""
-LEAST_BYTES_PER_SECOND = 16 * 1024
-"""The minimum throughput of a client. Only the time counts in which the gateway waits for it."""
 SLICE_BYTES = 64 * 1024
 """As many bytes as a connection's buffer takes before the gateway waits."""
-LARGE_BYTES = 64 * 1024
-"""From this size on, an answer that is made already is counted, and sent at the minimum throughput."""
 TABLE_WEIGHT = 2
 """A list or table that is read page by page counts as so many streams: it holds a page of records, and its text."""
-PLACE_BYTES = 512 * 1024
-"""A large answer counts as one more stream for each of these, and as MAX_WEIGHT streams at most."""
-MAX_WEIGHT = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LongAnswers:
-    """Counts the answers of a caller that last as long as their client takes to read them."""
-
-    opened: Callable[[int], AbstractContextManager[None]]
-    """Counts an answer as so many streams until the block ends. Raises TooManyRequests."""
-
-
-LONG_ANSWERS = web.RequestKey("long-answers", LongAnswers)
-"""Set for a request whose caller is known."""
-
-
-def counted_answer(request: web.Request, weight: int = 1) -> AbstractContextManager[None]:
-    """Counts a long answer, or its handler, as `weight` streams until the block ends. Raises TooManyRequests."""
-    counted = request.get(LONG_ANSWERS)
-    return nullcontext() if counted is None else counted.opened(weight)
 
 
 @dataclass(slots=True)
@@ -74,9 +56,9 @@ async def _write(request: web.Request, response: web.StreamResponse, part: memor
     if pace is None:
         pace = request[_PACE] = _Pace()
     loop = asyncio.get_running_loop()
-    due, began = len(part) / LEAST_BYTES_PER_SECOND, loop.time()
+    due, began = due_seconds(len(part)), loop.time()
     try:
-        async with asyncio.timeout(WRITE_SECONDS + due - pace.behind):
+        async with asyncio.timeout(seconds_for(len(part)) - pace.behind):
             await response.write(part)
     except TimeoutError:
         _leave(request)
@@ -95,10 +77,9 @@ async def deliver(request: web.Request, response: web.StreamResponse) -> web.Str
     size = len(response.body) if isinstance(response.body, bytes) else 0
     if size < LARGE_BYTES:
         return response
-    weight = min(1 + size // PLACE_BYTES, MAX_WEIGHT)
-    with counted_answer(request, weight) if request.method == "GET" else nullcontext():
+    with counted_bytes(request, size) if request.method == "GET" else nullcontext():
         try:
-            async with asyncio.timeout(WRITE_SECONDS + size / LEAST_BYTES_PER_SECOND):
+            async with asyncio.timeout(seconds_for(size)):
                 await response.prepare(request)
                 await response.write_eof()
         except TimeoutError:
@@ -109,7 +90,7 @@ async def deliver(request: web.Request, response: web.StreamResponse) -> web.Str
 
 
 def _leave(request: web.Request) -> None:
-    log.info("client_stalled", path=request.path, seconds=WRITE_SECONDS, least=LEAST_BYTES_PER_SECOND)
+    log.info("client_stalled", path=request.path, seconds=BEHIND_SECONDS, least=LEAST_BYTES_PER_SECOND)
     break_off(request)
 
 
@@ -142,7 +123,7 @@ async def send(
 
     When `parts` raises RpcFailed or CutOff, the answer is broken off, so that it does not look complete.
     """
-    with counted_answer(request, weight):
+    with counted_transfer(request, weight):
         try:
             await response.prepare(request)
             async for part in parts:

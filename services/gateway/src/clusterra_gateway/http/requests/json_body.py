@@ -5,6 +5,7 @@ So a body is first parsed as plain JSON, which takes at most a tenth of a second
 values.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from clusterra_gateway.http.requests.errors import (
     UnsupportedMedia,
     pointer,
 )
+from clusterra_gateway.http.requests.long_transfers import counted_bytes, seconds_for
 
 _CHUNK_BYTES = 64 * 1024
 _ESCAPED_NUL = b"\\u0000"
@@ -108,9 +110,22 @@ def has_more_values(content: Any, most: int) -> bool:
 
 
 async def read_within(request: web.Request, most: int) -> bytes:
-    """Return a body of at most so many bytes. Raises TooLarge."""
+    """Return a body of at most so many bytes, which counts while it is on its way.
+
+    Raises TooLarge, TooManyRequests, and HTTPRequestTimeout for a client that sends more slowly than it must.
+    """
     if (request.content_length or 0) > most:
         raise _too_large(most)
+    size = most if request.content_length is None else request.content_length
+    with counted_bytes(request, size):
+        try:
+            async with asyncio.timeout(seconds_for(size)):
+                return await _read(request, most)
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(reason="the body comes too slowly") from None
+
+
+async def _read(request: web.Request, most: int) -> bytes:
     content = bytearray()
     async for chunk in request.content.iter_chunked(_CHUNK_BYTES):
         content += chunk
