@@ -256,6 +256,23 @@ async def test_five_clusters_that_do_not_answer_do_not_hold_up_a_living_one(worl
     answers.set()
 
 
+async def test_a_job_that_grows_as_it_starts_is_killed_before_newer_ones_that_fit(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await set_quota(boss, "1.10", "tenant/acme", mode="block_and_kill")
+    wide = {"exclusive": True, "constraints": "compute-xs", "min_nodes": 1, "max_nodes": 20, "tasks": 20}
+    add(world, "7", submitted_at=now() - timedelta(seconds=30), **wide)
+    await look(world)
+    add(world, "8", state="RUNNING", user="bob", uid=20002, started_at=now())
+    await look(world)
+
+    submitted_at = world.acme.jobs["7"].submitted_at
+    add(world, "7", state="RUNNING", submitted_at=submitted_at, **wide, node_count=20, started_at=now())
+    await look(world)
+    await look(world)
+
+    assert world.acme.cancelled == ["7"]
+
+
 async def test_a_job_that_shares_its_worker_with_no_other_is_reserved_with_the_price_of_the_whole_worker(
     world: World,
 ) -> None:

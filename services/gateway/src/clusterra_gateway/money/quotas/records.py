@@ -99,3 +99,10 @@ class Reservation(Record):
     made_at: Moment
     job_id: str = ""
     """Empty until the answer of Slurm is known."""
+    grown_at: Moment | None = None
+    """When more was reserved for the job than was left: its record, as it ran, cost more than its submit."""
+
+    @property
+    def newest_at(self) -> Moment:
+        """Since when the job takes what it takes. A quota kills the newest first: not those who came into its room."""
+        return self.grown_at or self.made_at

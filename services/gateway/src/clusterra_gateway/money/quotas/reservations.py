@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import structlog
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_runtime.store.condition import Absent, Condition, Missing, Present, compare
 from clusterra_runtime.store.item import Attributes, Item
 from clusterra_runtime.store.store import (
@@ -152,8 +152,10 @@ class Reservations:
             await self.settle(found, 0)
         return replace(pending, reservation=pending.reservation.model_copy(update={"id": uuid.uuid4().hex}))
 
-    async def grow(self, reservation: Reservation, micro_usd: int, *, force: bool = False) -> bool:
-        """Reserve `micro_usd` in place of what is reserved. `force`: whatever is left.
+    async def grow(
+        self, reservation: Reservation, micro_usd: int, *, force: bool = False, grown_at: Moment | None = None
+    ) -> bool:
+        """Reserve `micro_usd` in place of what is reserved. `force`: whatever is left. `grown_at` is then noted.
 
         False when the reservation is no longer the one that was read. Raises QuotaExceeded. In both cases nothing has
         changed.
@@ -163,7 +165,9 @@ class Reservations:
         # A scope whose quota was removed keeps its account of what is used.
         counting = tuple(quotas.get(scope) or _no_quota(scope, reservation) for scope in reservation.scopes)
         growth = PendingReservation(more, counting, more=True)
-        return await self._changed(reservation, {"micro_usd": micro_usd}, growth, force=force)
+        changes = {"micro_usd"} if grown_at is None else {"micro_usd", "grown_at"}
+        grown = reservation.model_copy(update={"micro_usd": micro_usd, "grown_at": grown_at}).attributes()
+        return await self._changed(reservation, {each: grown[each] for each in changes}, growth, force=force)
 
     async def widen(self, reservation: Reservation, quotas: tuple[Quota, ...], *, force: bool = False) -> Reservation:
         """Count a job in further quotas. Returns what is reserved then. `force`: whatever is left.

@@ -177,7 +177,7 @@ class QuotaSweep:
         waiting = {each.user for each in visit.orphans if each.made_at > lately}
         for reservation, job in visit.changed:
             with unanswered.noted(job.job_id):
-                await self._reserve_more(ref, prices, reservation, job)
+                await self._reserve_more(ref, prices, reservation, job, visit)
                 await self._count_account(ref, reservation, job, quotas)
             if time.monotonic() > until or ref in self._changed:
                 return
@@ -193,16 +193,25 @@ class QuotaSweep:
                 return
 
     async def _reserve_more(
-        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, job: LiveJob
+        self, ref: ClusterRef, prices: ListedPrices, reservation: Reservation, job: LiveJob, visit: Visit
     ) -> None:
-        """Reserve more for a job that became dearer, such as by `scontrol update`. What waits must have room."""
+        """Reserve more for a job that became dearer, such as by `scontrol update`. What waits must have room.
+
+        What runs with more than it reserved, such as on the most of its nodes, is the newest there is: a quota that
+        kills ends it, and none of those who reserved what they take.
+        """
         projected = job.projected(prices) or 0
         if (ref, job.job_id) in self._cancelled or not is_dearer(reservation, projected):
             return
+        grown_at = reservation.grown_at if job.waits else now()
+        grown = reservation.model_copy(update={"micro_usd": projected, "grown_at": grown_at})
         try:
-            await self._reservations.grow(reservation, projected, force=not job.waits)
+            done = await self._reservations.grow(reservation, projected, force=not job.waits, grown_at=grown_at)
         except QuotaExceeded as exceeded:
             await self._refuse(ref, job, exceeded.detail)
+        else:
+            if done:
+                visit.count(grown, live=True)
 
     async def _count_account(
         self, ref: ClusterRef, reservation: Reservation, job: LiveJob, quotas: Iterable[Quota]

@@ -28,7 +28,8 @@ MAX_ENDED = 2000
 class CountedJob(NamedTuple):
     """A job that waits or runs, and counts in a quota."""
 
-    made_at: datetime
+    newest_at: datetime
+    """Since when it takes what it takes (`Reservation.newest_at`)."""
     micro_usd: int
     job_id: JobId
 
@@ -48,9 +49,11 @@ class KilledFor:
         """
         over -= self.ended_micro_usd
         ending = frozenset(gone)
-        over -= sum(each.micro_usd for each in self.live if each.job_id in ending)
+        # One that grew during the visit is there twice: the later one counts.
+        live = {each.job_id: each for each in sorted(self.live)}.values()
+        over -= sum(each.micro_usd for each in live if each.job_id in ending)
         found: list[JobId] = []
-        for each in sorted(self.live, reverse=True):
+        for each in sorted(live, reverse=True):
             if over <= 0:
                 break
             if each.job_id not in ending:
@@ -98,7 +101,7 @@ class Visit:
             return
         for scope in self.killed_for.keys() & set[QuotaScope](reservation.scopes):
             if live:
-                job = CountedJob(reservation.made_at, reservation.micro_usd, reservation.job_id)
+                job = CountedJob(reservation.newest_at, reservation.micro_usd, reservation.job_id)
                 self.killed_for[scope].live.append(job)
             else:
                 self.killed_for[scope].ended_micro_usd += reservation.micro_usd
