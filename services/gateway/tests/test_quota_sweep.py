@@ -261,14 +261,14 @@ async def test_a_job_that_grows_as_it_starts_is_killed_before_newer_ones_that_fi
     await set_quota(boss, "1.10", "tenant/acme", mode="block_and_kill")
     wide = {"exclusive": True, "constraints": "compute-xs", "min_nodes": 1, "max_nodes": 20, "tasks": 20}
     add(world, "7", submitted_at=now() - timedelta(seconds=30), **wide)
-    await look(world)
+    await visit(world)
     add(world, "8", state="RUNNING", user="bob", uid=20002, started_at=now())
-    await look(world)
+    await visit(world)
 
     submitted_at = world.acme.jobs["7"].submitted_at
     add(world, "7", state="RUNNING", submitted_at=submitted_at, **wide, node_count=20, started_at=now())
-    await look(world)
-    await look(world)
+    await visit(world)
+    await visit(world)
 
     assert world.acme.cancelled == ["7"]
 

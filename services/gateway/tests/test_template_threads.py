@@ -8,7 +8,7 @@ import pytest
 from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.templates import authoring, rendering
 from clusterra_gateway.templates.library import Found
-from clusterra_gateway.templates.rendering import THREADS, Renderings, in_thread
+from clusterra_gateway.templates.rendering import THREADS, Asker, Renderings, in_thread
 from clusterra_lab.machine.process import until
 from clusterra_templates.loading import load
 from clusterra_templates.rendering import JobContext, Wanted
@@ -17,7 +17,11 @@ from template_definition import OWN
 MANY = 40
 
 
-async def test_what_a_tenant_has_waiting_does_not_wait_before_another_tenants() -> None:
+ADA, BOB, EVE = Asker("acme", "ada"), Asker("acme", "bob"), Asker("rival", "eve")
+
+
+@pytest.mark.parametrize("somebody", [EVE, BOB], ids=["of another tenant", "of the same tenant"])
+async def test_what_a_person_has_waiting_does_not_wait_before_anybody_elses(somebody: Asker) -> None:
     begun, over = threading.Event(), threading.Event()
     ended = list[str]()
 
@@ -25,14 +29,14 @@ async def test_what_a_tenant_has_waiting_does_not_wait_before_another_tenants() 
         begun.set()
         over.wait()
 
-    async def one(tenant: str) -> None:
-        await in_thread(tenant, takes_long)
-        ended.append(tenant)
+    async def one(asker: Asker) -> None:
+        await in_thread(asker, takes_long)
+        ended.append(asker.user)
 
-    slow = [asyncio.create_task(one("acme")) for _ in range(MANY)]
+    slow = [asyncio.create_task(one(ADA)) for _ in range(MANY)]
     await until(begun.is_set, seconds=90, what="the first of them")
-    other = asyncio.create_task(one("rival"))
-    left = asyncio.create_task(one("rival"))
+    other = asyncio.create_task(one(somebody))
+    left = asyncio.create_task(one(somebody))
     await asyncio.sleep(0)
     left.cancel()
     over.set()
@@ -40,22 +44,22 @@ async def test_what_a_tenant_has_waiting_does_not_wait_before_another_tenants() 
     await asyncio.gather(*slow, other)
 
     # Not after all of them. Tasks end in another order than their threads.
-    assert ended.index("rival") < MANY // 2
+    assert ended.index(somebody.user) < MANY // 2
 
 
-async def test_a_tenant_has_a_bounded_number_of_them_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_person_has_a_bounded_number_of_them_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "MAX_WAITING", 5)
     over = threading.Event()
-    slow = [asyncio.create_task(in_thread("acme", over.wait)) for _ in range(THREADS + 5)]
+    slow = [asyncio.create_task(in_thread(ADA, over.wait)) for _ in range(THREADS + 5)]
     await asyncio.sleep(0)
 
     try:
         with pytest.raises(TooManyRequests):
-            await in_thread("acme", over.wait)
+            await in_thread(ADA, over.wait)
     finally:
         over.set()
 
-    assert all(await asyncio.gather(*slow, in_thread("rival", over.wait)))
+    assert all(await asyncio.gather(*slow, in_thread(EVE, over.wait), in_thread(BOB, over.wait)))
 
 
 @pytest.mark.parametrize("what", ["render", "load"])
@@ -75,7 +79,7 @@ async def test_other_work_finds_a_thread_beside_them(monkeypatch: pytest.MonkeyP
         if what == "render":
             await Renderings(library).render("acme", found, Wanted(), context)
         else:
-            await authoring._loaded("acme", OWN)
+            await authoring._loaded(ADA, OWN)
 
     slow = [asyncio.create_task(one()) for _ in range(MANY)]
     try:

@@ -26,7 +26,7 @@ from clusterra_gateway.templates.library import MAX_TEMPLATES, Library
 from clusterra_gateway.templates.models import TEMPLATE, TEMPLATES, NewTemplate, Review, VersionDetail, VersionList
 from clusterra_gateway.templates.reading import TEMPLATE_ID
 from clusterra_gateway.templates.records import StoredVersion, TemplateRecord, TemplateRecords, VersionMark
-from clusterra_gateway.templates.rendering import in_thread
+from clusterra_gateway.templates.rendering import Asker, in_thread
 
 log = structlog.get_logger()
 
@@ -188,7 +188,7 @@ class Authoring:
         return no_content()
 
     async def _checked(self, caller: Caller, text: str) -> Definition:
-        definition = await _loaded(caller.member.tenant, text)
+        definition = await _loaded(Asker(caller.member.tenant, caller.member.user), text)
         await check_draft(self._library, caller.member.tenant, definition)
         return definition
 
@@ -224,9 +224,9 @@ class Authoring:
             raise Forbidden("this template belongs to another person", hint="they or an admin can change it")
 
 
-async def _loaded(tenant: str, text: str) -> Definition:
+async def _loaded(asker: Asker, text: str) -> Definition:
     try:
-        return await in_thread(tenant, load, text)
+        return await in_thread(asker, load, text)
     except TemplateInvalid as error:
         raise InvalidRequest(
             f"the definition is not valid: {error}", hint="GET /v1/templates/schema describes definitions"

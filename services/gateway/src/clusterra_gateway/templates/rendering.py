@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from clusterra_contracts.identity import ClusterRef, now
@@ -27,27 +27,35 @@ from clusterra_gateway.workflows.models import TemplateStep
 PREVIEW = "preview"
 """The run id in a script that is only looked at."""
 THREADS = 2
-MAX_WAITING = 200
-"""The most pieces of work of one tenant that wait for a thread."""
+MAX_WAITING = 100
+"""The most pieces of work of one person that wait for a thread."""
 _THREADS = ThreadPoolExecutor(THREADS, thread_name_prefix="templates")
 
 
+class Asker(NamedTuple):
+    """Whose work is done."""
+
+    tenant: str
+    user: str
+
+
 class _RoundRobin:
-    """Gives the threads to tenants in turn, so that the waiting work of one tenant delays no other."""
+    """Gives the threads to tenants in turn, and to each one's people, so that the waiting work of one person
+    delays nobody else."""
 
     def __init__(self) -> None:
         self._free = THREADS
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By tenant; the tenant whose turn is next comes first."""
+        self._waiting: dict[str, dict[str, deque[asyncio.Future[None]]]] = {}
+        """By tenant and user; the tenant whose turn is next comes first, and so does its user."""
 
-    async def take(self, tenant: str) -> None:
-        """Return when a thread is there for a tenant, which must `give` it back. Raises TooManyRequests."""
+    async def take(self, asker: Asker) -> None:
+        """Return when a thread is there for somebody, who must `give` it back. Raises TooManyRequests."""
         if self._free:
             self._free -= 1
             return
-        queue = self._waiting.setdefault(tenant, deque())
+        queue = self._waiting.setdefault(asker.tenant, {}).setdefault(asker.user, deque())
         if len(queue) >= MAX_WAITING:
-            raise TooManyRequests("too many templates of your workspace wait to be rendered", hint="try again soon")
+            raise TooManyRequests("too many of your templates wait to be rendered", hint="try again soon")
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:
@@ -58,13 +66,17 @@ class _RoundRobin:
             raise
 
     def give(self) -> None:
-        """Give a thread to the next tenant that waits."""
+        """Give a thread to the next one who waits."""
         while self._waiting:
-            tenant, queue = next(iter(self._waiting.items()))
-            del self._waiting[tenant]
+            tenant = next(iter(self._waiting))
+            users = self._waiting.pop(tenant)
+            user = next(iter(users))
+            queue = users.pop(user)
             turn = queue.popleft()
             if queue:
-                self._waiting[tenant] = queue
+                users[user] = queue
+            if users:
+                self._waiting[tenant] = users
             if not turn.done():
                 turn.set_result(None)
                 return
@@ -74,14 +86,14 @@ class _RoundRobin:
 _ROUND_ROBINS = WeakKeyDictionary[asyncio.AbstractEventLoop, _RoundRobin]()
 
 
-async def in_thread[**P, R](tenant: str, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Does the work in one of these threads, when it is the tenant's turn.
+async def in_thread[**P, R](asker: Asker, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Does the work in one of these threads, when it is the turn of who asks for it.
 
     Returns what it returns, and raises what it raises. Raises TooManyRequests.
     """
     loop = asyncio.get_running_loop()
     threads = _ROUND_ROBINS.setdefault(loop, _RoundRobin())
-    await threads.take(tenant)
+    await threads.take(asker)
     done = _THREADS.submit(partial(work, *arguments, **named))
     # When it is over, not when its caller has left: a thread cannot be stopped.
     done.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(threads.give))
@@ -169,10 +181,10 @@ class Renderings:
         found = await self._library.one(tenant, step.template_id)
         if isinstance(found.definition, AnyWorkflow):
             raise Conflict(f"step {step.step_id} is a workflow", hint="a workflow's steps are jobs")
-        context = context.of_step(step.step_id)
+        context, asker = context.of_step(step.step_id), Asker(tenant, context.user)
         own = Wanted(
-            params=await in_thread(tenant, _filled, workflow, step.param_overrides, context) | dict(wanted.params),
-            inputs=await in_thread(tenant, _filled, workflow, step.input_overrides, context) | dict(wanted.inputs),
+            params=await in_thread(asker, _filled, workflow, step.param_overrides, context) | dict(wanted.params),
+            inputs=await in_thread(asker, _filled, workflow, step.input_overrides, context) | dict(wanted.inputs),
             sbatch_override=wanted.sbatch_override,
         )
         try:
@@ -188,7 +200,8 @@ class Renderings:
             wanted, definition = with_preset(parent, definition, wanted)
         assert isinstance(definition, Runnable)  # noqa: S101 - there is no other kind
         try:
-            made = await in_thread(tenant, render, definition, _sorted(definition, wanted), context, now=now())
+            asker = Asker(tenant, context.user)
+            made = await in_thread(asker, render, definition, _sorted(definition, wanted), context, now=now())
         except (RenderRefused, TemplateInvalid) as error:
             raise InvalidRequest(
                 str(error), hint=f"GET /v1/templates/{found.definition.id} shows the parameters and the script"
