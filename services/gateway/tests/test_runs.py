@@ -7,6 +7,8 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.job_fields import FurtherFields
+from clusterra_contracts.rpc.slurm import Job, Viewer
+from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows import controller, start, workflow_records
 from clusterra_gateway.workflows.models import RunRequest
@@ -254,6 +256,36 @@ async def test_a_list_has_the_last_states_of_jobs_that_cannot_be_read(
     await started(ada, steps("a"))
     world.acme.set_state("3", "COMPLETED")
     assert [run["state"] for run in await listed(ada)] == ["active", "completed", "active"]
+
+
+async def test_many_lists_of_a_person_read_no_more_jobs_at_a_time_than_their_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, boss = await world.login("ada@acme.example"), await world.login("boss@acme.example")
+    monkeypatch.setattr(controller, "LIST_SECONDS", 90.0)
+    monkeypatch.setattr(controller, "READS_OF_A_PERSON", 3)
+    for _ in range(2):
+        await started(ada, [step | {"depends_on": []} for step in steps(*map(str, range(8)))])
+    under_way, most, go_on = 0, 0, asyncio.Event()
+    job = SlurmRequests.job
+
+    async def held(self: SlurmRequests, ref: ClusterRef, viewer: Viewer, job_id: str) -> Job:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await go_on.wait()
+        under_way -= 1
+        return await job(self, ref, viewer, job_id)
+
+    monkeypatch.setattr(SlurmRequests, "job", held)
+    lists = [asyncio.create_task(listed(ada)) for _ in range(4)]
+    await until(lambda: under_way == 3, seconds=90, what="the reads of one person")
+    lists.append(asyncio.create_task(listed(boss)))
+    await until(lambda: under_way == 6, seconds=90, what="the reads of another person beside them")
+    go_on.set()
+
+    assert [len(runs) for runs in await asyncio.gather(*lists)] == [2] * 5
+    assert most == 6
 
 
 async def test_a_member_keeps_a_bounded_number_of_runs_that_have_not_ended(

@@ -152,7 +152,7 @@ class Ticking:
             if stored is None:
                 return False
             # Nobody else reads how a workflow ended, unless its owner looks at it.
-            return not (await self._workflows.controller.refreshed(ref, stored.workflow, strict=True)).over
+            return not (await self._workflows.controller.refreshed(ref, stored.workflow, reader=None, strict=True)).over
         if schedule.last_job is None:
             return False
         try:

@@ -6,9 +6,10 @@ workflow, the job and its attempt. So Slurm has one job, however many gateways s
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from weakref import WeakValueDictionary
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
@@ -44,6 +45,9 @@ MAX_MOVES = 4 * MAX_JOBS
 READS_AT_A_TIME = 4
 """Number of jobs of a workflow that are read at a time, so that a large workflow does not delay other requests."""
 REFRESHED_AT_A_TIME = 8
+READS_OF_A_PERSON = 32
+"""Number of jobs that are read at a time for all requests of one person, as many as for one list: so that many of them
+do not delay other people's requests."""
 LIST_SECONDS = 5.0
 """How long a list waits for the present states of its workflows."""
 OLD_JOB = timedelta(minutes=1)
@@ -59,6 +63,8 @@ class WorkflowController:
     unix_users: UnixUsers
     slurm: SlurmRequests
     desk: SubmitDesk
+    _reads: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
+    """By the id of the member who reads."""
 
     async def advance(self, ref: ClusterRef, run_id: str) -> Workflow | None:
         """Makes all moves that are possible now, and returns the workflow; None if it does not exist.
@@ -77,26 +83,31 @@ class WorkflowController:
                 break
         return workflow
 
-    async def refreshed(self, ref: ClusterRef, workflow: Workflow, *, strict: bool = False) -> Workflow:
+    async def refreshed(
+        self, ref: ClusterRef, workflow: Workflow, *, reader: str | None, strict: bool = False
+    ) -> Workflow:
         """Reads the states of the workflow's jobs from Slurm, and stores them.
 
-        Jobs that cannot be read keep theirs; with `strict`, they raise RpcFailed. Jobs that wait for others
-        are not read, so a long workflow costs one read for each job that may run.
+        `reader`: the id of the member who asks, or None where nobody does. Jobs that cannot be read keep theirs; with
+        `strict`, they raise RpcFailed. Jobs that wait for others are not read, so a long workflow costs one
+        read for each job that may run.
         """
         read = set[str]()
         while jobs := [job_id for job_id in transitions.worth_reading(workflow) if job_id not in read]:
-            workflow = await self._observe(ref, workflow, jobs, strict=strict)
+            workflow = await self._observe(ref, workflow, jobs, reader=reader, strict=strict)
             read.update(jobs)
         return workflow
 
-    async def all_refreshed(self, ref: ClusterRef, workflows: tuple[Workflow, ...]) -> tuple[Workflow, ...]:
+    async def all_refreshed(
+        self, ref: ClusterRef, workflows: tuple[Workflow, ...], *, reader: str
+    ) -> tuple[Workflow, ...]:
         """As `refreshed`, for a list. Workflows that take longer than `LIST_SECONDS` keep their states."""
         turns, until = asyncio.Semaphore(REFRESHED_AT_A_TIME), asyncio.get_running_loop().time() + LIST_SECONDS
 
         async def refreshed(workflow: Workflow) -> Workflow:
             with suppress(TimeoutError, Unavailable):
                 async with asyncio.timeout_at(until), turns:
-                    return await self.refreshed(ref, workflow)
+                    return await self.refreshed(ref, workflow, reader=reader)
             return workflow
 
         return tuple(await asyncio.gather(*map(refreshed, workflows)))
@@ -176,14 +187,25 @@ class WorkflowController:
         await self._change_job(ref, workflow, index, job.attempt, partial(transitions.cancel_sent, index=index))
         return True
 
-    async def _observe(self, ref: ClusterRef, workflow: Workflow, jobs: list[str], *, strict: bool = False) -> Workflow:
+    async def _observe(
+        self,
+        ref: ClusterRef,
+        workflow: Workflow,
+        jobs: list[str],
+        *,
+        reader: str | None = None,
+        strict: bool = False,
+    ) -> Workflow:
         if not jobs:
             return workflow
         turns = asyncio.Semaphore(READS_AT_A_TIME)
+        own = asyncio.Semaphore(READS_OF_A_PERSON)
+        if reader is not None:
+            own = self._reads.setdefault(reader, own)
         viewer, states, at = Viewer(user=workflow.user), dict[str, str | None](), now()
 
         async def read(job_id: str) -> None:
-            async with turns:
+            async with turns, own:
                 try:
                     states[job_id] = (await self.slurm.job(ref, viewer, job_id)).state
                 except RpcFailed as failed:

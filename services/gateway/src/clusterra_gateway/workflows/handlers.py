@@ -88,14 +88,14 @@ class Workflows:
             runs, cursor = await self.records.list(ref, member, limit=wanted.limit, cursor=wanted.cursor)
         except InvalidCursor as error:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
-        shown = await self.controller.all_refreshed(ref, runs)
+        shown = await self.controller.all_refreshed(ref, runs, reader=caller.member.id)
         return json_response(RunList(runs=tuple(map(RunView.of, shown)), cursor=cursor))
 
     @api.get("runs_get", RUN, result=RunView)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a run with the present states of its steps."""
         workflow = await self._visible(request, caller, ref)
-        return json_response(RunView.of(await self.controller.refreshed(ref, workflow)))
+        return json_response(RunView.of(await self.controller.refreshed(ref, workflow, reader=caller.member.id)))
 
     @api.delete("runs_cancel", RUN, status=202, result=RunView)
     async def cancel(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -106,7 +106,7 @@ class Workflows:
         workflow = await self._visible(request, caller, ref)
         if not (caller.viewer.admin or workflow.member == caller.member.id):
             raise Forbidden("this run belongs to another user", hint="its owner or an admin can cancel it")
-        await self.controller.refreshed(ref, workflow)
+        await self.controller.refreshed(ref, workflow, reader=caller.member.id)
         return json_response(RunView.of(await self._changed(ref, workflow, transitions.cancelled)), status=202)
 
     @api.post("runs_resume", f"{RUN}/resume", status=202, result=RunView)
@@ -115,7 +115,7 @@ class Workflows:
         workflow = await self._visible(request, caller, ref)
         if workflow.member != caller.member.id:
             raise Forbidden("only its owner can resume a run", hint="its jobs run as the person who started it")
-        await self.controller.refreshed(ref, workflow)
+        await self.controller.refreshed(ref, workflow, reader=caller.member.id)
         if await self.records.spec(ref, workflow.id, 0) is None:
             raise Conflict(
                 "this run cannot be resumed: newer runs took the place of its scripts", hint="start a new run"

@@ -98,7 +98,7 @@ class WorkflowStarts:
         stored = await self._records.readable(ref, run_id)
         if stored is not None and not stored.workflow.over:
             # Nobody may have read it since its jobs ended.
-            await self._controller.refreshed(ref, stored.workflow)
+            await self._controller.refreshed(ref, stored.workflow, reader=stored.workflow.member)
             stored = await self._records.readable(ref, run_id)
         return stored is not None and stored.workflow.over and await self._records.remove(ref, stored)
 
