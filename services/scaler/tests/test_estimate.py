@@ -186,6 +186,32 @@ async def test_only_a_few_estimates_of_a_cluster_wait_for_a_decision() -> None:
     assert {each.wait for each in (*answers, later)} == {"boot"}
 
 
+async def test_a_decision_waits_for_one_estimate_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = 0
+
+    def counted(*given: Any) -> Estimate:
+        nonlocal done
+        done += 1
+        return estimate(*given)
+
+    monkeypatch.setattr("clusterra_scaler.explain.estimate_service.estimate", counted)
+    deciding, subject = asyncio.Lock(), subjects.parse("scaler.acme.c1.estimate")
+    with DecisionLanes() as lanes:
+        service = EstimateService(subject.ref, lanes, deciding)
+        service.on_decision(inputs_of(EMPTY))
+        async with deciding:
+            waiting = [
+                asyncio.create_task(service.answer(subject, EstimateJob(job=group(cpus=2)))) for _ in range(MAX_WAITING)
+            ]
+            await asyncio.sleep(0)  # all of them begin
+        async with deciding:
+            before_the_decision = done
+        await asyncio.gather(*waiting)
+
+    assert before_the_decision <= 1
+    assert done == MAX_WAITING
+
+
 async def test_an_array_of_many_nodes_holds_up_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 

@@ -30,6 +30,8 @@ class EstimateService:
         self._ref = ref
         self._lanes = lanes
         self._deciding = deciding
+        self._estimating = asyncio.Lock()
+        """Held by the one estimate that waits for `deciding`: so no decision waits for more than one."""
         self._inputs: EstimateInputs | None = None
         self._waiting = 0
 
@@ -55,7 +57,7 @@ class EstimateService:
             raise _unavailable("too many estimates of this cluster are asked for")
         self._waiting += 1
         try:
-            async with self._deciding:
+            async with self._estimating, self._deciding:
                 await self._lanes.turns.take()
                 inputs = self._inputs
                 if inputs is None:
