@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import aiohttp
 import pytest
 from clusterra_gateway.http.requests.client_address import FORWARDED_FOR
-from clusterra_gateway.identity.access import limits
+from clusterra_gateway.identity.access import authentication, limits
 from clusterra_gateway.settings import Settings
 from gateway_world import World, running
 from issuer_stand_in import IssuerStandIn
@@ -112,3 +112,25 @@ async def test_wrong_tokens_are_counted_by_the_network_they_come_from(
     assert (wrong[0], wrong[-1]) == (401, 429)
     assert (elsewhere, unknown_elsewhere) == (401, 200), "no counter is for all"
     assert (there, here) == (200, 429), "who shares the network and was valid goes on working"
+
+
+async def test_logins_are_counted_by_the_network_they_come_from(
+    settings: Settings, issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "SIGN_INS_PER_MINUTE", 5)
+    behind_a_proxy = settings.model_copy(update={"trusted_proxies": (ip_network("127.0.0.0/8"),)})
+    async with running(behind_a_proxy, issuer) as world:
+        browser = await world.browser()
+
+        async def status(address: str, path: str = "/v1/auth/callback", **wanted: str) -> int:
+            headers = {FORWARDED_FOR: address}
+            async with browser.get(path, params=wanted, headers=headers, allow_redirects=False) as answer:
+                return answer.status
+
+        assert await status("2001:db8::1", "/v1/auth/login") == 302
+        wrong = [await status(f"2001:db8::{number:x}", code="wrong", state="wrong") for number in range(10)]
+        domain = await status("2001:db8::1", "/v1/auth/login", domain="nowhere.example")
+        elsewhere = await status("198.51.100.7", code="wrong", state="wrong")
+
+    assert wrong == [401] * 5 + [429] * 5
+    assert (domain, elsewhere) == (429, 401)

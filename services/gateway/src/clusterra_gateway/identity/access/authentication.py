@@ -20,7 +20,7 @@ from clusterra_gateway.accounts.roles import Role, Scope, includes, manages
 from clusterra_gateway.http.requests.client_address import ClientAddresses
 from clusterra_gateway.http.requests.errors import Forbidden, Unauthenticated
 from clusterra_gateway.identity.access.credentials import TOKEN_PREFIX, CredentialCache, secret_hash, split_token
-from clusterra_gateway.identity.access.limits import WrongTokens
+from clusterra_gateway.identity.access.limits import RateLimits, Rates, WrongTokens
 from clusterra_gateway.identity.access.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
 from clusterra_gateway.identity.access.unix_users import UnixUser
@@ -62,6 +62,9 @@ COOKIE = "clusterra_session"
 HOST_COOKIE = f"__Host-{COOKIE}"
 """The name over HTTPS. Browsers take this prefix from our own host only, so that no other host of our domain can set a
 session of its own in place of ours. So over HTTPS the other name counts for nothing."""
+SIGN_INS_PER_MINUTE = 1000
+"""How many logins an address may finish in a minute, or look up by a domain or an invitation: each takes a request to
+an issuer or a read of the store, and nobody knows yet who asks. It may be the address of a whole campus."""
 SESSION = "clusterra-session"
 """The audience of session tokens."""
 
@@ -166,6 +169,7 @@ class Authentication:
         self._addresses = addresses
         self._verified: CredentialCache[Caller] = CredentialCache()
         self._wrong = WrongTokens()
+        self._sign_ins = RateLimits(Rates(SIGN_INS_PER_MINUTE, SIGN_INS_PER_MINUTE))
 
     async def caller(self, request: web.Request) -> Caller:
         """The caller.
@@ -196,6 +200,10 @@ class Authentication:
     def reject_cross_site(self, request: web.Request) -> None:
         """Raises Forbidden for a request that another site's page made."""
         reject_cross_site(request.method, request.headers, self.origins)
+
+    def admit_sign_in(self, request: web.Request) -> None:
+        """Counts a step of a login for the address that it comes from. Raises TooManyRequests."""
+        self._sign_ins.admit(request, self._addresses.network_of(request))
 
     async def sign_out(self, caller: Caller) -> None:
         """Ends the caller's session, on all replicas, before it expires.

@@ -134,6 +134,8 @@ class Login:
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Begins a login: sends the browser to an OIDC issuer, with a cookie that binds the login to this browser."""
         wanted = query(request, LoginQuery)
+        if wanted.domain is not None:
+            self._authentication.admit_sign_in(request)
         issuer = await self._chosen(wanted.issuer, wanted.domain)
         address, state = await self._begun(issuer, wanted.return_to)
         response = redirect(HTTPStatus.FOUND, address)
@@ -148,6 +150,7 @@ class Login:
         the login is at the issuer of the invited address's domain.
         """
         self._authentication.reject_cross_site(request)
+        self._authentication.admit_sign_in(request)
         wanted = await body(request, AcceptInvitation)
         invitation, domain = await self._enrolment.presented(wanted.token)
         issuer = await self._chosen(wanted.issuer, domain)
@@ -224,6 +227,7 @@ class Login:
         self, request: web.Request, answer: Callback, *, came_from: str | None = None
     ) -> tuple[Member, LoginState]:
         state = self._cookies.login_state(request)
+        self._authentication.admit_sign_in(request)
         if not hmac.compare_digest(state.state.encode(), answer.state.encode()):
             raise Unauthenticated("this answer belongs to another login", hint="begin again at /v1/auth/login")
         issuer = self._issuers.begun_at(state.issuer)
