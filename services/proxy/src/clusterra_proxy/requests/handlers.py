@@ -42,6 +42,9 @@ from clusterra_proxy.slurmrestd.errors import Unavailable
 
 QUEUE = "proxy"
 """Queue group: replicas share a cluster's requests."""
+IN_SLOTS = 1024
+"""How many requests of one operation are taken at a time: more than one user may have waiting for their turns, so that
+those of others are taken beside them."""
 HANDOVER_SECONDS = 2.0
 """The end of watching waits so long for reads: another replica takes over only after it."""
 
@@ -53,6 +56,8 @@ class Route[M: Wire, T: Wire]:
     operation: Operation
     request: type[M]
     use_case: Callable[[Cluster, M], Awaitable[T]]
+    whose: Callable[[M], int] | None = None
+    """The uid of who asks; None where requests wait for no turns of their user here."""
 
     async def serve(self, client: Client, cluster: Cluster, in_flight: InFlight, *, queue: str = QUEUE) -> Subscription:
         """Subscribe to this operation of a cluster. Without a queue group, every replica that serves it answers."""
@@ -61,10 +66,20 @@ class Route[M: Wire, T: Wire]:
 
         async def handle(_subject: Subject, request: M) -> T:
             with in_flight:
-                return await _within(deadlines, self.use_case(cluster, request))
+                return await _within(deadlines, self._in_turn(cluster, request))
 
         subject = subjects.slurm(cluster.ref, self.operation)
-        return await rpc.serve(client, subject, self.request, handle, queue=queue)
+        return await rpc.serve(client, subject, self.request, handle, queue=queue, concurrency=IN_SLOTS)
+
+    async def _in_turn(self, cluster: Cluster, request: M) -> T:
+        if self.whose is None:
+            return await self.use_case(cluster, request)
+        async with cluster.turns.turn(self.whose(request)):
+            return await self.use_case(cluster, request)
+
+
+def _viewer(asked: GetJob | ListJobs | Cancel | ChangeJob | ReadSteps | ReadRest) -> int:
+    return asked.viewer.user.uid
 
 
 async def _within[T](deadlines: Deadlines | None, work: Awaitable[T]) -> T:
@@ -87,13 +102,13 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
     cluster.find_watched = partial(find_watched, client, cluster)
     routes: tuple[Route[Any, Any], ...] = (
         Route("submit", Submit, submit),
-        Route("prepare", Prepare, prepare),
-        Route("get", GetJob, get_job),
-        Route("list", ListJobs, partial(list_watched, client)),
-        Route("cancel", Cancel, partial(cancel, actions)),
-        Route("change", ChangeJob, partial(change_job, actions)),
+        Route("prepare", Prepare, prepare, lambda asked: asked.user.uid),
+        Route("get", GetJob, get_job, _viewer),
+        Route("list", ListJobs, partial(list_watched, client), _viewer),
+        Route("cancel", Cancel, partial(cancel, actions), _viewer),
+        Route("change", ChangeJob, partial(change_job, actions), _viewer),
         Route("block-submits", BlockSubmits, block_submits),
-        Route("steps", ReadSteps, read_steps),
+        Route("steps", ReadSteps, read_steps, _viewer),
         Route("nodes", ListNodes, list_nodes),
         Route("drain", Drain, drain),
         Route("undrain", Undrain, undrain),
@@ -101,7 +116,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
         Route("delete-node", DeleteNode, delete_node),
         Route("set-extra", SetExtra, set_extra),
         Route("diag", Diagnose, diagnose),
-        Route("rest", ReadRest, rest.read),
+        Route("rest", ReadRest, rest.read, _viewer),
     )
     subscribing = (partial(route.serve, client, cluster, in_flight) for route in routes)
     async with _draining(subscribing, in_flight, None):
