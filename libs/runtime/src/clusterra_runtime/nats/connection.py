@@ -120,6 +120,22 @@ class Connection(NatsClient):
         if not any(harmless in err_msg.lower() for harmless in _HARMLESS):
             await self._process_op_err(error)
 
+    async def _process_headers(self, headers: Any) -> dict[str, str] | None:
+        # nats-py raises for some bytes that are no headers, and no longer reads anything after an exception. Who sends
+        # a message chooses these bytes. Without headers it is delivered, so that a consumer can give it up.
+        try:
+            return await super()._process_headers(headers)
+        except Exception:
+            await self.report(nats.errors.Error("nats: the headers of a message cannot be read"))
+            return None
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        # As above: the reply subject of a message may be any bytes.
+        try:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        except Exception as error:
+            await self.report(nats.errors.Error(f"nats: a message cannot be read: {type(error).__name__}"))
+
     async def _attempt_reconnect(self) -> None:
         # nats-py calls back only after it has closed the old socket, which can take seconds.
         await self.went_down()
