@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
 from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import HB
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.versions import UNSTATED, Contracts
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import replay
@@ -52,7 +52,7 @@ async def running(client: Client) -> list[Row]:
     async for stored in replay(client, HB.name, "heartbeat.>"):
         try:
             ref = subjects.parse(stored.subject).ref
-            heartbeat = decode(Heartbeat, stored.body, dict(stored.headers))
+            heartbeat = decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES)
         except (InvalidMessage, UnknownSubject):
             bad.append(Row(EDGE_AGENT, stored.subject.partition(".")[2].replace(".", "/"), "", "", None))
         else:

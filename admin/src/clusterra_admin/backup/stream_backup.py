@@ -4,9 +4,9 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode, decode_foreign
 from clusterra_contracts.bus.topology import HB, SCALE
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
@@ -81,7 +81,7 @@ def fence_and_generation(stream: str, stored: Stored) -> tuple[int, int]:
     if stream == SCALE.name:
         return decode(DesiredState, stored.body, dict(stored.headers)).order
     if stream == HB.name:
-        applied = decode(Heartbeat, stored.body, dict(stored.headers)).applied
+        applied = decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES).applied
         return (applied.fence, applied.generation) if applied is not None else (0, 0)
     return (0, 0)
 

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode
+from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
 from clusterra_contracts.bus.subjects import UnknownSubject
 from clusterra_contracts.bus.topology import HB
-from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
+from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff, retry
@@ -70,7 +70,9 @@ async def _read(client: Client, beats: dict[ClusterRef, Beat]) -> None:
         except UnknownSubject:
             continue
         try:
-            beats[ref] = Beat(stored_at, decode(Heartbeat, stored.body, dict(stored.headers)))
+            beats[ref] = Beat(
+                stored_at, decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES)
+            )
         except InvalidMessage as error:
             beats[ref] = Beat(stored_at, None, str(error))
 

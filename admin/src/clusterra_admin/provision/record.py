@@ -15,7 +15,6 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS
 from clusterra_gateway.accounts.projection import ClusterState, Projection, set_cluster_state
-from clusterra_gateway.bus.cluster_health import last_heartbeat
 from clusterra_gateway.bus.connection import followed_registry
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.settings import RecordSettings
@@ -28,6 +27,7 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.queue import last_head
 from clusterra_runtime.nats.registry import Registry, delete_binding
+from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from clusterra_runtime.outbound import Outbound
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.outbox import Outbox

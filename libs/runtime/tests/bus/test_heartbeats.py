@@ -21,7 +21,7 @@ from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import last_sequence
-from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
+from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader, last_heartbeat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -166,6 +166,20 @@ async def test_a_heartbeat_that_is_too_large_for_its_cluster_is_not_parsed(serve
         await until(partial(heard.has, QUIET, 1), seconds=90, what="the heartbeat of the quiet cluster")
 
         assert not heard.has(NOISY, 1)
+
+
+async def test_a_stored_heartbeat_that_is_too_large_for_its_cluster_is_not_parsed(server: NatsServer) -> None:
+    large = beat(1).model_copy(update={"agent_version": "x" * 3_400_000})
+
+    async with connected(server.settings()) as client:
+        await bus.publish_durable(client, subjects.heartbeat(NOISY), large, message_id="large")
+
+        with pytest.raises(InvalidMessage, match="more than"):
+            await last_heartbeat(client, NOISY, max_decoded_bytes(100))
+        found = await last_heartbeat(client, NOISY, MAX_DECODED_BYTES)
+        assert found is not None
+        assert found[0] == large
+        assert await last_heartbeat(client, QUIET) is None
 
 
 def test_the_largest_heartbeat_of_5000_workers_is_read() -> None:

@@ -4,18 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
-from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import HB
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.client import BusUnavailable, Client
-from clusterra_runtime.nats.direct import last
 from clusterra_runtime.nats.queue import last_head, last_snapshot
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from clusterra_runtime.store.store import ConditionFailed, StoreUnavailable
 
 from clusterra_scaler.cluster_metrics import FAILURES, forget_failures
@@ -110,7 +108,8 @@ class ClusterRunner:
     async def read_last(self, ref: ClusterRef) -> None:
         """Pass on the last messages of a cluster that are stored."""
         await self.read_last_snapshot(ref)
-        if found := await _readable(ref, last(self._client, HB.name, subjects.heartbeat(ref), Heartbeat)):
+        most = self._registry.max_heartbeat_bytes(ref)
+        if found := await _readable(ref, last_heartbeat(self._client, ref, most)):
             self.on_heartbeat(ref, found[0])
 
     async def read_last_snapshot(self, ref: ClusterRef) -> None:

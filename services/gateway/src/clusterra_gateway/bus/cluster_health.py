@@ -8,18 +8,18 @@ from typing import Literal
 
 import structlog
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage, decode, decode_foreign
+from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONDITIONS, HB, SCALE
 from clusterra_contracts.condition import ClusterCondition
-from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, MAX_DECODED_BYTES, Heartbeat
+from clusterra_contracts.heartbeat import HEARTBEAT_SECONDS, Heartbeat
 from clusterra_contracts.identity import ClusterRef, Id, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import direct
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import last_stored, replay
 from clusterra_runtime.nats.registry import Registry
-from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader
+from clusterra_runtime.nats.streams.heartbeats import HeartbeatReader, last_heartbeat
 
 log = structlog.get_logger()
 
@@ -93,18 +93,6 @@ class Conditions:
             except (InvalidMessage, ValueError) as error:
                 log.warning("condition_unreadable", subject=entry.subject, reason=str(error))
         return conditions
-
-
-async def last_heartbeat(client: Client, ref: ClusterRef) -> tuple[Heartbeat, datetime] | None:
-    """The last heartbeat of a cluster, and when it was heard; None when none is stored.
-
-    By the server's clock: an agent whose clock is behind is not silent. Raises BusUnavailable, InvalidMessage.
-    """
-    stored = await direct.last_stored(client, HB.name, subjects.heartbeat(ref))
-    if stored is None:
-        return None
-    heartbeat = decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=MAX_DECODED_BYTES)
-    return heartbeat, stored.stored_at or heartbeat.sent_at
 
 
 async def has_nothing(client: Client, ref: ClusterRef, since: datetime) -> bool:

@@ -6,7 +6,7 @@ shape had `replicas_before`, before its start a worker was not there, and before
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,14 +15,15 @@ import structlog
 from aiohttp import web
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.bus.topology import HB, SCALE
+from clusterra_contracts.bus.topology import SCALE
 from clusterra_contracts.events import Event, ScaleFact, WorkerFact
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, Moment, ShapeName, WorkerName, now
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import bus
-from pydantic import BaseModel
+from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
@@ -168,9 +169,10 @@ class FleetQuery(Query):
 class FleetHandlers:
     """The handler of fleets."""
 
-    def __init__(self, archive: HistoryRequests, client: bus.Client) -> None:
+    def __init__(self, archive: HistoryRequests, client: bus.Client, registry: Registry) -> None:
         self._archive = archive
         self._client = client
+        self._registry = registry
 
     @api.get("clusters_fleet", f"{CLUSTER}/fleet", query=FleetQuery, result=Fleet)
     async def fleet(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -182,8 +184,8 @@ class FleetHandlers:
         at = now()
         after = at - DEFAULT_WINDOW if asked is None else min(max(asked, at - LONGEST_WINDOW), at)
         desired, heartbeat = await asyncio.gather(
-            self._last(SCALE.name, subjects.scale_desired(ref), DesiredState),
-            self._last(HB.name, subjects.heartbeat(ref), Heartbeat),
+            _read(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
+            _read(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
         )
         events, complete = await self._events(ref, after)
         if not complete:
@@ -209,10 +211,12 @@ class FleetHandlers:
                 return found, True
         return found, False
 
-    async def _last[M: BaseModel](self, stream: str, subject: str, model: type[M]) -> M | None:
-        try:
-            found = await bus.last(self._client, stream, subject, model)
-        except (InvalidMessage, bus.BusUnavailable) as error:
-            log.warning("fleet_not_read", subject=subject, reason=str(error))
-            return None
-        return found[0] if found else None
+
+async def _read[M](ref: ClusterRef, reading: Awaitable[tuple[M, object] | None]) -> M | None:
+    """What is read of the last message; None if there is none or it is unreadable."""
+    try:
+        found = await reading
+    except (InvalidMessage, bus.BusUnavailable) as error:
+        log.warning("fleet_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
+        return None
+    return found[0] if found else None

@@ -26,7 +26,7 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 ClusterHandlers(bus.registry, bus.edges, Conditions(bus.client), queues),
                 ClusterManagement(directory, projection),
                 AgentKeyRotation(directory, once),
-                FleetHandlers(bus.archive, bus.client),
+                FleetHandlers(bus.archive, bus.client, bus.registry),
                 access=access,
             ),
             *routes_of(AgentHeartbeats(bus.client, bus.registry, connections.secrets), access=keys),

@@ -8,11 +8,11 @@ from aiohttp import web
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats.client import BusUnavailable, Client
+from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from clusterra_templates.definitions import Interactive, OwnInteractive
 from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
-from clusterra_gateway.bus.cluster_health import last_heartbeat
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import EXTRA_HEADERS, json_response, no_content, page
 from clusterra_gateway.http.requests.errors import InvalidRequest

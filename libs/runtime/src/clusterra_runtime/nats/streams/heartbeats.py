@@ -6,26 +6,41 @@ each cluster, so of a flood only the newest is read. What the reading of one clu
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import structlog
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage, decode_foreign
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import HB
-from clusterra_contracts.heartbeat import Heartbeat
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat
 from clusterra_contracts.identity import ClusterRef
 
 from clusterra_runtime.metrics import HANDLED, family
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable, MessageRejected
 from clusterra_runtime.nats.client import Client
-from clusterra_runtime.nats.direct import Stored
+from clusterra_runtime.nats.direct import Stored, last_stored
 from clusterra_runtime.nats.streams.follow import Follower
 
 log = structlog.get_logger(__name__)
 
 SHARE = 0.05
 """The share of the time that the heartbeats of one cluster may take. Beyond it only the newest is read, later."""
+
+
+async def last_heartbeat(
+    client: Client, ref: ClusterRef, max_bytes: int = MAX_DECODED_BYTES
+) -> tuple[Heartbeat, datetime] | None:
+    """The last heartbeat of a cluster, and when it was heard; None when none is stored. A larger one is not parsed.
+
+    By the server's clock: an agent whose clock is behind is not silent. Raises BusUnavailable, InvalidMessage.
+    """
+    stored = await last_stored(client, HB.name, subjects.heartbeat(ref))
+    if stored is None:
+        return None
+    heartbeat = decode_foreign(Heartbeat, stored.body, dict(stored.headers), max_bytes=max_bytes)
+    return heartbeat, stored.stored_at or heartbeat.sent_at
 
 
 class HeartbeatReader:
