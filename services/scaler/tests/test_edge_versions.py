@@ -8,7 +8,7 @@ from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.versions import Contracts
 from clusterra_scaler import edge_versions
-from clusterra_scaler.edge_versions import INCOMPATIBLE_EDGES, EdgeVersions
+from clusterra_scaler.edge_versions import INCOMPATIBLE_EDGES, TOLD_AT_ONCE, EdgeVersions
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
@@ -65,3 +65,16 @@ def test_an_agent_that_was_not_heard_for_long_no_longer_counts(monkeypatch: pyte
     monkeypatch.setattr(edge_versions, "HEARD_SECONDS", -1.0)
 
     assert counted() == 0
+
+
+def test_an_agent_that_says_what_it_likes_does_not_fill_the_log() -> None:
+    edges = EdgeVersions(OURS)
+
+    with capture_logs() as logged:
+        for generation in range(10, 110):
+            said = heartbeat(Contracts(generation=generation, oldest=generation))
+            edges.on_heartbeat(SUBJECT, said.model_copy(update={"agent_version": "x" * 2_000_000}))
+
+    assert len(logged) == TOLD_AT_ONCE
+    assert len(str(logged)) < 2_000
+    assert counted() == 1
