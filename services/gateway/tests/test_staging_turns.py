@@ -1,5 +1,7 @@
 """Turns of stagings: one that takes long lets others have theirs, whoever has how many."""
 
+import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -69,6 +71,44 @@ async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(mon
     assert (asked, first.cursor, first.claimed_by, first.phase) == (1, "0001", "", "staging_out")
     assert last is not None
     assert (last.phase, last.staged_out.failed_files, turns) == ("failed", PAGES, PAGES + 1)
+
+
+class GoesNowhere:
+    """An edge that answers at once, for ever, that there is more: it `finds` files and tells none, or is `running`."""
+
+    def __init__(self, answer: Staged) -> None:
+        self._answer = answer
+        self.asked = 0
+
+    async def stage(self, _ref: ClusterRef, _request: Stage) -> Staged:
+        self.asked += 1
+        # The bus lets others have their turn.
+        await asyncio.sleep(0)
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "most"), [(Staged(state="done", after="x"), 1), (Staged(state="running"), 10)], ids=["finds", "running"]
+)
+async def test_an_edge_that_answers_at_once_and_goes_nowhere_is_not_asked_without_a_pause(
+    answer: Staged, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge: Any = GoesNowhere(answer)
+    nothing: Any = None
+    async with MemoryStore() as store:
+        await store.create_tables(*tables_of(TABLES))
+        directory, records = Directory(store, Outbox(store, no_message)), StagingRecords(store)
+        monkeypatch.setattr(StagingReconciler, "_bucket", _a_bucket)
+        reconciler = StagingReconciler(records, directory, (nothing, edge), (nothing, Bounds(60, 60, 1)), "one")
+        at = now()
+        wanted = staging("staging_out", created_at=at, progressed_at=at)
+        await records.create(REF, wanted)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await reconciler.reconcile(REF, wanted.id)
+
+    assert 1 <= edge.asked <= most
 
 
 class AwayFor:

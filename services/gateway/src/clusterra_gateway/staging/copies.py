@@ -116,6 +116,9 @@ class OutputCopies:
         except RpcFailed as failed:
             await self._failed(f"the working directory: {failed.error.detail}")
             return False
+        if told.after is not None and not (told.found or told.problems):
+            # It would be asked for the same page again, without end.
+            raise Paused("the edge says that there are more files, and tells none")
         left: list[FoundFile | StagingProblem] = sorted(
             [*told.found, *told.problems], key=lambda each: each.path.encode()
         )

@@ -25,6 +25,8 @@ TURN_SECONDS = 30.0
 """A turn that lasts longer ends after the next step, so that other jobs get their turn."""
 WAIT_SECONDS = 10.0
 """How long the edge waits for the end of the work before it answers that the work goes on."""
+ASKED_SECONDS = 0.5
+"""How soon the edge is asked again at the earliest, should it not wait."""
 UNREACHABLE_ATTEMPTS = 3
 """How many times an edge that does not answer is asked within a turn: its agent may be starting."""
 UNREACHABLE_SECONDS = 2.0
@@ -111,6 +113,7 @@ class Turn:
         )
         unreachable = moved = 0
         while True:
+            asked_at = time.monotonic()
             try:
                 answer = await self._edge.stage(self.ref, request)
             except RpcFailed as failed:
@@ -128,6 +131,7 @@ class Turn:
             # A file of many hours goes on as long as its bytes do.
             await self._renew(moving=answer.moved_bytes > moved)
             moved = answer.moved_bytes
+            await asyncio.sleep(asked_at + ASKED_SECONDS - time.monotonic())
 
     async def _renew(self, *, moving: bool = False) -> None:
         until = self.staging.claimed_until
