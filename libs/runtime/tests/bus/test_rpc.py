@@ -246,3 +246,16 @@ async def test_an_answer_of_an_edge_that_would_take_gigabytes_is_refused_quickly
 
     assert failed.value.error.kind == "unavailable"
     assert time.process_time() - began < 2
+
+
+async def test_of_an_error_of_an_edge_only_the_beginning_of_its_text_is_taken(client: Client, ref: ClusterRef) -> None:
+    async def refuse(_about: Subject, _request: ReadLog) -> LogChunk:
+        raise RpcFailed(RpcError(kind="not_found", detail="x" * 900_000, hint="y" * 900_000))
+
+    await rpc.serve(client, subjects.edge(ref, "log"), ReadLog, refuse)
+
+    with pytest.raises(RpcFailed) as failed:
+        await rpc.call(client, subjects.edge(ref, "log"), ReadLog(job_id="1", uid=1), LogChunk)
+
+    assert (failed.value.error.kind, failed.value.error.detail) == ("not_found", "x" * rpc.FOREIGN_TEXT)
+    assert len(failed.value.error.hint) == rpc.FOREIGN_TEXT

@@ -30,6 +30,10 @@ FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
 """The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
 
 
+FOREIGN_TEXT = 2000
+"""The most characters that are taken of a text in an error among those answers: it is logged and stored."""
+
+
 class RpcFailed(Exception):
     """A request failed. A handler raises it to answer with an error; `call` raises the answered error."""
 
@@ -93,7 +97,7 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
             )
         ) from error
     if reply.error is not None:
-        raise RpcFailed(reply.error)
+        raise RpcFailed(_cut(reply.error) if family(subject) == FOREIGN_FAMILY else reply.error)
     assert reply.result is not None  # noqa: S101 - the model ensures it
     return reply.result
 
@@ -201,6 +205,10 @@ async def _respond[T: Wire](client: Client, message: Msg, reply: Reply[T]) -> No
         await _respond(client, message, Reply[T](error=error))
     except nats.errors.Error as error:
         log.warning("reply_not_sent", subject=message.subject, reason=str(error))
+
+
+def _cut(error: RpcError) -> RpcError:
+    return error.model_copy(update={"detail": error.detail[:FOREIGN_TEXT], "hint": error.hint[:FOREIGN_TEXT]})
 
 
 def _unavailable(detail: str) -> RpcError:
