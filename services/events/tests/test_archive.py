@@ -292,6 +292,14 @@ async def test_an_event_on_the_subject_of_another_kind_is_rejected(archive: Arch
     assert await all_pages(archive, ReadHistory()) == []
 
 
+async def test_an_event_whose_names_are_too_long_for_keys_is_rejected_for_good(archive: Archive) -> None:
+    long = event(node("node.down", "n1")).model_copy(update={"subject": "n" * 2_100})
+
+    with pytest.raises(InvalidMessage):
+        await keep(archive, long)
+    assert await all_pages(archive, ReadHistory()) == []
+
+
 async def test_events_are_removed_after_the_retention_time() -> None:
     now = START.timestamp()
     async with MemoryStore(clock=lambda: now) as store:

@@ -74,11 +74,12 @@ async def test_what_an_agent_may_not_tell_becomes_a_dead_letter_and_harms_nobody
     target = event_of("scaler", QUIET, decided, version="7", time=now())
     stolen = worker_event(NOISY, 1).model_copy(update={"id": target.id})
     lie = event_of("edge-agent", NOISY, decided, version="8", time=now())
+    long = worker_event(NOISY, 1).model_copy(update={"subject": "x" * 2_100})
     huge = gzip.compress(b'{"data":{"kind":"scale.decided","changes":[' + b"1," * 2_000_000 + b"1]}}")
     subject = subjects.edge_event(NOISY, "worker.started")
 
     async with service(environment, tmp_path) as process:
-        for event in (stolen, lie):
+        for event in (stolen, lie, long):
             body, headers = encode(event, message_id=event.id)
             await bus.store(client, subject, body, headers)
         await bus.store(client, subject, b"\xff", {MESSAGE_ID: "garbage"})
@@ -91,10 +92,10 @@ async def test_what_an_agent_may_not_tell_becomes_a_dead_letter_and_harms_nobody
         await publisher.publish(QUIET, decided, version="7", time=target.time)
         kept = await archived(client, 1, process, QUIET)
 
-        async def four_dead_letters() -> bool:
-            return (await client.jetstream().stream_info(DLQ.name)).state.messages >= 4
+        async def five_dead_letters() -> bool:
+            return (await client.jetstream().stream_info(DLQ.name)).state.messages >= 5
 
-        await until(four_dead_letters, seconds=90, what="four dead letters", process=process)
+        await until(five_dead_letters, seconds=90, what="five dead letters", process=process)
 
     assert [event.id for event in found] == [worker_event(NOISY, 2).id]
     assert kept == [target]

@@ -20,7 +20,7 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Attributes, Item, Key
+from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
 from prometheus_client import Counter
@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from clusterra_events.archive_views import (
     by_time,
+    keys_of,
     matching_kinds,
     narrow_view,
     sortable,
@@ -99,7 +100,7 @@ class Archive:
     async def keep(self, subject: Subject, event: Event, sequence: int) -> None:
         """Archive an event, unless it is archived already.
 
-        Raises InvalidMessage for an event on the subject of another kind, and StoreUnavailable: then repeat it.
+        Raises InvalidMessage for one on the subject of another kind or without keys; StoreUnavailable: then repeat it.
         """
         if event.kind != subject.rest:
             raise InvalidMessage(f"an event of kind {event.kind} was published on the subject of {subject.rest}")
@@ -108,9 +109,9 @@ class Archive:
         sort_key = f"{sortable(event.time)}#{sequence:020d}#{event.id}"
         expires_at = int(self._clock() + self._retention_seconds)
         body = {"event": event.model_dump_json()}
-        copies = [Put(self._table, Key(view, sort_key), body, Absent(), expires_at) for view in views_of(ref, event)]
-        known: Attributes = {"sort_key": sort_key, "sequence": sequence}
-        id_item = Put(self._table, Key(f"{ref.key}#id#{event.id}", "id"), known, Absent(), expires_at)
+        id_key, keys = keys_of(ref, event, sort_key)
+        copies = [Put(self._table, key, body, Absent(), expires_at) for key in keys]
+        id_item = Put(self._table, id_key, {"sort_key": sort_key, "sequence": sequence}, Absent(), expires_at)
         try:
             await self._store.write(id_item)
         except ConditionFailed as failed:

@@ -9,12 +9,14 @@ what is their own, and `<cluster>#acted` what somebody caused.
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.events import AUDITED_KINDS, KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import owner_uid
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.item import InvalidItem, Key
 from clusterra_runtime.store.page import Between
 
 FORM = 1
@@ -39,6 +41,18 @@ def views_of(ref: ClusterRef, event: Event) -> tuple[str, ...]:
     uid = owner_uid(event.data)
     owned = () if uid is None else (_by_owner(ref, uid),)
     return (*wide, *owned, *((_acted(ref),) if event.kind in AUDITED_KINDS else ()))
+
+
+def keys_of(ref: ClusterRef, event: Event, sort_key: str) -> tuple[Key, tuple[Key, ...]]:
+    """The key that knows an event by its id, and those of its copies.
+
+    Raises InvalidMessage where its names are too long for keys. It would be delivered again and again, and a consumer
+    that has a thousand of those takes nothing else.
+    """
+    try:
+        return Key(f"{ref.key}#id#{event.id}", "id"), tuple(Key(view, sort_key) for view in views_of(ref, event))
+    except InvalidItem as error:
+        raise InvalidMessage(f"the event cannot be stored: {error}") from None
 
 
 def wide_views(ref: ClusterRef, subject: str | None, kinds: Collection[str] | None) -> tuple[str, ...]:

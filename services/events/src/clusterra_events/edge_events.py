@@ -3,12 +3,14 @@
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.events import AGENT_KINDS, Event
+from clusterra_contracts.events import AGENT_KINDS, Event, entity
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.client import Client
 
 MAX_DECODED_BYTES = 16 * 1024
 """The largest event of an agent that is read."""
+MAX_SUBJECT = 253
+"""The most characters of the name of a worker or a node."""
 
 
 class EdgeEvents:
@@ -31,4 +33,6 @@ class EdgeEvents:
             raise InvalidMessage(f"an event of kind {event.kind} was published on the subject of {subject.rest}")
         if not event.id.startswith(f"{ref.key}:"):
             raise InvalidMessage("the id is not one of this cluster's events")
+        if event.subject != entity(event.data) or len(event.subject) > MAX_SUBJECT:
+            raise InvalidMessage("the subject is not the worker or the node that the event is about")
         await bus.publish_durable(self._client, subjects.event(ref, event.kind), event, message_id=event.id)
