@@ -147,7 +147,7 @@ def test_no_job_takes_the_name_of_a_file_of_another_user(tmp_path: Path) -> None
         """
         as 5002 'umask 077; echo mine >/mnt/efs/model-7.pt'
         OUTPUT=/mnt/efs/model-%j.pt; script prolog
-        ls /mnt/efs; cat /mnt/efs/model-7.pt
+        ls /mnt/efs | grep -v session; cat /mnt/efs/model-7.pt
         """,
     )
 
@@ -168,7 +168,7 @@ PLANTED = {
 def test_what_a_user_plants_leads_root_nowhere(tmp_path: Path, planted: str) -> None:
     """A user takes each name in a folder of all users that root will use, before the prolog, a look and the epilog."""
     plant = PLANTED[planted]
-    names = ["/tmp/job-7", "/tmp/.private", "/mnt/efs/home", "/mnt/efs/job_7.out"]
+    names = ["/tmp/job-7", "/tmp/.private", "/mnt/efs/home", "/mnt/efs/job_7.out", "/mnt/efs/job_7.session"]
     inside = "mkdir -p /tmp/.private/a 2>/dev/null && " + plant.format("/tmp/.private/a/b") + " || :"
 
     told = played(
@@ -301,6 +301,6 @@ async def test_a_name_with_line_breaks_gives_no_job_the_output_of_another(site: 
 
     assert (int(attack), int(array)) == (own, victim)
     shared = site.cluster.shared_dir
-    assert {file.name: file.stat().st_uid for file in shared.glob(f"job_{victim}.*")} == {
+    assert {file.name: file.stat().st_uid for file in shared.glob(f"job_{victim}.*.out")} == {
         f"job_{victim}.{task}.out": ALICE.uid for task in range(2)
     }

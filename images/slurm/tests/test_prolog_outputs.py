@@ -1,6 +1,6 @@
-"""Which output files the prolog makes: no job gets at those of another, whatever name it asks for.
+"""Which output and session files the prolog makes: no job gets at those of another, whatever name it asks for.
 
-The prolog runs as it is, in a mount namespace with folders of its own.
+The prolog and the epilog run as they are, in a mount namespace with folders of its own.
 """
 
 import os
@@ -11,13 +11,15 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a mount namespace")
 
-PROLOG = Path(__file__).parents[1] / "prolog"
+SCRIPTS = Path(__file__).parents[1]
 VICTIM, OTHER, AGENT_GID = 5001, 6666, 65532
 SITE = """
 mount -t tmpfs -o mode=0755 run /run; mount -t tmpfs -o mode=1777 tmp /tmp
 mkdir -p /mnt/efs; mount -t tmpfs -o mode=1777 efs /mnt/efs
 job() { env -i SLURM_JOB_ID=$1 SLURM_JOB_UID=$2 SLURM_JOB_GID=$2 SLURM_JOB_USER=u$2 SLURM_JOB_CPUS_PER_NODE=1 \\
   SLURMD_NODENAME=w1 SLURM_JOB_WORK_DIR=/mnt/efs SLURM_JOB_STDOUT="$3" SLURM_JOB_STDERR="$3" sh /srv/prolog; }
+ended() { env -i SLURM_JOB_ID=$1 SLURM_JOB_UID=$2 SLURM_JOB_GID=$2 SLURMD_NODENAME=w1 sh /srv/epilog; }
+as() { setpriv --reuid=$1 --regid=$1 --clear-groups sh -c "$2"; }
 """
 TRICKS = (
     "job_1%j.out",
@@ -31,9 +33,12 @@ TRICKS = (
 
 
 def played(tmp_path: Path, script: str) -> list[str]:
-    """The lines that a script prints. It calls `job <id> <uid> <output>` for each prolog."""
-    prolog = tmp_path / "prolog"
-    prolog.write_bytes(PROLOG.read_bytes())
+    """The lines that a script prints.
+
+    It calls `job <id> <uid> <output>` for each prolog, and `ended <id> <uid>` for each epilog.
+    """
+    for name in ("prolog", "epilog"):
+        (tmp_path / name).write_bytes((SCRIPTS / name).read_bytes())
     bound = f"mount --bind {tmp_path} /srv"
     command = ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{bound}\n{SITE}\n{script}"]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
@@ -47,7 +52,8 @@ def test_no_job_takes_away_the_output_of_another(tmp_path: Path, trick: str) -> 
         job 123 {VICTIM} "job_%j.out"
         echo results >>/mnt/efs/job_123.out
         job 23 {OTHER} "{trick}"
-        stat --format='%u %g %a' /mnt/efs/job_123.out; cat /mnt/efs/job_123.out; ls /mnt/efs | grep -c job_123
+        stat --format='%u %g %a' /mnt/efs/job_123.out; cat /mnt/efs/job_123.out
+        ls /mnt/efs | grep -v session | grep -c job_123
         """,
     )
 
@@ -77,3 +83,47 @@ def test_a_name_of_the_job_alone_is_made_for_it(tmp_path: Path, pattern: str, ma
     lines = played(tmp_path, f"""job 23 {VICTIM} "{pattern}"; stat --format='%n %u %g %a' /mnt/efs/*""")
 
     assert f"/mnt/efs/{made} {VICTIM} {AGENT_GID} 640" in lines
+
+
+@pytest.mark.parametrize(
+    "squat",
+    [": >job_123.session", "echo forged >job_123.session", "mkdir job_123.session", "ln -s /nowhere job_123.session"],
+)
+def test_nobody_keeps_a_session_from_writing_its_session_file(tmp_path: Path, squat: str) -> None:
+    lines = played(
+        tmp_path,
+        f"""
+        cd /mnt/efs; as {OTHER} "{squat}"
+        job 123 {VICTIM} "job_%j.out"
+        as {VICTIM} "echo told >told; mv --no-target-directory told job_123.session" || :
+        stat --format='%u %F' job_123.session; cat job_123.session
+        """,
+    )
+
+    assert lines == [f"{VICTIM} regular file", "told"]
+
+
+def test_only_an_empty_session_file_ends_with_its_job(tmp_path: Path) -> None:
+    lines = played(
+        tmp_path,
+        f"""
+        cd /mnt/efs; job 123 {VICTIM} "job_%j.out"; job 124 {VICTIM} "job_%j.out"
+        as {VICTIM} "echo told >job_124.session"
+        ls | grep session; ended 123 {VICTIM}; ended 124 {VICTIM}; ls | grep session
+        """,
+    )
+
+    assert lines == ["job_123.session", "job_124.session", "job_124.session"]
+
+
+def test_the_epilog_removes_no_session_file_of_others(tmp_path: Path) -> None:
+    lines = played(
+        tmp_path,
+        f"""
+        cd /mnt/efs; as {OTHER} ": >job_123.session"
+        ended 123 {VICTIM}
+        stat --format=%u job_123.session
+        """,
+    )
+
+    assert lines == [f"{OTHER}"]

@@ -108,9 +108,18 @@ async def test_a_link_to_a_session_file_counts_for_nothing(tmp_path: Path) -> No
     assert (await refused(streams(tmp_path, Workers()))).error.kind == "not_found"
 
 
+async def test_an_empty_session_file_is_not_written_yet(tmp_path: Path) -> None:
+    tell(tmp_path, "")
+
+    failed = await refused(streams(tmp_path, Workers()))
+
+    assert failed.error.kind == "not_found"
+    assert failed.error.detail == "the job has not written job_42.session yet"
+
+
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", '{"port": 22}', '{"port": "secret"}', '{"port": 8888, "token_cookie": "a; secret=b"}', "x" * 2000],
+    ["[]", "{}", '{"port": 22}', '{"port": "secret"}', '{"port": 8888, "token_cookie": "a; secret=b"}', "x" * 2000],
 )
 async def test_a_session_file_that_is_none_names_what_is_wrong(tmp_path: Path, content: str) -> None:
     tell(tmp_path, content)

@@ -47,6 +47,9 @@ def read(shared_dir: Path, job_id: JobId, uid: int) -> SessionFile:
         raise NoSessionFile(f"{path(job_id)} is closed to the edge-agent: write it with the umask 022") from None
     except NoSuchOutput:
         raise NoSessionFile(f"the job has not written {path(job_id)} yet") from None
+    if not size:
+        # The prolog makes an empty file, so that nobody else can take its name.
+        raise NoSessionFile(f"the job has not written {path(job_id)} yet")
     if size > MAX_BYTES:
         raise NoSessionFile(f"{path(job_id)} has more than {MAX_BYTES} bytes")
     try:
