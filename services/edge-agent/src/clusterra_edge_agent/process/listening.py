@@ -25,7 +25,10 @@ class _Socket:
 
 
 def listening(ports: Mapping[int, int]) -> frozenset[int]:
-    """Returns the pids in `ports` (pid to TCP port) whose port is open in the network namespace of that process."""
+    """Returns the pids in `ports` (pid to TCP port) whose port is open in the network namespace of that process.
+
+    Only servers of root and of the agent's own user count: any user may listen on the port of a slurmd that boots.
+    """
     open_ports: dict[int, frozenset[int]] = {}
     found = set()
     for pid, port in ports.items():
@@ -63,7 +66,7 @@ def owners(pid: int, port: int, client_port: int | None = None) -> frozenset[int
 
 def _open_ports(pid: int) -> Iterator[int]:
     for each in _sockets(pid):
-        if each.listens:
+        if each.listens and each.uid in (0, os.geteuid()):
             yield each.port
 
 
