@@ -25,6 +25,9 @@
 local UMASK = os.getenv("CLUSTERRA_UMASK") or "0077"
 local DEFAULT_SHELL_UMASK = "0022"
 
+-- The bytes of an option that a class depends on. slurmctld does nothing else meanwhile, and an option may be of any length.
+local MAX_OPTION_BYTES = 4096
+
 -- The value, or nil if the user gave none.
 local function value_or_nil(value)
   if value == slurm.NO_VAL or value == slurm.NO_VAL16 then
@@ -40,6 +43,14 @@ local function checksum(text)
     sum = (sum * 31 + text:byte(place)) % 4294967296
   end
   return string.format("%08x", sum)
+end
+
+-- The beginning of a longer value, with its length.
+local function shortened(value)
+  if #value <= MAX_OPTION_BYTES then
+    return value
+  end
+  return string.format("%s#%d", value:sub(1, MAX_OPTION_BYTES), #value)
 end
 
 -- The class of a job, or nil if it has none. Its parts: user, time limit (as a power of two, in seconds), CPUs, memory
@@ -88,7 +99,7 @@ local function class(job)
   local others = {}
   for _, name in ipairs({ "features", "partition" }) do
     if job[name] and job[name] ~= "" then
-      others[#others + 1] = name .. "=" .. job[name]
+      others[#others + 1] = name .. "=" .. shortened(job[name])
     end
   end
   if value_or_nil(job.shared) then

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator
+from functools import reduce
 
 import pytest
 from clusterra_contracts.node_extra import job_class
@@ -26,6 +27,24 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Own
             await cluster.admit(name, cpus=16, memory_mib=65536, features=("compute", "memory"))
             assert (await cluster.run("scontrol", "update", f"nodename={name}", *gpus)).returncode == 0
         yield cluster
+
+
+COUNTED = """
+for _, bytes in ipairs({ 4096, 10000000, 10000001 }) do
+  local job = { user_name = "alice", user_id = 5001, het_job_offset = slurm.NO_VAL, features = ("a"):rep(bytes) }
+  local steps = 0
+  debug.sethook(function() steps = steps + 1 end, "", 1000)
+  slurm_job_submit(job, {}, 5001)
+  debug.sethook()
+  slurm.log_info("counted %d %s", steps, job.extra)
+end
+"""
+"""Tells thousands of instructions and the expressions of jobs with a constraint of so many bytes."""
+
+
+def checksum(text: str) -> str:
+    """The hash of an option that restricts the nodes."""
+    return f"{reduce(lambda known, byte: (known * 31 + byte) % 2**32, text.encode(), 0):08x}"
 
 
 async def extra(cluster: OwnedSlurmCluster, job_id: str) -> str:
@@ -70,6 +89,24 @@ async def test_other_options_that_restrict_the_nodes_make_another_class(cluster:
     assert classes[0] == "u5001.c1.n1"
     assert len(set(classes)) == len(options)
     assert job_class(await expression_of(cluster, "--constraint=memory")) == classes[1]
+
+
+async def test_a_constraint_of_any_length_takes_slurmctld_little_work(cluster: OwnedSlurmCluster) -> None:
+    """Slurm rejects a long one, but only after the script."""
+    script = (SCRIPTS / JOB_SUBMIT).read_text()
+    installed = cluster.log_dir.parent / "etc" / JOB_SUBMIT
+
+    async def told() -> list[tuple[str, str]]:
+        installed.write_text(script + COUNTED)
+        await expression_of(cluster)
+        return re.findall(r"counted (\d+) (\S+)", (cluster.log_dir / "slurmctld.log").read_text())[:3]
+
+    (_, known), (steps, first), (_, second) = await until(told, seconds=SECONDS, what="the counts", every=0.2)
+
+    assert job_class(known) == f"u5001.c1.n1.x{checksum('features=' + 'a' * 4096)}"
+    assert int(steps) < 1000
+    assert job_class(first) != job_class(second)
+    installed.write_text(script)
 
 
 async def test_an_allocation_has_a_class(cluster: OwnedSlurmCluster) -> None:
