@@ -11,7 +11,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_lab.machine.process import until
 from clusterra_proxy.watch import event_queue, job_poll
 from clusterra_proxy.watch.event_queue import EventQueue
-from clusterra_proxy.watch.job_facts import PublishedJobEvents
+from clusterra_proxy.watch.job_facts import PublishedJobEvents, job_event, transitions
 from clusterra_proxy.watch.job_poll import JobPoll
 from clusterra_runtime.nats.bus import BusUnavailable
 from job_records import job
@@ -63,6 +63,29 @@ async def test_what_a_full_queue_does_not_take_is_found_again(monkeypatch: pytes
     await until(all_published, seconds=90, every=0.01, what="the last events")
 
     assert bus.published == [str(number) for number in range(1, 31)]
+    sending.cancel()
+    with suppress(asyncio.CancelledError):
+        await sending
+
+
+async def test_the_names_of_nodes_fill_the_queue_before_its_events_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_queue, "MAX_NAME_BYTES", 1_000_000)
+    bus = Bus()
+    queue = EventQueue(cast(Any, bus), ClusterRef(tenant="a", cluster="b"))
+    record = job(1, "RUNNING", nodes="n[1-10000]", start=1)
+    running = job_event(transitions(record)[1], record, "ada")
+    queue.put(running)
+    assert queue.accepts
+
+    queue.put(running)
+    accepted = queue.accepts
+    bus.open = True
+    sending = asyncio.create_task(queue.run())
+    async with asyncio.timeout(20):
+        assert await queue.caught_up()
+    queue.resume()
+
+    assert (accepted, queue.accepts) == (False, True)
     sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending

@@ -20,6 +20,10 @@ RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 30.0
 MAX_EVENTS = 50_000
 """Maximum number of events that wait while the bus refuses them. With the longest names they take 120 MiB."""
+MAX_NAME_BYTES = 64 * 1024 * 1024
+"""Maximum size of the names of nodes in these events: one event may name thousands."""
+_NAME_BYTES = 64
+"""What a string takes besides its characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class EventQueue:
         self._publisher = publisher
         self._ref = ref
         self._queue: asyncio.Queue[PendingEvent[JobFact | JobActionFact | NodeFact]] = asyncio.Queue()
+        self._name_bytes = 0
         self._behind = False
 
     @property
@@ -47,9 +52,10 @@ class EventQueue:
 
         Observe nothing as published while this is False.
         """
-        if not self._behind and self._queue.qsize() >= MAX_EVENTS:
+        full = self._queue.qsize() >= MAX_EVENTS or self._name_bytes >= MAX_NAME_BYTES
+        if not self._behind and full:
             self._behind = True
-            log.warning("event_queue_full", cluster=self._ref.key, events=MAX_EVENTS)
+            log.warning("event_queue_full", cluster=self._ref.key, events=self._queue.qsize())
         return not self._behind
 
     async def caught_up(self) -> bool:
@@ -65,12 +71,15 @@ class EventQueue:
     def put(self, *events: PendingEvent[JobFact | JobActionFact | NodeFact]) -> None:
         """Append events to the queue."""
         for event in events:
+            self._name_bytes += _name_bytes(event.fact)
             self._queue.put_nowait(event)
 
     async def run(self) -> None:
         """Publish events as they are queued, forever."""
         while True:
-            await self._publish(await self._queue.get())
+            event = await self._queue.get()
+            await self._publish(event)
+            self._name_bytes -= _name_bytes(event.fact)
             self._queue.task_done()
 
     async def _publish(self, event: PendingEvent[JobFact | JobActionFact | NodeFact]) -> None:
@@ -91,3 +100,9 @@ class EventQueue:
                 return
             else:
                 return
+
+
+def _name_bytes(fact: JobFact | JobActionFact | NodeFact) -> int:
+    if not isinstance(fact, JobFact):
+        return 0
+    return sum(len(name) + _NAME_BYTES for names in (fact.nodes, fact.gpus) for name in names)
