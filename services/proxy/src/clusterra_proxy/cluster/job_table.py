@@ -7,6 +7,7 @@ from datetime import datetime
 
 from clusterra_contracts.identity import JobId, now
 
+from clusterra_proxy.cluster.node_bound import NodeBound
 from clusterra_proxy.cluster.task_bound import TASKS_FIELD, TaskBound, UnreadableListener, state_rows
 from clusterra_proxy.slurmrestd.answers import StateRow
 from clusterra_proxy.slurmrestd.notation import array_tasks
@@ -50,6 +51,7 @@ class JobTable:
 
     def __init__(self, on_unreadable: UnreadableListener = lambda _kind, _records: None) -> None:
         self._task_bound = TaskBound(on_unreadable)
+        self._node_bound = NodeBound(on_unreadable)
         self._entries: dict[int, Entry] = {}
         self._waiting: dict[int, tuple[int, ...]] = {}
         self._last_poll: _Poll | None = None
@@ -109,12 +111,18 @@ class JobTable:
             return ()
         return self._waiting.get(record.job_id) or array_tasks.expand(record.array_task_string)
 
+    def admitted(self, record: JobRecord) -> JobRecord:
+        """Return a record that was put, without what the bounds of the table do not allow."""
+        known = self._entries.get(record.job_id)
+        return known.record if known is not None and known.record.unreadable else record
+
     def put(self, record: JobRecord, requested_at: datetime) -> None:
         """Add a record that was requested at `requested_at`."""
         known = self._entries.get(record.job_id)
         if known is not None and known.requested_at > requested_at:
             return
-        record = self._task_bound.admit(record, known.record if known is not None else None)
+        replaced = known.record if known is not None else None
+        record = self._node_bound.admit(self._task_bound.admit(record, replaced), replaced)
         # A field that cannot be read is no news: its tasks may wait as before.
         tasks_known = record.is_waiting_array and TASKS_FIELD not in record.unreadable
         if known is not None and known.record.is_waiting_array and tasks_known:
@@ -261,6 +269,7 @@ class JobTable:
         for number in removed:
             record = self._entries.pop(number).record
             self._task_bound.release(record)
+            self._node_bound.release(record)
             self._unreadable.discard(number)
             self._array_rows.pop(number, None)
             self._waiting.pop(number, None)

@@ -43,8 +43,8 @@ def known_values(record: JobRecord) -> dict[str, str]:
         "n": "0",
         "t": "0",
     }
-    if record.hosts:
-        values["N"] = record.hosts[0]
+    for host in record.hosts[:1]:
+        values["N"] = host
     if record.user_id is not None:
         values["u"] = str(record.user_id)
     return values

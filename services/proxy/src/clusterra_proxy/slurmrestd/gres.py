@@ -42,13 +42,14 @@ def memory_per_gpu_mib(record: JobRecord) -> int | None:
 
 def allocated_gres(record: JobRecord) -> dict[str, dict[str, int]]:
     """Return `RunningJob.gres` of a job. While a job is completing, Slurm gives only the total for all its nodes."""
+    hosts = record.hosts
     if record.gres_detail:
         allocated = [gres_counts(text) for text in record.gres_detail]
     else:
-        nodes = max(len(record.hosts), 1)
+        nodes = max(len(hosts), 1)
         sums = {name: count for name, count in parse_gres(record.tres_alloc_str) if ":" not in name}
         allocated = [{name: -(-count // nodes) for name, count in sums.items()}] * nodes
-    return {name: counts for name, counts in zip(record.hosts, allocated, strict=False) if counts}
+    return {name: counts for name, counts in zip(hosts, allocated, strict=False) if counts}
 
 
 def parse_gres(tres: str) -> tuple[tuple[str, int], ...]:

@@ -226,12 +226,17 @@ class JobRecord(Readable):
     def started_at(self) -> datetime | None:
         """When this run started. `start_time` of a pending record is a forecast, of a cancelled one its end."""
         started = not self.requeueing and self.state not in ("PENDING", UNKNOWN_STATE)
-        return self.start_time if self.hosts and started else None
+        return self.start_time if started and self.host_count else None
 
-    @cached_property
+    @property
     def hosts(self) -> tuple[str, ...]:
-        """The nodes allocated to the job."""
+        """The nodes allocated to the job, expanded at each use: kept, those of all records take too much memory."""
         return hostlist.expand(self.nodes)
+
+    @property
+    def host_count(self) -> int:
+        """The number of nodes allocated to the job."""
+        return hostlist.count(self.nodes)
 
     @cached_property
     def parsed_comment(self) -> Comment:

@@ -156,7 +156,7 @@ class JobPoll:
         requested_at, records, self._last_update, unidentified = listed
         self._cluster.unidentified_jobs = unidentified
         self._note_lost(self._cluster.jobs.replace(records, requested_at, unidentified=unidentified))
-        self.queue_events(records)
+        self.queue_events(map(self._cluster.jobs.admitted, records))
         if self._published is not None and self._replayed:
             retained = {record.id for record in self._cluster.jobs} | self._lost.keys()
             self._published.retain(retained | {job_id.partition("_")[0] for job_id in retained})
@@ -181,7 +181,7 @@ class JobPoll:
             return
         for record in records:
             self._cluster.jobs.put(record, requested_at)
-        self.queue_events(records)
+        self.queue_events(map(self._cluster.jobs.admitted, records))
 
 
 def _ends(run: JobRecord, lost: JobRecord) -> bool:

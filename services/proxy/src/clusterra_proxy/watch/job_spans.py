@@ -82,7 +82,7 @@ def record_spans(
         ]
         tracing.record(traceparent, "job queued", record.submit_time, transition.time, attributes, events=registered)
     elif transition.kind in JOB_ENDS and record.started_at is not None:
-        details: dict[str, str | int] = {"slurm.job.state": record.state, "clusterra.workers": len(record.hosts)}
+        details: dict[str, str | int] = {"slurm.job.state": record.state, "clusterra.workers": record.host_count}
         tracing.record(traceparent, "job running", record.started_at, transition.time, attributes | details)
 
 

@@ -48,9 +48,9 @@ def _within_calendar(moment: datetime | None) -> datetime | None:
     return max(min(moment, LATEST), EARLIEST).astimezone(UTC)
 
 
-def _expandable(expression: str) -> str:
+def _bounded_hosts(expression: str) -> str:
     if not expression.isalnum():
-        hostlist.expand(expression)
+        hostlist.count(expression)
     return expression
 
 
@@ -86,8 +86,8 @@ Time = Annotated[AwareDatetime | None, BeforeValidator(_moment), AfterValidator(
 """A time in seconds since the epoch, or None for "never"."""
 Text = Annotated[str, BeforeValidator(_text)]
 """A string; null becomes the empty string."""
-Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_expandable)]
-"""A hostlist expression."""
+Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_hosts)]
+"""A hostlist expression of `hostlist.MAX_HOSTS` at most."""
 ArrayTasks = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_tasks)]
 """The waiting tasks of an array, such as `0-2,4%2`: `array_tasks.MAX_TASKS` at most."""
 States = Annotated[tuple[str, ...], Field(min_length=1)]
