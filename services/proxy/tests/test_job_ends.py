@@ -66,6 +66,16 @@ async def running(proxy: ProxyWorld, user: SlurmUser, job_id: str) -> Job:
     return await until(runs, seconds=120, what=f"job {job_id} to run", every=0.1)
 
 
+async def known_to_slurmdbd(proxy: ProxyWorld, job_id: str) -> None:
+    async def known() -> bool:
+        listed = await proxy.slurm.cluster.run(
+            "sacct", "--noheader", "--parsable2", "--format=JobID", f"--jobs={job_id}"
+        )
+        return job_id in listed.stdout.split()
+
+    await until(known, seconds=120, what=f"slurmdbd to know job {job_id}", every=0.5)
+
+
 async def told(proxy: ProxyWorld, user: SlurmUser, job_id: str, value: Callable[[Job], object]) -> Job:
     """The job as soon as it is told with a value."""
 
@@ -116,6 +126,9 @@ async def test_a_cancelled_job_tells_who_cancelled_it(proxy: ProxyWorld, alice: 
     busy = (await proxy.submit(alice, LONG)).job_id
     by_an_admin = (await proxy.submit(alice, hold=True)).job_id
     await running(proxy, alice, busy)
+    # Of a job that ends before slurmdbd has heard of it, slurmctld does not tell it who cancelled it.
+    for job_id in (waiting, busy, by_an_admin):
+        await known_to_slurmdbd(proxy, job_id)
 
     for job_id in (waiting, busy):
         await proxy.cancel(alice, job_id)
