@@ -27,12 +27,12 @@ async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypat
     async def last_snapshot(*_: object) -> QueueSnapshot:
         return SNAPSHOT
 
-    async def last(*_: object) -> None:
+    async def last_heartbeat(*_: object) -> None:
         replayed.set()
         await asyncio.Event().wait()  # the last heartbeat's answer does not arrive
 
     monkeypatch.setattr(clusterra_scaler.cluster_runner, "last_snapshot", last_snapshot)
-    monkeypatch.setattr(clusterra_scaler.cluster_runner, "last", last)
+    monkeypatch.setattr(clusterra_scaler.cluster_runner, "last_heartbeat", last_heartbeat)
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
     runner = ClusterRunner(Mock(), registry, Mock(), DecisionLanes())
     working = asyncio.create_task(runner.run(REF, FencedLease(1, lambda: True)))
