@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from clusterra_proxy.cluster import turns as module
+from clusterra_proxy.cluster import user_turns as module
 from clusterra_proxy.cluster.submitting import TURNS, Submitting
 from clusterra_proxy.slurmrestd.errors import Unavailable
 

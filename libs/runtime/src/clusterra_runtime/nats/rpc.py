@@ -28,8 +28,6 @@ FOREIGN_FAMILY = "edge"
 """The requests that are answered from outside the central side."""
 FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
 """The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
-
-
 FOREIGN_TEXT = 2000
 """The most characters that are taken of a text in an error among those answers: it is logged and stored."""
 

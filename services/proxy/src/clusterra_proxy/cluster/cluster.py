@@ -29,7 +29,7 @@ from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
-from clusterra_proxy.cluster.turns import Turns
+from clusterra_proxy.cluster.user_turns import UserTurns
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed
@@ -53,8 +53,6 @@ PRIVILEGED_SECONDS = 60.0
 PRIVILEGED_RETRY_SECONDS, LONGEST_PRIVILEGED_RETRY_SECONDS = 1.0, 10.0
 FIRST_PRIVILEGED_SECONDS = 2.0
 """How long a request waits for the first read of the privileged names."""
-
-
 REQUESTS_AT_ONCE = 3
 """How many requests of one user, which are no submits, are answered at a time: slurmrestd has four threads for all."""
 
@@ -81,7 +79,7 @@ class Cluster:
     mint: TokenMint
     condition: Condition
     submitting: Submitting = field(default_factory=Submitting)
-    turns: Turns = field(default_factory=lambda: Turns(REQUESTS_AT_ONCE, "requests"))
+    turns: UserTurns = field(default_factory=lambda: UserTurns(REQUESTS_AT_ONCE, "requests"))
     """Of all users' requests but submits, which have turns of their own."""
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)

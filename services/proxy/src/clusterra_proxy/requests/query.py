@@ -10,8 +10,8 @@ from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.cluster.usage import with_usage
 from clusterra_proxy.requests.job_order import JobOrder
-from clusterra_proxy.requests.usage import with_usage
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
 from clusterra_proxy.slurmrestd.accounting import OLDEST
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED

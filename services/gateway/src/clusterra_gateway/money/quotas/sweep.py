@@ -11,6 +11,7 @@ from datetime import timedelta
 import structlog
 from clusterra_contracts.events import JOB_ENDS, Event
 from clusterra_contracts.identity import ClusterRef, JobId, SlurmUser, now
+from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
@@ -60,7 +61,6 @@ ANSWER_SECONDS = 60.0
 """How long after a submit without an answer its user's new jobs are left alone: one may be that submit's."""
 CANCEL_SECONDS = 120.0
 """How long a cancelled job is remembered. One that still runs then is cancelled again."""
-ACTIVE = ("PENDING", "RUNNING", "SUSPENDED")
 ACTOR = Viewer(user=SlurmUser(name="clusterra-quota", uid=64_997, gid=64_997), admin=True)
 """Who cancels: the name stands in the job's history."""
 CHANGED = "quota.changed"
@@ -164,7 +164,7 @@ class QuotaSweep:
 
     async def _live(self, ref: ClusterRef, prices: ListedPrices) -> LiveJobs:
         found: LiveJobs = {}
-        async for page in job_pages(self._slurm, ref, ACTOR, ACTIVE):
+        async for page in job_pages(self._slurm, ref, ACTOR, tuple(sorted(LIVE))):
             for job in page:
                 found.setdefault(whole_id(job), LiveJob(job)).add(job, prices.asked(job))
         return found

@@ -11,7 +11,7 @@ MAX_WAITING = 256
 """How many requests of one user wait for a turn. Each may hold a script of megabytes."""
 
 
-class Turns:
+class UserTurns:
     """The requests of users in this process, each of them with a few at a time."""
 
     def __init__(self, at_once: int, what: str) -> None:
