@@ -52,6 +52,7 @@ async def become(plane: ControlPlane, namespace: str, wanted: list[str]) -> None
             await plane.kubectl("get", kind, f"--namespace={namespace}", "--output=wide")
             for kind in ("pods", "nodes", "events")
         ]
+        seen += [log.read_text()[-2000:] for log in plane.directory.glob("kwok-*.log")]
         raise TimeoutError("\n".join([str(error), *seen])) from error
 
 

@@ -58,9 +58,13 @@ async def namespace(plane: ControlPlane) -> AsyncIterator[str]:
 
 
 async def new_namespace(plane: ControlPlane) -> str:
-    """Creates a namespace. Returns its name, which no other test of this process uses."""
+    """Creates a namespace, and waits for its ServiceAccount: until then ReplicaSets make no pods, and try ever later.
+
+    Returns its name, which no other test of this process uses.
+    """
     name = f"test-{next(_NAMES)}"
     await plane.kubectl("create", "namespace", name)
+    await plane.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=120s")
     return name
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import count as counted
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -19,7 +20,7 @@ _GROUP = "lab.clusterra.dev/fake-nodes"
 _PODS_PER_NODE = 10_000
 _LEASE_SECONDS = 8
 """KWOK renews a lease four times in this period, well within the time after which a node counts as lost."""
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 
 
 class FakeNodes(TypedDict, total=False):
@@ -73,6 +74,7 @@ async def kwok_nodes(plane: ControlPlane, count: int, **properties: Unpack[FakeN
         listed = {"apiVersion": "v1", "kind": "List", "items": nodes}
         await plane.kubectl("create", "--filename=-", input=json.dumps(listed))
         await _all_ready(plane, selector, count, kwok)
+        await _all_run_pods(plane, [f"{prefix}-{number}" for number in range(count)], selector, kwok)
         yield
     finally:
         try:
@@ -114,3 +116,38 @@ async def _all_ready(plane: ControlPlane, selector: str, count: int, kwok: Proce
         return statuses.split() == ["True"] * count
 
     await until(all_ready, seconds=_START_SECONDS, what=f"{count} fake nodes", every=0.1, process=kwok)
+
+
+async def _all_run_pods(plane: ControlPlane, names: Sequence[str], selector: str, kwok: Process) -> None:
+    """Wait until a pod on each node has run, and delete these pods.
+
+    KWOK makes a node Ready before its own watch has told it that it holds the node's lease. It forgets a pod that comes
+    in between, until the pod changes. So the pods are changed until they run.
+    """
+    pods = [_first_pod(name, selector) for name in names]
+    await plane.kubectl("create", "--filename=-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    tries = counted()
+
+    async def all_run() -> bool:
+        phases = await plane.kubectl(
+            "get", "pods", f"--selector={selector}", "--output=jsonpath={.items[*].status.phase}"
+        )
+        if phases.split() == ["Running"] * len(names):
+            return True
+        await plane.kubectl("annotate", "--overwrite", "pods", f"--selector={selector}", f"{_GROUP}={next(tries)}")
+        return False
+
+    await until(
+        all_run, seconds=_START_SECONDS, what=f"a pod on each of {len(names)} fake nodes", every=0.5, process=kwok
+    )
+    await plane.kubectl("delete", "pods", f"--selector={selector}", "--grace-period=0")
+
+
+def _first_pod(node: str, selector: str) -> dict[str, object]:
+    key, _, prefix = selector.partition("=")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"first-of-{node}", "namespace": "default", "labels": {key: prefix}},
+        "spec": {"nodeName": node, "containers": [{"name": "first", "image": "none"}]},
+    }
