@@ -45,7 +45,7 @@ async def test_a_release_that_cannot_read_the_new_form_stops_before_there_is_any
         applying = asyncio.create_task(runner.apply(store, [MIGRATION], per_second=1000, progress=lambda _report: None))
 
         with pytest.raises(RecordsDoNotFit, match="only releases that know migration 1"):
-            await asyncio.wait_for(running, 30)
+            await asyncio.wait_for(running, 90)
         assert await form(store) == "old"
 
         await applying
@@ -59,6 +59,6 @@ async def test_a_migration_that_every_release_can_read_does_not_wait(monkeypatch
         await store.write(Put(TABLE, RECORD, {"form": "old"}, Absent()))
         migration = replace(MIGRATION, readable_from=0)
 
-        await asyncio.wait_for(runner.apply(store, [migration], per_second=1000, progress=lambda _report: None), 30)
+        await asyncio.wait_for(runner.apply(store, [migration], per_second=1000, progress=lambda _report: None), 90)
 
         assert await form(store) == "new"

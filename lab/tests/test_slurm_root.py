@@ -80,11 +80,11 @@ async def test_a_second_build_waits_for_the_first(cache: Path, monkeypatch: pyte
     with lock.open() as first:
         fcntl.flock(first, fcntl.LOCK_EX)
         second = asyncio.create_task(ensure_root(lambda step: waits.set()))
-        await asyncio.wait_for(waits.wait(), 5)
+        await asyncio.wait_for(waits.wait(), 90)
         assert not second.done()
         lock.with_suffix("").mkdir()
 
-    assert await asyncio.wait_for(second, 5) == lock.with_suffix("")
+    assert await asyncio.wait_for(second, 90) == lock.with_suffix("")
 
 
 @pytest.mark.slurm

@@ -37,7 +37,7 @@ async def edited(composed: Composition, tmp_path: Path) -> AsyncIterator[Path]:
     )
     assert watch.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while b"Watch enabled" not in await watch.stdout.readline():
                 assert watch.returncode is None
         yield tmp_path

@@ -134,7 +134,7 @@ async def test_a_server_that_reads_no_whole_body_is_unavailable(quick: None, mon
         server.listen()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
 
-        async with asyncio.timeout(30), DynamoDBStore() as store:
+        async with asyncio.timeout(90), DynamoDBStore() as store:
             with pytest.raises(StoreUnavailable):
                 await store.put_all(puts)
 

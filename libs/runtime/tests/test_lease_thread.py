@@ -116,7 +116,7 @@ async def test_it_stops_while_nats_is_away(nats: NatsServer, client: Client) -> 
     blocking = Blocking(nats)
     await asyncio.sleep(0.1)
 
-    await asyncio.wait_for(blocking.stop(), 10)
+    await asyncio.wait_for(blocking.stop(), 90)
 
     await nats.restart()
     assert blocking.begun == []

@@ -39,7 +39,7 @@ async def test_wait_ends_when_the_last_table_is_made(monkeypatch: pytest.MonkeyP
         assert not tables.exist
 
         await store.create_tables(USERS)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 90)
 
         assert tables.exist
         assert tables.reachable

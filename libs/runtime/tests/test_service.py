@@ -77,7 +77,7 @@ async def living(app: App, settings: ServiceSettings = SETTINGS) -> AsyncIterato
     yield service, life
     if not life.done():
         os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(life, 30)
+    await asyncio.wait_for(life, 90)
 
 
 async def test_a_process_exits_with_0_after_sigterm_and_logs_its_lifecycle_as_json(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_process_exits_with_0_after_sigterm_and_logs_its_lifecycle_as_js
 
     process.signal(signal.SIGTERM)
 
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), 90) == 0
 
     entries = lines(process)
     events = [entry["event"] for entry in entries]
@@ -108,7 +108,7 @@ async def test_a_process_exits_with_0_after_sigterm_and_logs_its_lifecycle_as_js
 
 async def test_a_process_exits_with_1_when_a_background_task_fails(tmp_path: Path) -> None:
     process = await tiny(tmp_path, "dies")
-    assert await asyncio.wait_for(process.wait(), 30) == 1
+    assert await asyncio.wait_for(process.wait(), 90) == 1
     (died,) = [entry for entry in lines(process) if entry["event"] == "background_task_died"]
     assert died["task"] == "work"
     assert "the work cannot go on" in died["exception"]
@@ -134,7 +134,7 @@ async def test_a_service_fails_when_a_background_task_ends() -> None:
         return
 
     async with living(app_of(work=forever, brief=brief)) as (_, life):
-        assert await asyncio.wait_for(life, 30) == 1
+        assert await asyncio.wait_for(life, 90) == 1
 
 
 async def test_a_service_fails_when_a_background_task_cancels_itself_but_not_when_it_is_cancelled() -> None:
@@ -143,7 +143,7 @@ async def test_a_service_fails_when_a_background_task_cancels_itself_but_not_whe
         raise asyncio.CancelledError
 
     async with living(app_of(odd=odd)) as (_, life):
-        assert await asyncio.wait_for(life, 30) == 1
+        assert await asyncio.wait_for(life, 90) == 1
     async with living(app_of(work=forever)) as (service, life):
         await until(lambda: not service.failing(), seconds=90, what="readiness")
         service.background("more", forever).cancel()
@@ -170,7 +170,7 @@ async def test_background_tasks_are_cancelled_before_the_app_closes() -> None:
         await until(lambda: not service.failing(), seconds=90, what="readiness")
         os.kill(os.getpid(), signal.SIGINT)
 
-        assert await asyncio.wait_for(life, 30) == 0
+        assert await asyncio.wait_for(life, 90) == 0
 
     assert order == ["work cancelled", "app closed"]
 
@@ -180,7 +180,7 @@ async def test_a_service_fails_when_its_app_cannot_start() -> None:
         raise RuntimeError("no key, no start")
 
     async with living(app_of(before=fail())) as (_, life):
-        assert await asyncio.wait_for(life, 30) == 1
+        assert await asyncio.wait_for(life, 90) == 1
 
 
 async def test_a_starting_service_is_alive_but_not_ready_and_can_be_stopped() -> None:
@@ -188,7 +188,7 @@ async def test_a_starting_service_is_alive_but_not_ready_and_can_be_stopped() ->
         assert (await probe(service, "/livez"))[0] == HTTPStatus.OK
         assert await probe(service, "/readyz") == (503, {"ready": False, "failing": ["started"]})
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(life, 30) == 0
+        assert await asyncio.wait_for(life, 90) == 0
 
 
 async def test_a_false_or_raising_condition_makes_a_service_unready() -> None:
@@ -222,7 +222,7 @@ async def test_a_service_that_exceeds_its_grace_time_fails() -> None:
     async with living(app_of(after=forever), brief) as (service, life):
         await until(lambda: not service.failing(), seconds=90, what="readiness")
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(life, 30) == 1
+        assert await asyncio.wait_for(life, 90) == 1
 
 
 async def test_a_service_is_not_alive_while_its_event_loop_is_stuck() -> None:

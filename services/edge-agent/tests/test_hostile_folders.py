@@ -141,7 +141,7 @@ async def test_a_user_whose_files_hang_leaves_threads_to_others(
     of_ada = [asyncio.create_task(each) for number in range(8) for each in (read(ADA), staged(ADA, number))]
     try:
         await until(lambda: len(begun) >= 4, seconds=90, what="all threads that ada may have")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(90):
             await read(BOB)
             await staged(BOB, 0)
     finally:

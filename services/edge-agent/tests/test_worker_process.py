@@ -29,7 +29,7 @@ def running(pid: int) -> bool:
 async def ended(process: WorkerProcess) -> int | None:
     exited = asyncio.Event()
     process.on_exit(exited.set)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await exited.wait()
     code = process.reap()
     process.close()

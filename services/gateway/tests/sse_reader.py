@@ -54,7 +54,7 @@ class Reader:
         await self._until(lambda: self.ended)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(90):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -36,6 +36,6 @@ async def test_a_worker_listens_nowhere(world: World) -> None:
 
     async with gateway_on(world.store, service, settings, COMMANDS["work"]):
         with pytest.raises(aiohttp.ClientConnectionError):
-            async with aiohttp.ClientSession() as http, asyncio.timeout(10):
+            async with aiohttp.ClientSession() as http, asyncio.timeout(90):
                 await http.get(f"http://127.0.0.1:{settings.http_port}/v1/users/me")
         await service.stop()

@@ -316,7 +316,7 @@ async def test_a_submit_waits_for_a_proxy_that_is_about_to_serve(world: World, m
     monkeypatch.setattr(requests, "Backoff", Watched)
 
     submitting = asyncio.create_task(post_job(browser))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await sent_in_vain.wait()
     await world.acme.serve(world.client)
 

@@ -44,7 +44,7 @@ async def browser_of(answer: bytes) -> AsyncIterator[TestClient[web.Request, web
 async def test_an_answer_that_is_no_final_one_of_http_is_not_passed_on(status: str) -> None:
     head = f"HTTP/1.1 {status}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n"
 
-    async with browser_of(head.encode()) as browser, asyncio.timeout(10), browser.get("/") as answer:
+    async with browser_of(head.encode()) as browser, asyncio.timeout(90), browser.get("/") as answer:
         got = answer.status
 
     assert got == HTTPStatus.BAD_GATEWAY

@@ -84,7 +84,7 @@ async def test_other_work_finds_a_thread_beside_them(monkeypatch: pytest.MonkeyP
     slow = [asyncio.create_task(one()) for _ in range(MANY)]
     try:
         await until(begun.is_set, seconds=90, what="the first of them")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             done = await asyncio.to_thread(lambda: "done")
     finally:
         over.set()

@@ -104,7 +104,7 @@ async def test_an_abandoned_answer_frees_its_subprocess(monkeypatch: pytest.Monk
     monkeypatch.setattr(bodies, "SUBPROCESSES", 1)
     monkeypatch.setattr(bodies, "_slots", WeakKeyDictionary())
     for _ in range(2):
-        async with bodies.BodyParser(Jobs) as parser, asyncio.timeout(20):
+        async with bodies.BodyParser(Jobs) as parser, asyncio.timeout(90):
             await parser.feed(b"{")
 
 
@@ -121,6 +121,6 @@ async def test_what_a_subprocess_writes_is_bounded(monkeypatch: pytest.MonkeyPat
             await parser.feed(b"]}")
             await parser.finish()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(90):
         with pytest.raises(BadAnswer, match="too large"):
             await parse()

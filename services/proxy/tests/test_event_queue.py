@@ -47,7 +47,7 @@ async def test_what_a_full_queue_does_not_take_is_found_again(monkeypatch: pytes
     assert not queue.accepts
 
     bus.open = True
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while await queue.caught_up():
             assert len(bus.published) % 10 == 0
             published = PublishedJobEvents()
@@ -81,7 +81,7 @@ async def test_the_names_of_nodes_fill_the_queue_before_its_events_do(monkeypatc
     accepted = queue.accepts
     bus.open = True
     sending = asyncio.create_task(queue.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         assert await queue.caught_up()
     queue.resume()
 

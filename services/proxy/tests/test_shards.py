@@ -42,7 +42,7 @@ async def test_work_runs_while_leading_and_ends_before_the_lease_is_released() -
     for number in (1, 2):
         assert not work.running.is_set()
         leading = asyncio.create_task(shards.lead(LEASE))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await work.running.wait()
         assert work.runs == number
         await cancel_and_wait(leading)
@@ -54,7 +54,7 @@ async def test_another_shard_is_no_concern_of_a_cluster() -> None:
     shards, work = Shards(), Work()
     waiting = asyncio.create_task(shards.while_leading(REF, work.run))
     leading = [asyncio.create_task(shards.lead(lease)) for lease in (OTHER, LEASE)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await work.running.wait()
 
     await cancel_and_wait(leading[0])
@@ -82,7 +82,7 @@ async def test_cancelled_work_ends_without_ending_the_lead_of_the_shard() -> Non
     shards, one, other = Shards(), Work(), Work()
     leading = asyncio.create_task(shards.lead(LEASE))
     tasks = [asyncio.create_task(shards.while_leading(REF, work.run)) for work in (one, other)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await one.running.wait()
         await other.running.wait()
     await cancel_and_wait(tasks[0])

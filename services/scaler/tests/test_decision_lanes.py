@@ -50,7 +50,7 @@ async def test_smaller_decisions_do_not_wait_for_larger_ones() -> None:
         large = asyncio.create_task(lanes.run(of(MEDIUM_QUEUE + 1), release.wait))
         try:
             for count in (0, SMALL_QUEUE, MEDIUM_QUEUE):
-                decided = await asyncio.wait_for(lanes.run(of(count), lambda: "decided"), 10)
+                decided = await asyncio.wait_for(lanes.run(of(count), lambda: "decided"), 90)
 
                 assert decided == "decided"
             assert not large.done()

@@ -36,7 +36,7 @@ async def test_metrics_end_with_a_lease_that_is_lost_during_the_replay(monkeypat
     registry = Mock(get=Mock(return_value=Mock(spec=ClusterBinding, policy=ScalingPolicy())))
     runner = ClusterRunner(Mock(), registry, Mock(), DecisionLanes())
     working = asyncio.create_task(runner.run(REF, FencedLease(1, lambda: True)))
-    await asyncio.wait_for(replayed.wait(), 10)
+    await asyncio.wait_for(replayed.wait(), 90)
     assert exported()
 
     working.cancel()

@@ -382,6 +382,6 @@ async def test_a_durable_consumer_can_be_stopped_while_the_server_is_away(server
 
     settings = ServiceSettings(nats_url=server.url)
     consumer = next(declared for declared in CONSUMERS if declared.name == EVENTS_ARCHIVE)
-    async with asyncio.timeout(30), handled_by(settings, consumer, handler) as (_, subscription):
+    async with asyncio.timeout(90), handled_by(settings, consumer, handler) as (_, subscription):
         await server.kill()
         await until(lambda: not subscription.working, seconds=90, what="the lost connection")

@@ -60,12 +60,12 @@ class Replica:
         return next((text for text in self.service.failing() if text.startswith("versions")), "")
 
     async def works(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await self.working.wait()
 
     async def stop(self) -> None:
         self._leave.set()
-        await asyncio.wait_for(asyncio.gather(self._task, return_exceptions=True), 30)
+        await asyncio.wait_for(asyncio.gather(self._task, return_exceptions=True), 90)
 
     async def cancel(self) -> None:
         self._task.cancel()

@@ -43,7 +43,7 @@ async def test_a_service_waits_until_its_records_are_migrated(monkeypatch: pytes
         assert "from level 2 on" in levels.problem
 
         await store.write(Put(TABLE, LEVEL, {"level": 3, "readable_from": 2}, Absent()))
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 90)
 
         assert levels.problem == ""
 
@@ -65,7 +65,7 @@ async def test_a_running_service_stops_at_a_migration_that_it_cannot_read(monkey
         await store.write(Update(TABLE, LEVEL, set={"level": 9, "readable_from": 8}))
 
         with pytest.raises(RecordsDoNotFit, match="only releases that know migration 8"):
-            await asyncio.wait_for(watching, 30)
+            await asyncio.wait_for(watching, 90)
         assert "only releases that know migration 8" in levels.problem
 
 
@@ -73,4 +73,4 @@ async def test_a_table_without_a_level_is_at_level_0() -> None:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
         levels = RecordLevels(store, RecordForms(TABLE, needs=0, knows=0))
-        await asyncio.wait_for(levels.wait(), 30)
+        await asyncio.wait_for(levels.wait(), 90)
