@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.requests.submit import NO_LIMIT
 from clusterra_proxy.slurmrestd.versions import VERSIONS
@@ -117,9 +118,18 @@ DIFFERENT = {
 
 
 async def job_record(slurm: SlurmWorld, http: aiohttp.ClientSession, job_id: str) -> dict[str, Any]:
+    """What slurmctld has of a job; a busy one is asked again: slurmrestd then gives two answers to one request."""
     path = f"{slurm.cluster.slurmrestd_url}{VERSIONS[0].slurm(f'job/{job_id}')}"
-    async with http.get(path, headers={"X-SLURM-USER-TOKEN": slurm.token(slurm.operator)}) as answer:
-        (job,) = json.loads(await answer.read())["jobs"]
+
+    async def read() -> list[dict[str, Any]]:
+        try:
+            async with http.get(path, headers={"X-SLURM-USER-TOKEN": slurm.token(slurm.operator)}) as answer:
+                jobs: list[dict[str, Any]] = json.loads(await answer.read())["jobs"]
+        except aiohttp.ClientError:
+            return []
+        return jobs
+
+    (job,) = await until(read, seconds=90, what=f"the record of job {job_id}", every=0.5)
     return {name: value for name, value in job.items() if name not in DIFFERENT}
 
 

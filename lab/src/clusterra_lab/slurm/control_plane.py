@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -87,7 +87,8 @@ class SlurmCluster(BaseModel):
         try:
             out, error = await process.communicate((input or "").encode())
         except asyncio.CancelledError:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
             await process.wait()
             raise
         return CompletedProcess(argv, process.returncode or 0, out.decode(), error.decode())
