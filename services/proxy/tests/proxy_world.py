@@ -91,7 +91,7 @@ class ProxyWorld:
 
         return await until(ended_job, seconds=seconds, what=f"the end of job {job_id}", every=0.1)
 
-    async def until_snapshot(self, matches: Callable[[QueueSnapshot], bool], *, seconds: float = 30) -> QueueSnapshot:
+    async def until_snapshot(self, matches: Callable[[QueueSnapshot], bool], *, seconds: float = 90) -> QueueSnapshot:
         """Wait for a snapshot that matches: the newest one or a later one."""
         begin = max(len(self.snapshots) - 1, 0)
         return await until(

@@ -75,12 +75,12 @@ async def test_a_closed_node_runs_only_the_admitted_classes(
 
         # A running job stays, whatever the node admits from now on.
         await set_extra(closed())
-        newest = proxy.snapshots[-1]
-        node = find_node(newest, "picky")
 
-        assert node is not None
-        assert node.extra == closed()
-        assert find_running(newest, alices)
+        def is_closed(snapshot: QueueSnapshot) -> bool:
+            node = find_node(snapshot, "picky")
+            return node is not None and node.extra == closed()
+
+        assert find_running(await proxy.until_snapshot(is_closed), alices)
 
         await slurm.cluster.run("scancel", alices, bobs)
         await proxy.until_snapshot(
