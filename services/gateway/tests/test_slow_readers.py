@@ -1,6 +1,7 @@
 """Clients that read slowly: long answers are counted, and readers below the minimum throughput are disconnected."""
 
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 
 import aiohttp
@@ -43,7 +44,7 @@ class Answers:
 
     def _counted(self, request: web.Request) -> None:
         request[LONG_TRANSFERS] = LongTransfers(
-            partial(self.streams.opened, request.query["tenant"], request.query["person"])
+            partial(self.streams.opened, request.query["tenant"], request.query["person"]), ExitStack()
         )
 
     async def _parts(self) -> AsyncIterator[bytes]:

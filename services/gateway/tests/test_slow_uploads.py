@@ -1,4 +1,4 @@
-"""Clients that send bodies slowly: what they hold is counted, and who sends more slowly than the least is left."""
+"""Bodies on their way and held: they count for who sent them, and who sends more slowly than the least is left."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,26 +9,33 @@ import pytest
 from aiohttp import web
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, read_within
-from clusterra_gateway.http.requests.long_transfers import LARGE_BYTES, LONG_TRANSFERS, MAX_WEIGHT, LongTransfers
+from clusterra_gateway.http.requests.long_transfers import LARGE_BYTES, MAX_WEIGHT, counting
 from clusterra_gateway.http.routes.route import PublicRoute
 from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access.limits import MAX_STREAMS, OpenStreams
 from clusterra_lab.machine.process import until
+from gateway_world import World
 
 HELD = MAX_STREAMS // MAX_WEIGHT
 """How many of the largest bodies a person may have on their way."""
 
 
 class Bodies:
-    """A route that reads a body, for the person in its query."""
+    """A route that reads a body, for the person in its query, and answers when it may."""
 
     def __init__(self) -> None:
         self.streams = OpenStreams()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.read = 0
 
     async def take(self, request: web.Request) -> web.StreamResponse:
         """Reads it."""
-        request[LONG_TRANSFERS] = LongTransfers(partial(self.streams.opened, "acme", request.query["person"]))
-        return web.Response(text=str(len(await read_within(request, MAX_BODY_BYTES))), headers=NO_STORE)
+        with counting(request, partial(self.streams.opened, "acme", request.query["person"])):
+            content = await read_within(request, MAX_BODY_BYTES)
+            self.read += 1
+            await self.answers.wait()
+            return web.Response(text=str(len(content)), headers=NO_STORE)
 
 
 @pytest.fixture
@@ -81,6 +88,45 @@ async def test_large_bodies_on_their_way_are_counted_for_who_sends_them(
     assert statuses == [429, 200, 200]
     assert await asyncio.gather(*tasks) == [200] * HELD
     assert bodies.streams.open == 0
+
+
+@pytest.mark.parametrize(("size", "weight"), [(MAX_BODY_BYTES, MAX_WEIGHT), (LARGE_BYTES, 1), (1, 0)])
+async def test_a_body_that_is_here_counts_as_large_as_it_is_until_its_handler_has_ended(
+    http: aiohttp.ClientSession, bodies: Bodies, size: int, weight: int
+) -> None:
+    bodies.answers.clear()
+    sent = Sending(size)
+    sent.last.set()
+
+    # Without a size, it counts as the largest one while it is on its way.
+    task = asyncio.create_task(sent.status(http, "ada", sized=False))
+    await until(lambda: bodies.read == 1, seconds=90, what="the body to be read")
+    counted = bodies.streams.open
+    bodies.answers.set()
+
+    assert (counted, await task, bodies.streams.open) == (weight, 200, 0)
+
+
+async def test_a_person_has_a_bounded_number_of_large_submits_that_wait_for_slurm(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    world.acme.hold = asyncio.Event()
+    script = "#!/bin/sh\n" + "#" * 400_000
+
+    async def submitted(text: str) -> int:
+        async with ada.post(
+            "/v1/clusters/main/jobs/submit", json={"script": text, "job": {"environment": ["A=b"]}}
+        ) as answer:
+            return answer.status
+
+    large = [asyncio.create_task(submitted(script)) for _ in range(MAX_STREAMS + 10)]
+    await until(
+        lambda: sum(each.done() for each in large) == 10, seconds=90, what="the large submits beyond to be refused"
+    )
+    small = asyncio.create_task(submitted("#!/bin/sh\n"))
+    await until(lambda: len(world.acme.submits) == MAX_STREAMS + 1, seconds=90, what="the submits to reach the proxy")
+    world.acme.hold.set()
+
+    assert sorted(await asyncio.gather(*large, small)) == [201] * (MAX_STREAMS + 1) + [429] * 10
 
 
 @pytest.mark.parametrize("size", [100, MAX_BODY_BYTES])

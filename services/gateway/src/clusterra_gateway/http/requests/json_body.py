@@ -21,7 +21,7 @@ from clusterra_gateway.http.requests.errors import (
     UnsupportedMedia,
     pointer,
 )
-from clusterra_gateway.http.requests.long_transfers import counted_bytes, seconds_for
+from clusterra_gateway.http.requests.long_transfers import counted_bytes, hold_bytes, seconds_for
 
 _CHUNK_BYTES = 64 * 1024
 _ESCAPED_NUL = b"\\u0000"
@@ -110,7 +110,7 @@ def has_more_values(content: Any, most: int) -> bool:
 
 
 async def read_within(request: web.Request, most: int) -> bytes:
-    """Return a body of at most so many bytes, which counts while it is on its way.
+    """Return a body of at most so many bytes, which counts while it is on its way, and until its request has ended.
 
     Raises TooLarge, TooManyRequests, and HTTPRequestTimeout for a client that sends more slowly than it must.
     """
@@ -120,9 +120,12 @@ async def read_within(request: web.Request, most: int) -> bytes:
     with counted_bytes(request, size):
         try:
             async with asyncio.timeout(seconds_for(size)):
-                return await _read(request, most)
+                content = await _read(request, most)
         except TimeoutError:
             raise web.HTTPRequestTimeout(reason="the body comes too slowly") from None
+    # It counted as at least so many bytes until now, so there is room for it.
+    hold_bytes(request, len(content))
+    return content
 
 
 async def _read(request: web.Request, most: int) -> bytes:

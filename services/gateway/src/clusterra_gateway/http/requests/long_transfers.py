@@ -1,10 +1,10 @@
 """Transfers that last as long as a client takes to send or to read: counted for their caller, at a minimum throughput.
 
-A body holds memory until its last byte is here, and an answer until its last byte is read.
+A body holds memory until its request has ended, and an answer until its last byte is read.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -26,10 +26,20 @@ class LongTransfers:
 
     opened: Callable[[int], AbstractContextManager[None]]
     """Counts a transfer as so many streams until the block ends. Raises TooManyRequests."""
+    held: ExitStack
+    """What counts until the handler has ended."""
 
 
 LONG_TRANSFERS = web.RequestKey("long-transfers", LongTransfers)
 """Set for a request whose caller is known."""
+
+
+@contextmanager
+def counting(request: web.Request, opened: Callable[[int], AbstractContextManager[None]]) -> Iterator[None]:
+    """Counts the transfers of a request. The block is its handler. `opened` is that of `LongTransfers`."""
+    with ExitStack() as held:
+        request[LONG_TRANSFERS] = LongTransfers(opened, held)
+        yield
 
 
 def counted_transfer(request: web.Request, weight: int = 1) -> AbstractContextManager[None]:
@@ -41,6 +51,12 @@ def counted_transfer(request: web.Request, weight: int = 1) -> AbstractContextMa
 def counted_bytes(request: web.Request, size: int) -> AbstractContextManager[None]:
     """Counts so many bytes that are held, if they are many. Raises TooManyRequests."""
     return nullcontext() if size < LARGE_BYTES else counted_transfer(request, min(1 + size // PLACE_BYTES, MAX_WEIGHT))
+
+
+def hold_bytes(request: web.Request, size: int) -> None:
+    """Counts so many bytes, if they are many, until the handler has ended. Raises TooManyRequests."""
+    if size >= LARGE_BYTES and (counted := request.get(LONG_TRANSFERS)) is not None:
+        counted.held.enter_context(counted_bytes(request, size))
 
 
 def due_seconds(size: int) -> float:

@@ -12,7 +12,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime import tracing
 
 from clusterra_gateway.accounts.roles import OPERATOR_ROLE, OperatorScope, Role, Scope
-from clusterra_gateway.http.requests.long_transfers import LONG_TRANSFERS, LongTransfers
+from clusterra_gateway.http.requests.long_transfers import counting
 from clusterra_gateway.http.requests.parameters import Parameter, Query, query
 from clusterra_gateway.http.routes.route import Route, SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
@@ -64,8 +64,10 @@ class PrivateRoute(Route):
             query(request, Query)
         tracing.current().set_attribute(tracing.TENANT, caller.member.tenant)
         tenant, member_id = caller.member.tenant, caller.member.id
-        request[LONG_TRANSFERS] = LongTransfers(partial(self.access.streams.opened, tenant, member_id))
-        with structlog.contextvars.bound_contextvars(tenant=tenant, user=caller.member.user):
+        with (
+            counting(request, partial(self.access.streams.opened, tenant, member_id)),
+            structlog.contextvars.bound_contextvars(tenant=tenant, user=caller.member.user),
+        ):
             return await self._handle_for(request, caller)
 
     async def _caller(self, request: web.Request) -> Caller:
