@@ -103,6 +103,28 @@ def test_nobody_keeps_a_session_from_writing_its_session_file(tmp_path: Path, sq
     assert lines == [f"{VICTIM} regular file", "told"]
 
 
+@pytest.mark.parametrize(
+    "taken", ["sysopen F, $_, O_CREAT | O_EXCL, 0666 and close F", "symlink q(/nowhere), $_", "mkdir $_"]
+)
+def test_nobody_takes_a_name_again_while_it_is_made(tmp_path: Path, taken: str) -> None:
+    """Another user takes the names whenever they are free. What a job writes would be in a file of that user."""
+    lines = played(
+        tmp_path,
+        f"""
+        cd /mnt/efs; umask 0
+        echo 'alarm 60; until (-e "/tmp/over") {{ for (qw(job_123.out job_123.session)) {{ {taken} }} }}' >/tmp/squat
+        for each in 1 2 3; do as {OTHER} 'exec perl -MFcntl /tmp/squat' & done
+        until [ -e job_123.session ] || [ -L job_123.session ]; do :; done
+        renice --priority 5 $$ >/tmp/said
+        job 123 {VICTIM} "job_%j.out"
+        : >/tmp/over; wait
+        stat --format='%n %u %g %a %F' job_123.out job_123.session
+        """,
+    )
+
+    assert lines == [f"job_123.{kind} {VICTIM} {AGENT_GID} 640 regular empty file" for kind in ("out", "session")]
+
+
 def test_only_an_empty_session_file_ends_with_its_job(tmp_path: Path) -> None:
     lines = played(
         tmp_path,
