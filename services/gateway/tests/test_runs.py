@@ -11,8 +11,10 @@ from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.workflows import controller, start, workflow_records
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.table import RUNS as WORKFLOW_ITEMS
+from clusterra_gateway.workflows.workflow import Workflow
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
@@ -356,6 +358,26 @@ async def test_starts_at_the_same_time_keep_the_bound(world: World, monkeypatch:
     await started(ada, steps("a"))
 
     assert len(await listed(ada)) <= 4
+
+
+async def test_one_start_of_a_person_looks_for_room_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await world.login("ada@acme.example")
+    monkeypatch.setattr(start, "MAX_WORKFLOWS", 3)
+    for _ in range(3):
+        await started(ada, steps("a"))
+    reads, at_once = WorkflowController.refreshed, [0]
+
+    async def counted(self: WorkflowController, *given: Any, **named: Any) -> Workflow:
+        at_once.append(at_once[-1] + 1)
+        try:
+            return await reads(self, *given, **named)
+        finally:
+            at_once.append(at_once[-1] - 1)
+
+    monkeypatch.setattr(WorkflowController, "refreshed", counted)
+    await asyncio.gather(*(started(ada, steps("a"), status=409) for _ in range(10)))
+
+    assert max(at_once) == 1
 
 
 @pytest.mark.usefixtures("quick_sweeps")

@@ -5,6 +5,7 @@ import hashlib
 import secrets
 from contextlib import suppress
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
@@ -25,7 +26,7 @@ MAX_WORKFLOWS = 1000
 SURPLUS = 50
 """How many more there may be for a moment, because several were started at the same time."""
 ROOM_SECONDS = 15.0
-"""How long a start may look for a workflow that has ended, to make room."""
+"""How long a start may look for a workflow that has ended, to make room, and wait until other starts have looked."""
 ADVANCE_SECONDS = 30.0
 """How long a request waits for the submits of its workflow. The sweep submits the rest."""
 
@@ -37,6 +38,8 @@ class WorkflowStarts:
         self._records = records
         self._controller = controller
         self._planning = planning
+        self._looks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the id of the member for whose runs room is made: to look at a thousand takes seconds of work."""
 
     async def start(
         self, owner: Person, ref: ClusterRef, wanted: ScriptedWorkflow, run_id: str, *, digest: str
@@ -74,12 +77,13 @@ class WorkflowStarts:
     async def _make_room(self, ref: ClusterRef, member: str) -> None:
         """Removes the oldest workflows of a member that have ended, where there are as many as are kept.
 
+        One start of a member does so at a time.
         Raises Conflict where too many have not ended, and Unavailable.
         """
-        kept = await self._records.oldest(ref, member, MAX_WORKFLOWS + SURPLUS)
-        surplus = len(kept) - MAX_WORKFLOWS + 1
         try:
-            async with asyncio.timeout(ROOM_SECONDS):
+            async with asyncio.timeout(ROOM_SECONDS), self._looks.setdefault(member, asyncio.Lock()):
+                kept = await self._records.oldest(ref, member, MAX_WORKFLOWS + SURPLUS)
+                surplus = len(kept) - MAX_WORKFLOWS + 1
                 for run_id in kept:
                     if surplus <= 0:
                         return
