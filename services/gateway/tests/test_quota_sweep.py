@@ -128,6 +128,21 @@ async def test_a_job_that_waited_before_its_quota_was_set_counts_and_stays(world
     assert (await quotas(boss))[0]["used"]["amount"] == "0.050000"
 
 
+async def test_a_submit_under_way_hides_no_job_that_its_user_submitted_before(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    await set_quota(boss, "0.01")
+    begun_at = now() + timedelta(seconds=30)
+    submitting = reserved("", micro_usd=1, made_at=begun_at)
+    await world.store.write(Put(ACCOUNTS, reservation_key(REF, submitting.id), submitting.attributes(), Absent()))
+    add(world, "7")
+    add(world, "8", submitted_at=begun_at)
+
+    await visit(world)
+
+    assert world.acme.cancelled == ["7"]
+    assert await reserved_jobs(world) == {""}
+
+
 async def test_of_an_array_over_its_quota_only_the_tasks_that_wait_are_cancelled(world: World) -> None:
     boss = await world.login("boss@acme.example")
     await set_quota(boss, "0.11")

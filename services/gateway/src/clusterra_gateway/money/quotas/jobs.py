@@ -207,6 +207,12 @@ def orphan_of(job: OwnedJob, orphans: Iterable[Reservation], projected: int) -> 
     return min(fitting, key=lambda each: abs(each.micro_usd - projected), default=None)
 
 
+def may_be_of(job: OwnedJob, submit_at: Moment | None) -> bool:
+    """Whether a job may be that of a submit of its user which is being answered, made at this time. None: there is
+    none."""
+    return submit_at is not None and job.submitted_at >= submit_at - _CLOCKS
+
+
 def of_account(quotas: Iterable[Quota], reservation: Reservation, job: OwnedJob) -> tuple[Quota, ...]:
     """The quota of a job's account, if it does not count the job yet: a submit need not name the account."""
     account = job.account or "?"

@@ -29,6 +29,7 @@ from clusterra_gateway.money.quotas.jobs import (
     as_at_submit,
     counts,
     job_pages,
+    may_be_of,
     of_account,
     orphan_of,
     reservation_for,
@@ -174,7 +175,8 @@ class QuotaSweep:
         until = time.monotonic() + RESERVE_SECONDS
         unanswered = Unanswered()
         lately = now() - timedelta(seconds=ANSWER_SECONDS)
-        waiting = {each.user for each in visit.orphans if each.made_at > lately}
+        recent = (each for each in visit.orphans if each.made_at > lately)
+        waiting = {each.user: each.made_at for each in sorted(recent, key=lambda each: each.made_at, reverse=True)}
         for reservation, job in visit.changed:
             with unanswered.noted(job.job_id):
                 await self._reserve_more(ref, prices, reservation, job, visit)
@@ -182,8 +184,7 @@ class QuotaSweep:
             if time.monotonic() > until or ref in self._changed:
                 return
         for job in visit.others():
-            # The job may be that of a submit which is being answered.
-            if (ref, job.job_id) in self._cancelled or job.user in waiting:
+            if (ref, job.job_id) in self._cancelled or may_be_of(job, waiting.get(job.user)):
                 continue
             if not (counting := tuple(quota for quota in quotas if counts(quota, ref, job))):
                 continue
