@@ -7,10 +7,16 @@ from typing import Any
 import aiohttp
 import pytest
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.job_price import Expected
+from clusterra_gateway.http.answers.responses import decimal
+from clusterra_gateway.http.requests.errors import ConfirmationRequired
+from clusterra_gateway.money.quotas.admission import check_confirmed
 from clusterra_gateway.submission.models import HeterogeneousSubmission, Submission, TemplateSubmission
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import put_binding
 from gateway_world import World
+from hypothesis import example, given
+from hypothesis import strategies as st
 from test_quotas import BODY, HOUR, SUBMIT, set_quota, submit
 
 REST = "/v1/clusters/main/slurm/v0.0.44/job/submit"
@@ -75,6 +81,16 @@ async def test_a_confirmation_of_at_least_the_price_lets_a_job_pass_whichever_wa
 
     assert status in ({201, 200} if expected == 201 else {expected}), answer
     assert len(capped.acme.submits) == (expected == 201)
+
+
+@example(1989)
+@given(st.integers(1, 10**12))
+def test_the_price_that_is_told_confirms_and_a_millionth_less_does_not(micro_usd: int) -> None:
+    expected = Expected(micro_usd, None, ("compute-xs",))
+
+    check_confirmed(expected, 0.0, float(decimal(micro_usd)))
+    with pytest.raises(ConfirmationRequired):
+        check_confirmed(expected, 0.0, float(decimal(micro_usd - 1)))
 
 
 @pytest.mark.parametrize(("confirmed", "state"), [({"confirmed_usd_per_hour": 9}, "submitted"), ({}, "rejected")])

@@ -89,7 +89,7 @@ class Admission:
         jobs = ((prepared.job, prepared.tasks), *((component, 1) for component in prepared.components))
         expected = JobPrices(binding.catalogue).expected(jobs)
         if expected is not None:
-            _check_confirmed(expected, binding.policy.max_usd_per_hour_without_confirmation, confirmed)
+            check_confirmed(expected, binding.policy.max_usd_per_hour_without_confirmation, confirmed)
         cost = None if expected is None else ExpectedCost.of(expected)
         if not quotas:
             return Admitted(None, cost)
@@ -127,9 +127,10 @@ class Admission:
         )
 
 
-def _check_confirmed(expected: Expected, most: float | None, confirmed: float | None) -> None:
+def check_confirmed(expected: Expected, most: float | None, confirmed: float | None) -> None:
     """Raises ConfirmationRequired for a job that is dearer than `most` and than what was confirmed, USD per hour."""
-    if most is None or expected.per_hour <= max(most, confirmed or 0.0) * 1_000_000:
+    # Not the other way round: what 2.000001 USD are in micro-USD is not exact.
+    if most is None or expected.per_hour / 1_000_000 <= max(most, confirmed or 0.0):
         return
     per_hour, shapes = decimal(expected.per_hour), ", ".join(expected.shapes)
     raise ConfirmationRequired(
