@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import batched, islice, pairwise
+from itertools import batched, islice, pairwise, takewhile
 from typing import Annotated, Any, Literal
 
 from clusterra_contracts.events import AdminFact, AdminKind
@@ -31,6 +31,8 @@ LEAST_SECONDS = 300
 """The shortest time between two ticks."""
 LOOKED_AT = 400
 """The ticks whose distances are looked at: more than a day of the fastest schedule."""
+LOOKED_AHEAD = timedelta(days=36_525)
+"""How far ahead. Some ticks are decades apart, and dates end with the year 9999."""
 LATE = timedelta(minutes=10)
 """A tick that was not submitted for this long is missed."""
 OLDEST = timedelta(seconds=KEEP_SECONDS // 2)
@@ -116,7 +118,8 @@ def check_cron(text: str, at: datetime) -> datetime:
     if len(fields) != 5 or not all(map(_FIELD.fullmatch, fields)):
         raise InvalidCron("it must have five fields: minute, hour, day of the month, month, day of the week")
     try:
-        ticks = list(islice(CronSim(text, at), LOOKED_AT))
+        soon = takewhile(lambda tick: tick < at + LOOKED_AHEAD, CronSim(text, at))
+        ticks = list(islice(soon, LOOKED_AT))
     except CronSimError as error:
         raise InvalidCron(str(error)) from None
     if not ticks:
