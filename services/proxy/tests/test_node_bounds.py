@@ -62,6 +62,18 @@ def test_required_and_excluded_nodes_count_too() -> None:
     assert (record.required_nodes, record.excluded_nodes) == ("", "")
 
 
+def test_the_nodes_that_one_user_asks_for_take_none_from_the_records_of_others() -> None:
+    table = JobTable()
+    held = [job(number, user_id=1, excluded_nodes="n[1-10000]") for number in range(1, 101)]
+
+    runs = job(200, "RUNNING", user_id=2, nodes="n[1-5000]", start=1)
+    table.replace([*held, runs, job(201, user_id=2, required_nodes="n7")], at(0))
+    table.put(job(202, user_id=1, required_nodes="n7", nodes="n7"), at(0))
+
+    assert table.unreadable == len(held) - 37
+    assert [record.unreadable for number in ("200", "201", "202") for record in table.job(number)] == [()] * 3
+
+
 async def test_events_name_no_nodes_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_poll, "RETENTION", now() - at(-1))
     table, events = JobTable(), []
