@@ -185,6 +185,34 @@ async def test_requests_run_concurrently_up_to_the_limit(client: Client, ref: Cl
     assert peak == 3
 
 
+async def test_on_a_subject_of_all_tenants_one_holds_up_no_other_and_has_a_bounded_number_waiting(
+    client: Client, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "MAX_WAITING", 10)
+    began, go = list[str](), asyncio.Event()
+
+    async def handler(about: Subject, _request: DeleteNode) -> Done:
+        began.append(about.ref.tenant)
+        await go.wait()
+        return Done()
+
+    other = ClusterRef(tenant=f"{ref.tenant}-b", cluster=ref.cluster)
+    await rpc.serve(client, "slurm.*.*.delete-node", DeleteNode, handler, concurrency=8)
+    subject = subjects.slurm(ref, "delete-node")
+    many = [asyncio.create_task(rpc.call(client, subject, NODE, Done, timeout_seconds=120)) for _ in range(20)]
+    await until(lambda: sum(each.done() for each in many) == 8, seconds=90, what="those beyond the bound to be refused")
+    beside = asyncio.create_task(
+        rpc.call(client, subjects.slurm(other, "delete-node"), NODE, Done, timeout_seconds=120)
+    )
+    await until(lambda: other.tenant in began, seconds=90, what="the request of the other tenant")
+    assert began == [ref.tenant] * 2 + [other.tenant]
+    go.set()
+
+    answers = await asyncio.gather(*many, beside, return_exceptions=True)
+    assert [each.error.effect for each in answers if isinstance(each, RpcFailed)] == ["none"] * 8
+    assert answers.count(Done()) == 13
+
+
 async def test_servers_of_a_queue_share_the_requests_about_a_tenant(client: Client, ref: ClusterRef) -> None:
     received: list[TenantRef] = []
 

@@ -17,6 +17,7 @@ from nats.aio.subscription import Subscription
 from pydantic import BaseModel
 
 from clusterra_runtime import trace, tracing
+from clusterra_runtime.keyed_turns import KeyedTurns, TooManyWait
 from clusterra_runtime.metrics import RPC_SECONDS, family
 from clusterra_runtime.nats import spans
 from clusterra_runtime.nats.bus import bury
@@ -30,6 +31,11 @@ FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
 """The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
 FOREIGN_TEXT = 2000
 """The most characters that are taken of a text in an error among those answers: it is logged and stored."""
+
+TENANT_SHARE = 4
+"""On a subject of all tenants, a tenant has one of so many parts of the requests that are answered at once."""
+MAX_WAITING = 256
+"""How many more requests of a tenant wait for their turns there. Others are answered `unavailable` at once."""
 
 
 class RpcFailed(Exception):
@@ -113,7 +119,8 @@ async def serve[M: BaseModel, T: Wire](
 
     Servers with the same `queue` share the requests. A request that cannot be parsed is answered `invalid` and becomes
     a dead letter. An RpcFailed of the handler is answered with its error. Any other exception is logged and answered
-    `unavailable` without its text.
+    `unavailable` without its text. On a subject of all tenants, each has its turns: the requests of one hold up none
+    of another.
     """
     return await _serve(client, subject, partial(_answer, request, handler, subjects.parse), queue, concurrency)
 
@@ -135,6 +142,7 @@ async def _serve[T: Wire](
     client: Client, subject: str, answer: Callable[[Msg], Awaitable[Reply[T]]], queue: str, concurrency: int
 ) -> Subscription:
     slots = asyncio.Semaphore(concurrency)
+    turns = KeyedTurns[str](max(concurrency // TENANT_SHARE, 1), MAX_WAITING)
 
     async def handle(message: Msg) -> None:
         started = time.perf_counter()
@@ -160,7 +168,23 @@ async def _serve[T: Wire](
         await slots.acquire()
         client.work(handle(message))
 
-    return await client.listen(subject, receive, queue)
+    async def take_turn(message: Msg) -> None:
+        try:
+            async with turns.turn(_tenant_token(message.subject)):
+                await slots.acquire()
+                await handle(message)
+        except TooManyWait:
+            error = _not_sent(f"{message.subject}: too many requests of this tenant are under way")
+            await _respond(client, message, Reply[T](error=error))
+
+    async def receive_of_all(message: Msg) -> None:
+        client.work(take_turn(message))
+
+    return await client.listen(subject, receive_of_all if _tenant_token(subject) == "*" else receive, queue)
+
+
+def _tenant_token(subject: str) -> str:
+    return subject.split(".", 2)[1]
 
 
 async def _answer[S, M: BaseModel, T: Wire](

@@ -1,9 +1,9 @@
 """Turns of users: how much of a cluster's Slurm one user may occupy at a time, whatever they ask for."""
 
-import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from clusterra_runtime.keyed_turns import KeyedTurns, TooManyWait
 
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
@@ -16,10 +16,8 @@ class UserTurns:
 
     def __init__(self, at_once: int, what: str) -> None:
         """`what` they are, such as `submits`."""
-        self._at_once = at_once
+        self._turns = KeyedTurns[int](at_once, MAX_WAITING)
         self._what = what
-        self._turns: dict[int, asyncio.Semaphore] = {}
-        self._present = Counter[int]()
 
     @asynccontextmanager
     async def turn(self, uid: int) -> AsyncIterator[None]:
@@ -27,16 +25,12 @@ class UserTurns:
 
         Raises Unavailable at once when too many requests of the user wait.
         """
-        if self._present[uid] >= self._at_once + MAX_WAITING:
-            raise Unavailable(
-                f"{self._present[uid]} {self._what} of this user are in flight",
-                hint="wait for their answers, or submit an array",
-            )
-        self._present[uid] += 1
-        try:
-            async with self._turns.setdefault(uid, asyncio.Semaphore(self._at_once)):
-                yield
-        finally:
-            self._present[uid] -= 1
-            if not self._present[uid]:
-                del self._present[uid], self._turns[uid]
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._turns.turn(uid))
+            except TooManyWait as many:
+                raise Unavailable(
+                    f"{many.present} {self._what} of this user are in flight",
+                    hint="wait for their answers, or submit an array",
+                ) from None
+            yield

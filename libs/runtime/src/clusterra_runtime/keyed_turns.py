@@ -1,0 +1,38 @@
+"""Turns by key: how many of a user or tenant work at a time, and how many wait, so that others go on beside them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+
+class TooManyWait(Exception):
+    """As many of a key wait as may."""
+
+    def __init__(self, present: int) -> None:
+        super().__init__(f"{present} wait or work")
+        self.present = present
+
+
+class KeyedTurns[K: Hashable]:
+    """A few turns for each key at a time. Keys that nobody has at present take no memory."""
+
+    def __init__(self, at_once: int, most_waiting: int) -> None:
+        self._at_once = at_once
+        self._most_waiting = most_waiting
+        self._turns: dict[K, asyncio.Semaphore] = {}
+        self._present = Counter[K]()
+
+    @asynccontextmanager
+    async def turn(self, key: K) -> AsyncIterator[None]:
+        """Wait for a turn of a key and hold it until the block ends. Raises TooManyWait, at once."""
+        if self._present[key] >= self._at_once + self._most_waiting:
+            raise TooManyWait(self._present[key])
+        self._present[key] += 1
+        try:
+            async with self._turns.setdefault(key, asyncio.Semaphore(self._at_once)):
+                yield
+        finally:
+            self._present[key] -= 1
+            if not self._present[key]:
+                del self._present[key], self._turns[key]
