@@ -3,9 +3,10 @@
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from clusterra_edge_agent.process import listening as module
 from clusterra_edge_agent.process.listening import listening
 
 USER = 20001
@@ -35,3 +36,23 @@ def test_a_users_server_is_no_slurmd(address: str) -> None:
 def test_a_server_of_root_counts_also_beside_that_of_a_user(address: str) -> None:
     with server_of(0, address) as port, server_of(USER, "127.0.0.1"):
         assert listening({os.getpid(): port}) == {os.getpid()}
+
+
+def test_a_users_connections_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the sockets of the ports that are asked for are looked at."""
+    looked: list[str] = []
+    end = module._end
+
+    def counted(shown: str) -> tuple[str, int]:
+        looked.append(shown)
+        return end(shown)
+
+    monkeypatch.setattr(module, "_end", counted)
+
+    with ExitStack() as stack:
+        port = stack.enter_context(server_of(0, "127.0.0.1"))
+        for _ in range(50):
+            stack.enter_context(server_of(USER, "127.0.0.1"))
+        assert listening({os.getpid(): port}) == {os.getpid()}
+
+    assert len(looked) < 50

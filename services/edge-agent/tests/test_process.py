@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 import pytest
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.shapes import WorkerSpec
+from clusterra_edge_agent.process import substrate as substrate_module
 from clusterra_edge_agent.process.gentle_end import Grace
 from clusterra_edge_agent.process.one_by_one import StartFailed
 from clusterra_edge_agent.process.record import ProcessRecord
@@ -134,6 +136,29 @@ async def test_workers_boot_and_run_each_on_a_port_of_its_own(host: Host) -> Non
         assert {worker.name for worker in workers} == names
         assert all(name.startswith("compute-xs-") and len(name) == len("compute-xs-") + 5 for name in names)
         assert sorted(await publish_all(substrate)) == sorted(f"worker.started {name}" for name in names)
+
+
+@pytest.mark.parametrize("look", ["listening", "running_steps"])
+async def test_a_look_at_the_kernels_sockets_holds_nothing_else_up(
+    host: Host, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """Users may have so many sockets that the look takes seconds."""
+    goes_on = asyncio.get_running_loop(), threading.Event()
+    told: list[bool] = []
+
+    def slow(*_: object) -> tuple[()]:
+        goes_on[0].call_soon_threadsafe(goes_on[1].set)
+        told.append(goes_on[1].wait(60))
+        return ()
+
+    monkeypatch.setattr(substrate_module, look, slow)
+    async with host.substrate(SLEEPS) as substrate:
+        await substrate.start("compute-xs", SPEC)
+        (worker,) = await substrate.workers()
+        await substrate.remove(worker.name)
+        await until(lambda: told, seconds=90, what="a look", every=0.01)
+
+    assert all(told)
 
 
 async def test_a_removed_worker_is_terminated_and_leaves_nothing_behind(host: Host) -> None:

@@ -11,7 +11,7 @@ end of the node are one step. A record that outlived its slurmd could be resumed
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -114,7 +114,7 @@ class GentleEnd:
         self._grace_seconds = grace_seconds
         self._calls = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def until_nothing_runs(self, worker: WorkerName, steps: Callable[[], Sequence[str]]) -> None:
+    async def until_nothing_runs(self, worker: WorkerName, steps: Callable[[], Awaitable[Sequence[str]]]) -> None:
         """Drains the worker's node, waits for its jobs, and deletes the node's record.
 
         Returns at the end of the grace time at the latest. The record stays while slurmctld does not answer, and when
@@ -125,7 +125,7 @@ class GentleEnd:
         deadline = loop.time() + self._grace_seconds
         state = await self._drained_state(worker)
         while True:
-            running = steps()
+            running = await steps()
             if not _is_busy(state) and not await self.are_of_jobs(worker, running):
                 state = await self._deleted_state(worker)
                 if not _is_busy(state):
@@ -136,7 +136,7 @@ class GentleEnd:
                     await self._scontrol.set_down(worker)
                 return
             await asyncio.sleep(POLL_SECONDS)
-            if all(map(is_extern, steps())):
+            if all(map(is_extern, await steps())):
                 state = await self._state(worker)
 
     async def are_of_jobs(self, worker: WorkerName, steps: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ _EXTERN = "4294967292"
 def running_steps(worker: WorkerName, pid: int) -> tuple[str, ...]:
     """Returns the steps as `<job>.<step>`, sorted; `pid` is a process in the network namespace of the worker's slurmd.
 
-    Raises OSError when that process has ended.
+    Raises OSError when that process has ended. Blocks: the kernel's list may be long.
     """
     return tuple(sorted({step for _, step in _listed(worker, pid)}))
 
@@ -36,7 +36,8 @@ def _listed(worker: WorkerName, pid: int) -> list[tuple[str, str]]:
     step = rf"/{re.escape(worker)}_([0-9]+\.[0-9]+(?:\.[0-9]+)?)"
     if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - magic links
         with suppress(OSError):
-            named = ((each, re.search(rb"%b\Z" % step.encode(), each.path)) for each in local_sockets())
+            of_worker = local_sockets(f"/{worker}_".encode())
+            named = ((each, re.search(rb"%b\Z" % step.encode(), each.path)) for each in of_worker)
             return [(str(each.inode), name[1].decode()) for each, name in named if name and each.may_be_slurms]
     # Where the kernel does not tell owners, each counts: a worker is kept rather than ended under a job.
     sockets = Path(f"/proc/{pid}/net/unix").read_text(errors="replace")

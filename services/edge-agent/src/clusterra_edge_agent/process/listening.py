@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -28,6 +28,7 @@ def listening(ports: Mapping[int, int]) -> frozenset[int]:
     """Returns the pids in `ports` (pid to TCP port) whose port is open in the network namespace of that process.
 
     Only servers of root and of the agent's own user count: any user may listen on the port of a slurmd that boots.
+    Blocks: the kernel's tables may be long.
     """
     open_ports: dict[int, frozenset[int]] = {}
     found = set()
@@ -35,7 +36,7 @@ def listening(ports: Mapping[int, int]) -> frozenset[int]:
         try:
             namespace = os.stat(f"/proc/{pid}/ns/net").st_ino  # noqa: PTH116 - a magic link is not a path
             if namespace not in open_ports:
-                open_ports[namespace] = frozenset(_open_ports(pid))
+                open_ports[namespace] = frozenset(_open_ports(pid, frozenset(ports.values())))
         except OSError:
             continue
         if port in open_ports[namespace]:
@@ -53,7 +54,7 @@ def owners(pid: int, port: int, client_port: int | None = None) -> frozenset[int
     With the port of a client that has connected, the uid of the process that has accepted the connection counts as
     well: its server may have ended since. A connection that nobody has accepted ends with its server.
     """
-    sockets = [each for each in _sockets(pid) if each.port == port]
+    sockets = list(_sockets(pid, {port}))
     listening = [each for each in sockets if each.listens]
     reached = [each for each in listening if each.address in (LOOPBACK, "0.0.0.0")]  # noqa: S104 - it is compared
     accepted = [
@@ -64,15 +65,19 @@ def owners(pid: int, port: int, client_port: int | None = None) -> frozenset[int
     )
 
 
-def _open_ports(pid: int) -> Iterator[int]:
-    for each in _sockets(pid):
+def _open_ports(pid: int, ports: Collection[int]) -> Iterator[int]:
+    for each in _sockets(pid, ports):
         if each.listens and each.uid in (0, os.geteuid()):
             yield each.port
 
 
-def _sockets(pid: int) -> Iterator[_Socket]:
+def _sockets(pid: int, ports: Collection[int]) -> Iterator[_Socket]:
+    """The sockets of these ports. Others are hardly looked at: users may have any number of connections."""
+    wanted = {f"{port:04X}" for port in ports}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            if line.split(None, 2)[1][-4:] not in wanted:
+                continue
             _, local, remote, state, _, _, _, uid, _, inode, *_ = line.split(None, 10)
             yield _Socket(*_end(local), _end(remote), state == _LISTEN, int(uid), inode != _NO_PROCESS)
 

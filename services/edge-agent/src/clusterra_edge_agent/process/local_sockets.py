@@ -37,8 +37,11 @@ class LocalSocket:
         return self.uid in (0, os.geteuid())
 
 
-def local_sockets() -> list[LocalSocket]:
-    """Returns the local sockets that have names. Raises OSError where this kernel does not tell them."""
+def local_sockets(named: bytes) -> list[LocalSocket]:
+    """Returns the local sockets whose names contain `named`. Raises OSError where this kernel does not tell them.
+
+    Others are hardly looked at: users may have any number of sockets.
+    """
     asked = (socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _SHOW_NAME_AND_UID, 0, 0)
     found: list[LocalSocket] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
@@ -50,6 +53,8 @@ def local_sockets() -> list[LocalSocket]:
                     return found
                 if kind == _ERROR:
                     raise OSError("the kernel does not list local sockets")
+                if named not in body:
+                    continue
                 attributes = dict(_parts(body[_SOCKET_BYTES:], _ATTRIBUTE, _ATTRIBUTE.size))
                 if _NAME not in attributes:
                     continue

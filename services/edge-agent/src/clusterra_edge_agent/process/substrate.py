@@ -161,7 +161,7 @@ class ProcessSubstrate:
         tracked = self._tracked.get(name)
         if tracked is None or tracked.process is None or tracked.record.removing:
             return
-        steps = _running_steps(name, tracked.process)
+        steps = await _running_steps(name, tracked.process)
         if await self._gentle_end.are_of_jobs(name, steps):
             raise WorkerBusy(f"the job steps {', '.join(steps)} run there")
         if tracked.process is None or tracked.record.removing:
@@ -201,7 +201,8 @@ class ProcessSubstrate:
             if not booting:
                 self._booting.clear()
                 continue
-            for pid in (serving := listening({pid: tracked.record.port for pid, tracked in booting.items()})):
+            ports = {pid: tracked.record.port for pid, tracked in booting.items()}
+            for pid in (serving := await asyncio.to_thread(listening, ports)):
                 booting[pid].serving = True
             if serving:
                 self.change_signal.notify()
@@ -287,9 +288,9 @@ class ProcessSubstrate:
         return port
 
 
-def _running_steps(name: WorkerName, process: WorkerProcess) -> tuple[str, ...]:
+async def _running_steps(name: WorkerName, process: WorkerProcess) -> tuple[str, ...]:
     try:
-        return running_steps(name, process.identity.pid)
+        return await asyncio.to_thread(running_steps, name, process.identity.pid)
     except OSError:
         # It has just ended, and its end removes what is left.
         return ()
