@@ -7,16 +7,29 @@ from typing import Any
 from clusterra_contracts.events import Event, JobFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.staging.staging import Staging
+from clusterra_gateway.staging.staging_records import Stored
 from clusterra_gateway.staging.sweep import (
     ARRAY_SECONDS,
     LOOK_SHARE,
     SOON_SECONDS,
+    TURNS_OF_PERSON,
     WAITING_SECONDS,
     StagingSweep,
 )
+from clusterra_lab.machine.process import until
 from test_staging_state import staging
 
 REF = ClusterRef(tenant="acme", cluster="main")
+
+
+class Records:
+    """Stagings whose ids begin with their person's letter."""
+
+    async def read(self, _ref: ClusterRef, staging_id: str) -> Stored:
+        return Stored(staging("staging_out").model_copy(update={"member": staging_id[0]}), 1)
+
+
+RECORDS: Any = Records()
 
 
 def a_sweep() -> StagingSweep:
@@ -73,9 +86,8 @@ class SlowReconciler:
 
 async def test_an_array_is_looked_at_less_often_where_a_look_takes_long() -> None:
     place = (REF, "0" * 32)
-    nothing: Any = None
     reconciler: Any = SlowReconciler()
-    sweep = StagingSweep(nothing, reconciler)
+    sweep = StagingSweep(RECORDS, reconciler)
 
     await sweep._advance(place)
     sweep.on_event(REF, ended("42_1"))
@@ -123,12 +135,41 @@ async def test_a_staging_is_not_due_during_its_visit_unless_its_job_ends() -> No
             visited.append((during, sweep._due[key] <= time.monotonic()))
             return staging("waiting", job_id="42")
 
-    nothing: Any = None
     reconciler: Any = Reconciler()
-    sweep = StagingSweep(nothing, reconciler)
+    sweep = StagingSweep(RECORDS, reconciler)
     sweep._pause_seconds(key, staging("waiting", job_id="42"))
 
     await sweep._advance(key)
 
     assert visited == [(False, True)]
     assert sweep._due[key] - time.monotonic() <= SOON_SECONDS
+
+
+async def test_the_stagings_of_one_person_leave_room_for_those_of_others() -> None:
+    """Each of hers takes long, and there are always more of them."""
+    reached, go_on = list[str](), asyncio.Event()
+
+    class Reconciler:
+        async def reconcile(self, _ref: ClusterRef, staging_id: str) -> Staging:
+            reached.append(staging_id)
+            if staging_id.startswith("a"):
+                await go_on.wait()
+            return staging("done")
+
+    class Unfinished(Records):
+        async def unfinished(self) -> tuple[tuple[ClusterRef, str], ...]:
+            ids = [f"a{number:031}" for number in range(20)] + ["b" * 32]
+            return tuple((REF, each) for each in ids if each not in reached)
+
+    records: Any = Unfinished()
+    reconciler: Any = Reconciler()
+    sweep = StagingSweep(records, reconciler)
+    running = asyncio.create_task(sweep.sweeper().run())
+    sweep._woken.set()
+    await until(lambda: "b" * 32 in reached, seconds=60, what="the staging of another person", every=0.01)
+    hers = len(reached) - 1
+    go_on.set()
+    await until(lambda: len(reached) == 21, seconds=60, what="all stagings", every=0.01)
+    running.cancel()
+
+    assert hers <= TURNS_OF_PERSON

@@ -6,6 +6,7 @@ Every replica does so. The one that goes on with a staging holds a lease on it (
 import asyncio
 import math
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact
@@ -34,8 +35,11 @@ MAX_ENDED = 10_000
 RECONCILE_SECONDS = 300.0
 """How long one step of a staging may take."""
 BOUNDS = Bounds(at_once=16, per_cluster=4)
+TURNS_OF_PERSON = 2
+"""How many stagings of one person in a cluster a replica goes on with at a time, as the edge does."""
 
 type _Key = tuple[ClusterRef, str]
+type _Person = tuple[ClusterRef, str]
 
 
 class StagingSweep:
@@ -57,6 +61,10 @@ class StagingSweep:
 
         One may end between the look at it and the wait for its end.
         """
+        self._members: dict[_Key, str] = {}
+        self._turns = Counter[_Person]()
+        self._held = defaultdict[_Person, set[_Key]](set)
+        """The stagings that wait until a turn of their person ends."""
 
     def on_event(self, ref: ClusterRef, event: Event) -> None:
         """Look soon: a job has ended, or one was submitted."""
@@ -109,8 +117,31 @@ class StagingSweep:
         self._waiting = {job: place for job, place in self._waiting.items() if place in there}
         self._look_seconds = {place: took for place, took in self._look_seconds.items() if place in there}
         self._told &= there
+        self._members = {place: member for place, member in self._members.items() if place in there}
 
     async def _advance(self, place: _Key) -> None:
+        person = place[0], await self._member(place)
+        if self._turns[person] >= TURNS_OF_PERSON:
+            self._due[place] = math.inf
+            self._held[person].add(place)
+            return
+        self._turns[person] += 1
+        try:
+            await self._go_on(place)
+        finally:
+            self._turns -= Counter({person: 1})
+            if held := self._held.pop(person, None):
+                self._due.update(dict.fromkeys(held, 0.0))
+                self._woken.set()
+
+    async def _member(self, place: _Key) -> str:
+        """Whose staging it is; empty if it is gone."""
+        if place not in self._members:
+            stored = await self._records.read(*place)
+            self._members[place] = "" if stored is None else stored.staging.member
+        return self._members[place]
+
+    async def _go_on(self, place: _Key) -> None:
         seconds = WAITING_SECONDS
         waits, began = place in self._look_seconds, time.monotonic()
         self._told.discard(place)
