@@ -3,12 +3,14 @@ from weakref import WeakKeyDictionary
 
 import orjson
 import pytest
-from clusterra_proxy.slurmrestd import bodies
+from clusterra_proxy.slurmrestd import bodies, body_reader, known_records
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJobs
 from clusterra_proxy.slurmrestd.answers import Jobs
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import BadAnswer, Unavailable, Unreachable
+from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.versions import V42
+from pydantic import ValidationError
 
 NUMBER = {"set": True, "infinite": False, "number": 1769860800}
 JOB = {
@@ -35,6 +37,44 @@ async def test_a_large_body_parses_to_the_same_model(monkeypatch: pytest.MonkeyP
             large = await bodies.parse(model, body, 200, entity="job")
         assert large == small
         assert len(small.jobs) == 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [b"{}," * (body_reader.MAX_AT_ONCE + 1) + b"{}", b'{"gres_detail":[' + b"1," * body_reader.MAX_VALUES + b"1]}"],
+)
+async def test_a_small_body_with_many_values_is_parsed_in_a_subprocess(
+    listed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("it holds up the requests of all")
+
+    monkeypatch.setattr(body_reader, "read_content", never)
+
+    answer = await bodies.parse(Jobs, b'{"jobs":[%s]}' % listed, 200, entity="job")
+
+    assert answer.jobs == ()
+    assert len(answer.unreadable) == listed.count(b"{")
+
+
+def test_a_list_of_wrong_values_ends_at_the_first_one() -> None:
+    answers: tuple[dict[str, object], ...] = (
+        {"jobs": [{}] * 100},
+        {"warnings": [1] * 50},
+        {"jobs": [{"job_id": 1, "gres_detail": [1] * 100}]},
+    )
+    for wrong in answers:
+        with pytest.raises(ValidationError) as refused:
+            Jobs.model_validate(wrong)
+        assert refused.value.error_count() <= len(JobRecord.model_fields)
+
+
+async def test_a_list_of_too_many_records_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = orjson.dumps({"jobs": [JOB] * (body_reader.MAX_AT_ONCE + 1)})
+    monkeypatch.setattr(known_records, "MAX_RECORDS", body_reader.MAX_AT_ONCE)
+
+    with pytest.raises(BadAnswer):
+        await bodies.parse(Jobs, body, 200, entity="job")
 
 
 async def test_an_unparsable_body_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from clusterra_proxy.slurmrestd.reading.fields import NullableList, Number, Text, Time
+from clusterra_proxy.slurmrestd.reading.fields import FirstFew, NullableList, Number, Text, Texts, Time
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Record, Unreadable, read_records
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 
@@ -19,7 +19,7 @@ class StateRow(Readable):
     UNKNOWN: ClassVar = {"state": ()}
 
     job_id: str
-    state: tuple[str, ...]
+    state: Texts
     """Empty when it cannot be read."""
 
     @cached_property
@@ -47,7 +47,7 @@ class User(Record):
     """A user in slurmdbd."""
 
     name: str
-    administrator_level: tuple[str, ...] = ()
+    administrator_level: Texts = ()
 
     @property
     def privileged(self) -> bool:
@@ -97,8 +97,8 @@ class Answer(Record):
     THREAD: ClassVar[bool] = False
     """Whether reading takes so long that it is done in a thread."""
 
-    errors: NullableList[ErrorEntry] = ()
-    warnings: NullableList[WarningEntry] = ()
+    errors: Annotated[NullableList[ErrorEntry], FirstFew] = ()
+    warnings: Annotated[NullableList[WarningEntry], FirstFew] = ()
     meta: Meta = Meta()
     unreadable: tuple[Unreadable, ...] = ()
     """The records of which something could not be read."""
@@ -161,7 +161,7 @@ class FutureNode(Readable):
     KEY: ClassVar = "name"
 
     name: str
-    state: tuple[str, ...] = ()
+    state: Texts = ()
     gres: Text = ""
     extra: Text = ""
 

@@ -16,9 +16,10 @@ from clusterra_proxy.slurmrestd import body_reader
 from clusterra_proxy.slurmrestd.answers import Answer, ErrorEntry
 from clusterra_proxy.slurmrestd.errors import BadAnswer
 from clusterra_proxy.slurmrestd.known_records import KnownRecords
+from clusterra_proxy.slurmrestd.reading.json_content import content_of
 
 SUBPROCESS_BYTES = 2 * 1024 * 1024
-"""Bodies of at least this size are parsed in a subprocess."""
+"""Bodies of at least this size are parsed in a subprocess, and smaller ones that have many values."""
 WRITTEN_BYTES = 192 * 1024 * 1024
 """Maximum size of what a subprocess writes. It is some 700 bytes for a job: 110 MB for 160,000."""
 _PIPE_BYTES = 256 * 1024
@@ -73,13 +74,16 @@ async def parse[A: Answer](
     try:
         if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
             return answer
-        if len(body) >= SUBPROCESS_BYTES:
+        content = None
+        if len(body) < SUBPROCESS_BYTES and not body_reader.takes_long(body):
+            content = content_of(body)
+        if content is None or body_reader.is_long(content):
             async with BodyParser(model, tenant=tenant) as parser:
                 await parser.feed(body)
                 return await parser.finish()
         if model.THREAD and len(body) >= THREAD_BYTES:
-            return await asyncio.to_thread(body_reader.read, model, body)
-        return body_reader.read(model, body)
+            return await asyncio.to_thread(body_reader.read_content, model, content)
+        return body_reader.read_content(model, content)
     except ValueError as error:
         if status == 200:
             raise _does_not_match(entity) from error

@@ -12,6 +12,10 @@ from clusterra_proxy.slurmrestd.reading.json_content import content_of
 from clusterra_proxy.slurmrestd.reading.record_stream import end_of, opening_of
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Unreadable, read_records
 
+MAX_RECORDS = 200_000
+"""The most records of a list. 60,000 jobs are the most that Slurm itself serves well."""
+HEAD_BYTES = 32 * 1024 * 1024
+"""The largest answer without its records: what could not be read of MAX_RECORDS is named there."""
 _BETWEEN = b", \t\r\n"
 
 type _Known = tuple[tuple[Readable, ...], tuple[Unreadable, ...]]
@@ -61,7 +65,13 @@ class KnownRecords[A: Answer]:
         return self._answer(model, lines[-1])
 
     def _answer(self, model: type[A], head: bytes) -> A:
-        answer = model.model_validate(content_of(head))
+        if len(head) > HEAD_BYTES:
+            raise ValueError("the answer has too much besides its records")
+        content = content_of(head)
+        lists = [each for each in content.values() if isinstance(each, list)] if isinstance(content, dict) else []
+        if any(len(each) > MAX_RECORDS for each in lists):
+            raise ValueError("the answer has too many records")
+        answer = model.model_validate(content)
         if not model.RECORDS:
             return answer
         records, unreadable = self._last
@@ -71,7 +81,9 @@ class KnownRecords[A: Answer]:
         known: dict[bytes, _Known] = {}
         records: list[Readable] = []
         unreadable: list[Unreadable] = []
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
+            if number >= MAX_RECORDS:
+                raise ValueError("the answer has too many records")
             found = self._known.get(piece)
             if found is None:
                 read, problems = read_records(model.RECORD, (content_of(piece),))

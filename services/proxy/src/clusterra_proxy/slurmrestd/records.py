@@ -23,6 +23,7 @@ from clusterra_proxy.slurmrestd.reading.fields import (
     OtherJob,
     States,
     Text,
+    Texts,
     Time,
     TimeLimit,
     Uid,
@@ -112,7 +113,7 @@ class JobRecord(Readable):
     gres_detail: NullableList[str] = ()
     """The allocation of a running job on each of its nodes, in the order of `nodes`: `gpu:h100:2(IDX:0-1)`.
     Empty once the job has ended, even while its nodes are still completing."""
-    shared: tuple[str, ...] = ()
+    shared: Texts = ()
     """`none`, `topo`: shares nodes with no other job; `user`, `mcs`: only with the same user. Empty in v0.0.45."""
     resv_name: Text = ""
     dependency: Text = ""
@@ -251,7 +252,7 @@ class NodeRecord(Readable):
     HARMLESS: ClassVar = frozenset({"reason", "reason_changed_at", "slurmd_start_time"})
 
     name: Annotated[str, Field(min_length=1)]
-    state: tuple[str, ...] = ()
+    state: Texts = ()
     cpus: Count = 0
     alloc_cpus: Count = 0
     real_memory: Count = 0
@@ -261,7 +262,7 @@ class NodeRecord(Readable):
     """For example `gpu:h100:8(S:0-1)`."""
     gres_used: Text = ""
     """For example `gpu:h100:3(IDX:0,2-3)`, or `gpu:h100:0(IDX:N/A)`."""
-    features: tuple[str, ...] = ()
+    features: Texts = ()
     extra: Text = ""
     reason: Text = ""
     reason_changed_at: Time = None

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, ClassVar
 
 from clusterra_contracts.identity import JobId
-from clusterra_contracts.rpc.slurm_steps import Allocation
+from clusterra_contracts.rpc.slurm_steps import MAX_STEPS, Allocation
 from pydantic import BeforeValidator
 
 from clusterra_proxy.slurmrestd.answers import Answer
@@ -83,6 +83,10 @@ class _Array(Record):
     task_id: ArrayTask = None
 
 
+_MOST = MAX_STEPS + len(OWN)
+"""How many steps of a run are read."""
+
+
 class AccountingSteps(Readable):
     """A run of a job with its steps, which are read one by one."""
 
@@ -104,9 +108,9 @@ class AccountingSteps(Readable):
 
     def started_steps(self) -> tuple[tuple[StepRecord, ...], int]:
         """Return the steps that people started, and how many steps could not be read."""
-        read, unreadable = read_records(StepRecord, self.steps)
+        read, unreadable = read_records(StepRecord, self.steps[:_MOST])
         steps = tuple(each for each in read if each.number not in OWN and each.time.start is not None)
-        return steps, len(unreadable)
+        return steps, len(unreadable) + max(len(self.steps) - _MOST, 0)
 
 
 class AccountingStepLists(Answer):

@@ -8,7 +8,7 @@ record.
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, FailFast, Field
 
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 
@@ -20,6 +20,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 """The latest time of a record. It leaves a year for calculations: the last one of Python's calendar is 9999."""
 
+_FEW = 100
 _LATEST_SECONDS = int(LATEST.timestamp())
 
 
@@ -69,6 +70,10 @@ def _items(value: Any) -> Any:
     return () if value is None else value
 
 
+def _first_few(value: Any) -> Any:
+    return value[:_FEW] if isinstance(value, list) else value
+
+
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """A number that every record has."""
 Number = Annotated[Count | None, BeforeValidator(_number)]
@@ -90,7 +95,12 @@ Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_hosts)]
 """A hostlist expression of `hostlist.MAX_HOSTS` at most."""
 ArrayTasks = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_tasks)]
 """The waiting tasks of an array, such as `0-2,4%2`: `array_tasks.MAX_TASKS` at most."""
-States = Annotated[tuple[str, ...], Field(min_length=1)]
+States = Annotated[tuple[str, ...], Field(min_length=1), FailFast()]
 """A base state and its flags."""
-type NullableList[T] = Annotated[tuple[T, ...], BeforeValidator(_items)]
-"""A list. slurmrestd writes null for some empty lists."""
+type NullableList[T] = Annotated[tuple[T, ...], FailFast(), BeforeValidator(_items)]
+"""A list. slurmrestd writes null for some empty lists. FailFast here and below: a list ends at its first wrong item, as
+each error takes microseconds and a tenant's server may send a million."""
+Texts = Annotated[tuple[str, ...], FailFast()]
+"""A list of strings."""
+FirstFew = BeforeValidator(_first_few)
+"""Of a list of which only the first few items are read."""
