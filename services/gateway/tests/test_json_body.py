@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from clusterra_contracts.bus.envelope import has_more_values
 from clusterra_gateway.http.answers.problems import STATUS
 from clusterra_gateway.http.requests.errors import InvalidRequest, RequestError, TooLarge
 from clusterra_gateway.http.requests.json_body import (
     MAX_BODY_BYTES,
     SMALL,
     BodyBounds,
-    has_more_values,
     location_of_nul,
 )
 from clusterra_gateway.http.requests.parameters import body

@@ -8,7 +8,7 @@ import re
 import secrets
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, FailFast, Field, StringConstraints, model_validator
 
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import Id, PastMoment, Wire
@@ -42,6 +42,19 @@ def _as_integer(given: object) -> object:
 
 _WHOLE = BeforeValidator(_as_integer)
 """Accepts a whole float as an integer, because JSON does not distinguish 7.0 from 7."""
+
+
+MAX_SHAPES = 5000
+"""The most shapes of a heartbeat. A list ends at its first wrong item (FailFast), but an object has an error for each."""
+
+
+def _few(given: object) -> object:
+    if isinstance(given, dict) and len(given) > MAX_SHAPES:
+        raise ValueError(f"there are more than {MAX_SHAPES} shapes")
+    return given
+
+
+_FEW = BeforeValidator(_few)
 
 
 class _FromAgent(Wire):
@@ -93,17 +106,17 @@ class AgentHeartbeat(_FromAgent):
     agent_version: Annotated[str, StringConstraints(max_length=64)]
     """The major version is the agent's generation. Agents from version 5 on run capacity pods of arbitrary shapes;
     earlier agents run one Deployment per shape."""
-    capacity_pods: dict[Name, CapacityPods] | None = None
+    capacity_pods: Annotated[dict[Name, CapacityPods], _FEW] | None = None
     """Workers by the `name` of their scaling command."""
     last_applied_version: Annotated[int, Field(ge=0, le=2**63 - 1), _WHOLE] = 0
     """The last `scaling_commands_version` that the agent applied; 0 before the first."""
     slurm_key_hash: str = ""
     """The hexadecimal SHA-256 of the agent's Slurm key; empty when it has no key."""
     agent_ip: str = ""
-    k8s_nodes: tuple[Name, ...] | None = None
+    k8s_nodes: Annotated[tuple[Name, ...], FailFast()] | None = None
     """The Kubernetes nodes that workers run on."""
-    nodeclaims: tuple[AgentNodeClaim, ...] | None = None
-    prices: tuple[AgentPrice, ...] | None = None
+    nodeclaims: Annotated[tuple[AgentNodeClaim, ...], FailFast()] | None = None
+    prices: Annotated[tuple[AgentPrice, ...], FailFast()] | None = None
     heartbeat: Heartbeat | None = None
     """The full heartbeat of the bus. Only our own agent sends it, and then needs none of the lists above."""
 

@@ -6,7 +6,7 @@ entity, its version and the kind, so publishing a fact again makes the same id.
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import ConfigDict, Discriminator, FailFast, Field, StringConstraints, Tag
 
 from clusterra_contracts.condition import Reason
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, PastMoment, ShapeName, Wire, WorkerName
@@ -98,7 +98,7 @@ class JobFact(Wire):
     """Slurm's state, such as `RUNNING` or `NODE_FAIL`."""
     reason: str = ""
     exit_code: int | None = None
-    nodes: tuple[str, ...] = ()
+    nodes: Annotated[tuple[str, ...], FailFast()] = ()
     submitted_at: PastMoment
     started_at: PastMoment | None = None
     ended_at: PastMoment | None = None
@@ -150,7 +150,7 @@ class NodeFact(Wire):
 
     kind: NodeKind
     node: str
-    states: tuple[str, ...] = ()
+    states: Annotated[tuple[str, ...], FailFast()] = ()
     reason: str = ""
     size: MachineSize | None = None
     """What jobs can be allocated on the node; None from a release that does not tell, or for a removed node."""
@@ -202,10 +202,10 @@ class ShapeChange(Wire):
     shape: ShapeName
     replicas_before: int
     replicas_after: int
-    victims: tuple[WorkerName, ...] = ()
+    victims: Annotated[tuple[WorkerName, ...], FailFast()] = ()
     reason: str
     """The purpose of the change, for people to read."""
-    job_ids: tuple[JobId, ...] = ()
+    job_ids: Annotated[tuple[JobId, ...], FailFast()] = ()
     """The pending jobs that the change is for, at most 100 of them."""
 
 
@@ -216,7 +216,7 @@ class ScaleFact(Wire):
     generation: int
     fence: int
     snapshot_generation: int
-    changes: tuple[ShapeChange, ...]
+    changes: Annotated[tuple[ShapeChange, ...], FailFast()]
 
 
 class ConditionFact(Wire):
@@ -274,7 +274,7 @@ class FileFact(Wire):
     actor: str
     """The user name of whoever acted; `uid` is theirs."""
     uid: int
-    paths: Annotated[tuple[str, ...], Field(max_length=MAX_FACT_PATHS)]
+    paths: Annotated[tuple[str, ...], Field(max_length=MAX_FACT_PATHS), FailFast()]
     """The files, each as `data/x` of the actor's own ones or `shared/x`."""
     destination: str = ""
     """The new path of a file that was renamed or copied."""

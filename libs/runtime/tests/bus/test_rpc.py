@@ -12,6 +12,7 @@ from clusterra_contracts.bus.envelope import CONTENT_ENCODING, GZIP
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.rpc.edge import LogChunk, ReadLog
+from clusterra_contracts.rpc.edge_folders import FolderPage, ListFolder, LocalUser
 from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Drain
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
@@ -274,6 +275,25 @@ async def test_an_answer_of_an_edge_that_would_take_gigabytes_is_refused_quickly
 
     assert failed.value.error.kind == "unavailable"
     assert time.process_time() - began < 2
+
+
+async def test_an_answer_of_an_edge_with_too_many_values_is_refused_before_they_are_checked(
+    client: Client, ref: ClusterRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "FOREIGN_REPLY_VALUES", 10)
+    entry = b'{"name":"a","kind":"file","size":0,"modified_at":"2026-11-23T17:00:00Z"}'
+    many = b'{"result":{"entries":[' + b",".join([entry] * 3) + b"]}}"
+
+    async def answer(message: Msg) -> None:
+        await client.publish(message.reply, many)
+
+    await client.listen(subjects.edge(ref, "folder"), answer)
+    request = ListFolder(user=LocalUser(uid=1000, gid=1000))
+
+    with pytest.raises(RpcFailed) as failed:
+        await rpc.call(client, subjects.edge(ref, "folder"), request, FolderPage)
+
+    assert (failed.value.error.kind, failed.value.error.internal) == ("unavailable", True)
 
 
 async def test_of_an_error_of_an_edge_only_the_beginning_of_its_text_is_taken(client: Client, ref: ClusterRef) -> None:

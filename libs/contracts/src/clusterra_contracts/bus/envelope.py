@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -60,9 +60,16 @@ def decode[M: BaseModel](model: type[M], body: bytes, headers: Mapping[str, str]
 
 
 def decode_foreign[M: BaseModel](
-    model: type[M], body: bytes, headers: Mapping[str, str] | None = None, *, max_bytes: int
+    model: type[M],
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+    *,
+    max_bytes: int,
+    max_values: int | None = None,
 ) -> M:
     """Parses a body from outside the central side, of at most `max_bytes` when decompressed. Raises InvalidMessage.
+
+    `max_values`: how many values it may have, those in lists and objects included.
 
     Unlike `decode` it makes the values before it checks them: each error of pydantic's JSON mode holds a copy of what
     it is about, so that a few MiB of garbage took ten seconds and a gigabyte. Times are bounded around now.
@@ -75,10 +82,27 @@ def decode_foreign[M: BaseModel](
         content = from_json(body, cache_strings="none")
     except ValueError as error:
         raise InvalidMessage(f"invalid {model.__name__}: not JSON: {error}") from None
+    if max_values is not None and has_more_values(content, max_values):
+        raise InvalidMessage(f"the body has more than {max_values} values")
     try:
         return model.model_validate(content, context=arrival())
     except ValidationError as error:
         raise _invalid(model, error, content) from None
+
+
+def has_more_values(content: Any, most: int) -> bool:
+    """Return whether parsed JSON has more than `most` values. Looks at no more than these."""
+    values = 0
+    containers = [content]
+    while containers:
+        each = containers.pop()
+        if not isinstance(each, dict | list):
+            continue
+        values += len(each)
+        if values > most:
+            return True
+        containers.extend(each.values() if isinstance(each, dict) else each)
+    return False
 
 
 def _invalid(model: type[BaseModel], error: ValidationError, content: object = None) -> InvalidMessage:

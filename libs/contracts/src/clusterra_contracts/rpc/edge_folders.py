@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Base64Bytes, Field, StringConstraints
+from pydantic import Base64Bytes, FailFast, Field, StringConstraints
 
 from clusterra_contracts.identity import MAX_GROUPS, Moment, PosixId, SlurmUser, Wire
 
@@ -54,7 +54,7 @@ class FolderPage(Wire):
 
     schema_name: ClassVar[str] = "edge.folder-page.v1"
 
-    entries: tuple[FolderEntry, ...]
+    entries: Annotated[tuple[FolderEntry, ...], FailFast()]
     unreadable: int = 0
     """How many entries of the page have names that are not UTF-8, or are gone already."""
     after: str | None = None

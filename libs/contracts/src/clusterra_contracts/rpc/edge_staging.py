@@ -7,7 +7,7 @@ every work may be repeated.
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints
+from pydantic import AfterValidator, Discriminator, FailFast, Field, StringConstraints
 
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.edge_folders import LocalPath, LocalUser
@@ -160,7 +160,7 @@ class FileSums(Wire):
     """The SHA-256 of the wanted parts of a file, in base64 and in their order."""
 
     path: str
-    sha256: tuple[str, ...]
+    sha256: Annotated[tuple[str, ...], FailFast()]
 
 
 class StagingProblem(Wire):
@@ -181,10 +181,10 @@ class Staged(Wire):
 
     state: Literal["running", "done"]
     moved_bytes: int = 0
-    found: tuple[FoundFile, ...] = ()
+    found: Annotated[tuple[FoundFile, ...], FailFast()] = ()
     after: str | None = None
     """Where `find` goes on; None at the end."""
-    sums: tuple[FileSums, ...] = ()
-    copied: tuple[str, ...] = ()
+    sums: Annotated[tuple[FileSums, ...], FailFast()] = ()
+    copied: Annotated[tuple[str, ...], FailFast()] = ()
     """The paths of the files whose bytes are all copied."""
-    problems: tuple[StagingProblem, ...] = ()
+    problems: Annotated[tuple[StagingProblem, ...], FailFast()] = ()

@@ -29,6 +29,8 @@ FOREIGN_FAMILY = "edge"
 """The requests that are answered from outside the central side."""
 FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
 """The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
+FOREIGN_REPLY_VALUES = 10_000
+"""The most values of one: a page of 1,000 files of a folder has half of these."""
 FOREIGN_TEXT = 2000
 """The most characters that are taken of a text in an error among those answers: it is logged and stored."""
 
@@ -90,7 +92,13 @@ async def _call[T: Wire](client: Client, subject: str, request: Message, result:
     reply: Reply[T]
     try:
         if family(subject) == FOREIGN_FAMILY:
-            reply = decode_foreign(reply_of(result), answer.data, answer.headers, max_bytes=FOREIGN_REPLY_BYTES)
+            reply = decode_foreign(
+                reply_of(result),
+                answer.data,
+                answer.headers,
+                max_bytes=FOREIGN_REPLY_BYTES,
+                max_values=FOREIGN_REPLY_VALUES,
+            )
         else:
             reply = decode(reply_of(result), answer.data, answer.headers)
     except InvalidMessage as error:

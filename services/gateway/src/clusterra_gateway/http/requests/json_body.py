@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from clusterra_contracts.bus.envelope import has_more_values
 from pydantic_core import from_json
 
 from clusterra_gateway.http.requests.errors import (
@@ -92,21 +93,6 @@ def location_of_nul(content: Any) -> Location | None:
         elif isinstance(each, list):
             found.extend(((*at, index), each[index]) for index in reversed(range(len(each))))
     return None
-
-
-def has_more_values(content: Any, most: int) -> bool:
-    """Return whether parsed JSON has more than `most` values. Looks at no more than these."""
-    values = 0
-    containers = [content]
-    while containers:
-        each = containers.pop()
-        if not isinstance(each, dict | list):
-            continue
-        values += len(each)
-        if values > most:
-            return True
-        containers.extend(each.values() if isinstance(each, dict) else each)
-    return False
 
 
 async def read_within(request: web.Request, most: int) -> bytes:
