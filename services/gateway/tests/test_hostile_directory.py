@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from clusterra_gateway.directory.maps import ldap_directory, map_records
+from clusterra_gateway.directory.maps import bounded_socket, ldap_directory, map_records
 from clusterra_gateway.directory.maps.entries import MapEntry, MapRef, ReadMap
 from clusterra_gateway.directory.maps.ldap_directory import DirectoryUnavailable, Secrets, read_directory
 from clusterra_gateway.directory.maps.map_records import MapRecords
@@ -89,6 +89,61 @@ def test_an_endless_message_is_not_collected(monkeypatch: pytest.MonkeyPatch) ->
         tracemalloc.stop()
 
     assert peak < 40 * MIB
+
+
+def pieces(*messages: bytes) -> Talk:
+    """Accepts the login, and answers the search with these operations of LDAP."""
+
+    def talk(connection: socket.socket) -> None:
+        login = connection.recv(4096)
+        connection.sendall(b"\x30\x0c" + login[2:5] + BIND_ACCEPTED)
+        search = connection.recv(4096)
+        number = search[2:5] if search[1] < 0x80 else search[2 + search[1] - 0x80 :][:3]
+        connection.sendall(b"".join(value(0x30, number + each) for each in messages))
+        connection.recv(4096)
+
+    return talk
+
+
+def value(tag: int, content: bytes) -> bytes:
+    return bytes((tag, 0x84)) + len(content).to_bytes(4) + content
+
+
+EMPTY_ENTRY = value(0x64, b"\x04\x00\x30\x00")
+
+
+@pytest.mark.parametrize("tag", [0x04, 0x30, 0x10], ids=["texts", "sequences", "sequences by another tag"])
+def test_an_entry_of_very_many_values_is_not_taken_apart(tag: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_socket, "MAX_ELEMENTS", 1000)
+    attribute = value(0x30, b"\x04\x04mail" + value(0x31, bytes((tag, 0)) * 1000))
+    entry = value(0x64, b"\x04\x01x" + value(0x30, attribute))
+
+    with directory(pieces(entry)) as source, pytest.raises(DirectoryUnavailable, match="too many values"):
+        read_directory(source, Secrets())
+
+
+def test_very_many_entries_are_not_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_socket, "MAX_MESSAGES", 1000)
+
+    answer = pieces(*[EMPTY_ENTRY] * 1001)
+
+    with directory(answer) as source, pytest.raises(DirectoryUnavailable, match="too many values"):
+        read_directory(source, Secrets())
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        value(0x64, value(0x30, b"\x04\x7f") + b"\x04\x00" * 5000),
+        value(0x64, b"\x30\x80" + b"\x04\x00" * 5000),
+        value(0x64, b"\x30\x89" + bytes(8) + b"\x00" + b"\x04\x00" * 5000),
+        value(0x64, b"\x04"),
+    ],
+    ids=["ends outside", "of unknown length", "of a long length", "cut"],
+)
+def test_what_is_no_ber_is_not_taken_apart(entry: bytes) -> None:
+    with directory(pieces(entry)) as source, pytest.raises(DirectoryUnavailable, match="LDAP"):
+        read_directory(source, Secrets())
 
 
 def user(number: int) -> MapEntry:
