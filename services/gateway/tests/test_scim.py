@@ -1,5 +1,6 @@
 """SCIM: the sequences of requests that Okta and Entra ID send, and what they mean for members."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -9,7 +10,8 @@ import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.scim import changes
+from clusterra_gateway.directory.scim import changes, provisioned, turns
+from clusterra_gateway.http.requests.errors import TooManyRequests
 from clusterra_gateway.people.membership import Membership
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
@@ -530,6 +532,50 @@ async def test_a_tenant_has_a_bounded_number_of_users(directory: Directory, monk
     assert error(*await directory.ask("POST", "/Users", person("bob@acme.example"))) == (409, None)
     assert (await directory.ask("DELETE", f"/Users/{made['id']}"))[0] == 204
     await directory.made("/Users", person("bob@acme.example"))
+
+
+async def test_a_directory_has_a_bounded_number_of_requests_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "MAX_PRESENT", turns.AT_ONCE + 1)
+    directories, begun, go = turns.DirectoryTurns(), list[str](), asyncio.Event()
+
+    async def request(tenant: str) -> None:
+        async with directories.turn(tenant):
+            begun.append(tenant)
+            await go.wait()
+
+    async with asyncio.TaskGroup() as requests:
+        for tenant in ["acme"] * (turns.AT_ONCE + 1) + ["rival"]:
+            requests.create_task(request(tenant))
+        await until(lambda: "rival" in begun, seconds=60, what="the other directory has its turn")
+        with pytest.raises(TooManyRequests):
+            await request("acme")
+        assert begun == ["acme"] * turns.AT_ONCE + ["rival"]
+        go.set()
+
+    assert begun.count("acme") == turns.AT_ONCE + 1
+
+
+async def test_a_request_without_a_turn_is_refused(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "MAX_PRESENT", 0)
+
+    assert error(*await directory.ask("GET", "/Users")) == (429, None)
+
+
+async def test_a_deleted_user_leaves_the_groups_of_all_pages(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisioned, "GROUPS_PAGE", 1)
+    monkeypatch.setattr(provisioned, "NAMES_PAGE", 1)
+    ada, bob = [(await directory.made("/Users", person(f"{name}@acme.example")))["id"] for name in ("ada", "bob")]
+    members = [[{"value": each}] for each in (ada, bob, ada)]
+    for number, each in enumerate(members):
+        await directory.made("/Groups", {"schemas": [GROUP], "displayName": f"g{number}", "members": each})
+
+    assert (await directory.ask("DELETE", f"/Users/{ada}"))[0] == 204
+    _, page = await directory.ask("GET", "/Groups")
+
+    left = [[each["value"] for each in group.get("members", [])] for group in page["Resources"]]
+    assert left == [[], [bob], []]
 
 
 async def test_one_record_that_cannot_be_read_is_one_record(world: World, directory: Directory) -> None:

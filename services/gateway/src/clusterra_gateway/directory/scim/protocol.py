@@ -21,6 +21,7 @@ from scim2_models import Context, Error, ResponseParameters, SCIMException
 
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.directory.scim.resources import Unreadable
+from clusterra_gateway.directory.scim.turns import TURNS
 from clusterra_gateway.http.answers.problems import RETRY_AFTER_SECONDS, STATUS
 from clusterra_gateway.http.answers.responses import COMPRESSED_ON_THREAD_FROM_BYTES, NO_STORE
 from clusterra_gateway.http.requests.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
@@ -86,7 +87,8 @@ class ScimRoute(CallerRoute):
             )
         if path_id(request, TENANT_ID) != caller.member.tenant:
             raise NotFound("there is no such workspace", hint="send the id of the workspace that the key belongs to")
-        return await super()._handle_for(request, caller)
+        async with TURNS.turn(caller.member.tenant):
+            return await super()._handle_for(request, caller)
 
 
 def scim_routes() -> RouteGroup[[web.Request, Caller]]:
