@@ -45,7 +45,7 @@ _WHOLE = BeforeValidator(_as_integer)
 
 
 MAX_SHAPES = 5000
-"""The most shapes of a heartbeat. A list ends at its first wrong item (FailFast), but an object has an error for each."""
+"""The most shapes of a heartbeat. A list ends at its first wrong item (FailFast), but an object at none."""
 
 
 def _few(given: object) -> object:
