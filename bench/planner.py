@@ -32,7 +32,7 @@ from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.slurm_nodes import SetExtra
 from clusterra_contracts.shapes import Catalogue
-from clusterra_runtime.garbage_collection import collect_seldom
+from clusterra_runtime.interpreter import collect_seldom
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation

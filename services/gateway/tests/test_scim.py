@@ -1,6 +1,5 @@
 """SCIM: the sequences of requests that Okta and Entra ID send, and what they mean for members."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -10,8 +9,7 @@ import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
 from clusterra_gateway.accounts.records import Member
-from clusterra_gateway.directory.scim import changes, provisioned, turns
-from clusterra_gateway.http.requests.errors import TooManyRequests
+from clusterra_gateway.directory.scim import changes, protocol, provisioned
 from clusterra_gateway.people.membership import Membership
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
@@ -534,29 +532,8 @@ async def test_a_tenant_has_a_bounded_number_of_users(directory: Directory, monk
     await directory.made("/Users", person("bob@acme.example"))
 
 
-async def test_a_directory_has_a_bounded_number_of_requests_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MAX_PRESENT", turns.AT_ONCE + 1)
-    directories, begun, go = turns.DirectoryTurns(), list[str](), asyncio.Event()
-
-    async def request(tenant: str) -> None:
-        async with directories.turn(tenant):
-            begun.append(tenant)
-            await go.wait()
-
-    async with asyncio.TaskGroup() as requests:
-        for tenant in ["acme"] * (turns.AT_ONCE + 1) + ["rival"]:
-            requests.create_task(request(tenant))
-        await until(lambda: "rival" in begun, seconds=60, what="the other directory has its turn")
-        with pytest.raises(TooManyRequests):
-            await request("acme")
-        assert begun == ["acme"] * turns.AT_ONCE + ["rival"]
-        go.set()
-
-    assert begun.count("acme") == turns.AT_ONCE + 1
-
-
 async def test_a_request_without_a_turn_is_refused(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MAX_PRESENT", 0)
+    monkeypatch.setattr(protocol.TURNS, "_most_waiting", -protocol.AT_ONCE)
 
     assert error(*await directory.ask("GET", "/Users")) == (429, None)
 

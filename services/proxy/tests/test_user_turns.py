@@ -10,7 +10,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.slurm import GetJob, Job, Viewer
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import nats_server
-from clusterra_proxy.cluster.user_turns import UserTurns
+from clusterra_proxy.cluster.user_turns import user_turns
 from clusterra_proxy.requests import handlers
 from clusterra_proxy.requests.handlers import Route
 from clusterra_proxy.requests.in_flight import InFlight
@@ -25,7 +25,7 @@ ADA, BOB = (Viewer(user=SlurmUser(name=name, uid=uid, gid=uid)) for name, uid in
 
 async def test_what_a_user_asks_for_holds_up_nobody_else(tmp_path: Path) -> None:
     began, release = list[str](), asyncio.Event()
-    cluster: Any = SimpleNamespace(ref=REF, turns=UserTurns(AT_ONCE, "requests"))
+    cluster: Any = SimpleNamespace(ref=REF, turns=user_turns(AT_ONCE, "requests"))
 
     async def read(_cluster: Any, request: GetJob) -> Job:
         began.append(request.viewer.user.name)

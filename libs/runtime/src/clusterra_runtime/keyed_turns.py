@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
 
@@ -11,23 +11,24 @@ class TooManyWait(Exception):
 
     def __init__(self, present: int) -> None:
         super().__init__(f"{present} wait or work")
-        self.present = present
 
 
 class KeyedTurns[K: Hashable]:
     """A few turns for each key at a time. Keys that nobody has at present take no memory."""
 
-    def __init__(self, at_once: int, most_waiting: int) -> None:
+    def __init__(self, at_once: int, most_waiting: int, refusal: Callable[[int], Exception] = TooManyWait) -> None:
+        """`refusal` makes what is raised where so many of a key wait or work already."""
         self._at_once = at_once
         self._most_waiting = most_waiting
+        self._refusal = refusal
         self._turns: dict[K, asyncio.Semaphore] = {}
         self._present = Counter[K]()
 
     @asynccontextmanager
     async def turn(self, key: K) -> AsyncIterator[None]:
-        """Wait for a turn of a key and hold it until the block ends. Raises TooManyWait, at once."""
+        """Wait for a turn of a key and hold it until the block ends. Raises the refusal, at once."""
         if self._present[key] >= self._at_once + self._most_waiting:
-            raise TooManyWait(self._present[key])
+            raise self._refusal(self._present[key])
         self._present[key] += 1
         try:
             async with self._turns.setdefault(key, asyncio.Semaphore(self._at_once)):

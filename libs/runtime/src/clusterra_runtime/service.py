@@ -11,8 +11,8 @@ import structlog
 
 from clusterra_runtime import logs, tracing
 from clusterra_runtime.health import HealthServer
+from clusterra_runtime.interpreter import switch_often
 from clusterra_runtime.settings import ServiceSettings
-from clusterra_runtime.thread_switching import switch_often
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST_SPANS_SECONDS = 5.0

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import SHARD_COUNT
-from clusterra_runtime.garbage_collection import collect_seldom
+from clusterra_runtime.interpreter import collect_seldom
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.rpc.forget import Forget
-from clusterra_runtime.garbage_collection import collect_seldom
+from clusterra_runtime.interpreter import collect_seldom
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
 from clusterra_runtime.nats.registry import Registry

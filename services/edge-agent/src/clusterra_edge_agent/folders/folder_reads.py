@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clusterra_edge_agent.folders.failures import failed, failure
 from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
-from clusterra_edge_agent.folders.user_turns import UserTurns
+from clusterra_edge_agent.folders.user_turns import user_turns
 
 MAX_READS = 64
 """The most requests at once. Further ones wait for their turn."""
@@ -28,7 +28,7 @@ class FolderReads:
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="folders")
-        self._turns = UserTurns(THREADS_OF_USER, WAITING_OF_USER)
+        self._turns = user_turns(THREADS_OF_USER, WAITING_OF_USER)
 
     def close(self) -> None:
         """Shuts the threads down."""
@@ -63,7 +63,7 @@ class FolderReads:
 
     async def _in_thread[Q: (ListFolder, ReadFile), A](self, work: Callable[[Q], A], request: Q) -> A:
         try:
-            async with self._turns.taken(request.user.uid):
+            async with self._turns.turn(request.user.uid):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
         except (FolderRefused, FolderUnavailable) as error:
             raise failure(error) from None

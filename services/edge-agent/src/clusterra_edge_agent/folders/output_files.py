@@ -15,7 +15,7 @@ from clusterra_contracts.rpc.edge_folders import LocalUser
 from pydantic import ValidationError
 
 from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
-from clusterra_edge_agent.folders.user_turns import UserTurns
+from clusterra_edge_agent.folders.user_turns import user_turns
 
 _NO_GROUP = 65534
 """The group of nobody, as Linux has it. The owner of a file needs none."""
@@ -31,7 +31,7 @@ class OutputFiles:
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="outputs")
-        self._turns = UserTurns(THREADS_OF_USER, WAITING_OF_USER)
+        self._turns = user_turns(THREADS_OF_USER, WAITING_OF_USER)
 
     def close(self) -> None:
         """Shuts the threads down."""
@@ -46,7 +46,7 @@ class OutputFiles:
         stack = ExitStack()
         try:
             user = LocalUser(uid=uid, gid=_NO_GROUP)
-            async with self._turns.taken(uid):
+            async with self._turns.turn(uid):
                 opening = self._processes.opened_file(user, path)
                 work = asyncio.get_running_loop().run_in_executor(self._threads, stack.enter_context, opening)
                 try:

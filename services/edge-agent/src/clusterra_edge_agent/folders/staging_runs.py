@@ -13,7 +13,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_edge_agent.folders.failures import failed, failure
 from clusterra_edge_agent.folders.staging_work import StagingWork, WorkEnded
 from clusterra_edge_agent.folders.user_process import FolderRefused, FolderUnavailable, UserProcesses
-from clusterra_edge_agent.folders.user_turns import UserTurns
+from clusterra_edge_agent.folders.user_turns import user_turns
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class StagingRuns:
     def __init__(self, processes: UserProcesses) -> None:
         self._processes = processes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="staging")
-        self._turns = UserTurns(THREADS_OF_USER, MAX_WORKS)
+        self._turns = user_turns(THREADS_OF_USER, MAX_WORKS)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._ending = asyncio.Event()
 
@@ -97,7 +97,7 @@ class StagingRuns:
         return run
 
     async def _worked(self, work: StagingWork, uid: int) -> Staged:
-        async with self._turns.taken(uid):
+        async with self._turns.turn(uid):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work.run)
 
     def _forget(self) -> None:

@@ -29,7 +29,7 @@ from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
-from clusterra_proxy.cluster.user_turns import UserTurns
+from clusterra_proxy.cluster.user_turns import UserTurns, user_turns
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import SlurmFailed
@@ -79,7 +79,7 @@ class Cluster:
     mint: TokenMint
     condition: Condition
     submitting: Submitting = field(default_factory=Submitting)
-    turns: UserTurns = field(default_factory=lambda: UserTurns(REQUESTS_AT_ONCE, "requests"))
+    turns: UserTurns = field(default_factory=lambda: user_turns(REQUESTS_AT_ONCE, "requests"))
     """Of all users' requests but submits, which have turns of their own."""
     jobs: JobTable = field(default_factory=JobTable)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 
-from clusterra_proxy.cluster.user_turns import UserTurns
+from clusterra_proxy.cluster.user_turns import user_turns
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
 TURNS = 2
@@ -17,10 +17,10 @@ class Submitting:
 
     def __init__(self) -> None:
         self._keys: set[tuple[int, str]] = set()
-        self._turns = UserTurns(TURNS, "submits")
+        self._turns = user_turns(TURNS, "submits")
 
     def turn(self, uid: int) -> AbstractAsyncContextManager[None]:
-        """Wait for one of the user's turns and hold it until the block ends. Raises Unavailable (`UserTurns`)."""
+        """Wait for one of the user's turns and hold it until the block ends. Raises Unavailable (`user_turns`)."""
         return self._turns.turn(uid)
 
     @contextmanager

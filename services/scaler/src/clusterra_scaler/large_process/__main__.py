@@ -10,8 +10,7 @@ import socket
 import sys
 
 from clusterra_runtime import logs, tracing
-from clusterra_runtime.garbage_collection import collect_seldom
-from clusterra_runtime.thread_switching import switch_often
+from clusterra_runtime.interpreter import collect_seldom, switch_often
 
 from clusterra_scaler.fleets import SERVICE
 from clusterra_scaler.large_process.app import serve

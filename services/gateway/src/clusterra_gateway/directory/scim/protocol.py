@@ -13,6 +13,7 @@ import orjson
 import structlog
 from aiohttp import ETag, web
 from clusterra_contracts.wrong_values import summary
+from clusterra_runtime.keyed_turns import KeyedTurns
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.store.store import StoreUnavailable
 from pydantic import BaseModel, ValidationError
@@ -21,10 +22,16 @@ from scim2_models import Context, Error, ResponseParameters, SCIMException
 
 from clusterra_gateway.accounts.roles import Role, Scope
 from clusterra_gateway.directory.scim.resources import Unreadable
-from clusterra_gateway.directory.scim.turns import TURNS
 from clusterra_gateway.http.answers.problems import RETRY_AFTER_SECONDS, STATUS
 from clusterra_gateway.http.answers.responses import COMPRESSED_ON_THREAD_FROM_BYTES, NO_STORE
-from clusterra_gateway.http.requests.errors import BadUpstream, Forbidden, NotFound, RequestError, Unavailable
+from clusterra_gateway.http.requests.errors import (
+    BadUpstream,
+    Forbidden,
+    NotFound,
+    RequestError,
+    TooManyRequests,
+    Unavailable,
+)
 from clusterra_gateway.http.requests.parameters import Parameter, path_id
 from clusterra_gateway.http.routes.route import SecurityScheme
 from clusterra_gateway.http.routes.route_group import RouteGroup
@@ -41,6 +48,17 @@ SCHEMA_ID = Parameter("schema_id", "path", "^urn:[A-Za-z0-9:._-]{1,200}$")
 SCOPE: Scope = "scim"
 MEDIA_TYPE = "application/scim+json"
 MAX_DETAIL = 500
+AT_ONCE = 2
+"""The requests of one tenant's directory that are answered at a time: one may be about thousands of users."""
+MAX_WAITING = 98
+
+
+def _too_many(_present: int) -> TooManyRequests:
+    return TooManyRequests("too many requests of your directory are under way", hint="wait for their answers")
+
+
+TURNS = KeyedTurns[str](AT_ONCE, MAX_WAITING, _too_many)
+"""By tenant, in this process."""
 
 
 @dataclass(frozen=True)

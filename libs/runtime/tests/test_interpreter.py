@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from clusterra_runtime.garbage_collection import OBJECTS, collect_seldom
+from clusterra_runtime.interpreter import OBJECTS, collect_seldom
 
 
 class Cycle:
