@@ -19,11 +19,13 @@
 -- CLUSTERRA_UMASK of slurmctld names another one than 0077. Jobs of the proxy have that of their cluster's binding.
 --
 -- It rejects a job whose user has no name: the user has no token, and slurmctld knows no such uid. Slurm would accept the
--- job and then hold it for ever. It rejects no other job, and an error in it leaves the job unchanged. slurmctld rereads a
--- changed file by itself.
+-- job and then hold it for ever. It rejects the jobs of a user whose default account is `clusterra-deactivated`: Clusterra
+-- sets that for people who may submit no more. It rejects no other job, and an error in it leaves the job unchanged.
+-- slurmctld rereads a changed file by itself.
 
 local UMASK = os.getenv("CLUSTERRA_UMASK") or "0077"
 local DEFAULT_SHELL_UMASK = "0022"
+local DEACTIVATED = "clusterra-deactivated"
 
 -- The bytes of an option that a class depends on. slurmctld does nothing else meanwhile, and an option may be of any length.
 local MAX_OPTION_BYTES = 4096
@@ -153,6 +155,10 @@ end
 function slurm_job_submit(job, partitions, submit_uid)
   if not job.user_name then
     slurm.log_user("Slurm knows no user with the uid %d: set SLURM_JWT to a token of the user", job.user_id)
+    return slurm.ERROR
+  end
+  if job.default_account == DEACTIVATED then
+    slurm.log_user("%s is deactivated: ask an admin of your workspace", job.user_name)
     return slurm.ERROR
   end
   try(close_files, job)

@@ -243,6 +243,7 @@ SlurmUser=slurm
 PidFile=/run/slurmdbd/slurmdbd.pid
 
 {_AUTH}
+PrivateData=accounts,events,jobs,usage,users
 
 StorageType=accounting_storage/mysql
 StorageHost={database}

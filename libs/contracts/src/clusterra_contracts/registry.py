@@ -122,6 +122,15 @@ class ClusterBinding(Wire):
     version: Annotated[int, Field(ge=1)] = 1
 
     @property
+    def keeps_associations(self) -> bool:
+        """Whether Clusterra gives members their associations in slurmdbd.
+
+        An attached cluster is others' to keep. Where associations are enforced, they say who may submit, and so are the
+        site's.
+        """
+        return not self.attached and not self.accounting_enforced
+
+    @property
     def lifecycle(self) -> Literal["active", "paused", "deleting"]:
         """The cluster's state as people see it."""
         return "deleting" if self.deleting else self.state

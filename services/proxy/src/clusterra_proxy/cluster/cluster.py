@@ -26,6 +26,7 @@ from clusterra_proxy.admission.placeholders import desired_placeholders
 from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
+from clusterra_proxy.cluster.member_accounts import MemberAccounts
 from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
@@ -78,6 +79,7 @@ class Cluster:
     placeholders: PlaceholderKeeper
     mint: TokenMint
     condition: Condition
+    member_accounts: MemberAccounts = field(init=False)
     submitting: Submitting = field(default_factory=Submitting)
     turns: UserTurns = field(default_factory=lambda: user_turns(REQUESTS_AT_ONCE, "requests"))
     """Of all users' requests but submits, which have turns of their own."""
@@ -108,7 +110,8 @@ class Cluster:
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Prepare to list jobs while this replica does not watch."""
+        """Prepare to list jobs while this replica does not watch, and to keep the accounts of members."""
+        self.member_accounts = MemberAccounts(self.ref, self.accounting, self.mint.operator_token)
         self.recent_list = recent_jobs(self.slurmctld, self.mint.operator_token)
 
     @property
@@ -202,6 +205,7 @@ class Cluster:
     async def close(self) -> None:
         """Cancel all background work."""
         await self.recent_list.close()
+        await self.member_accounts.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

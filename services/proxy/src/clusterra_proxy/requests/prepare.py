@@ -11,6 +11,7 @@ from clusterra_sbatch.script_job import ScriptJob
 
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.accounts import check_account
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import gres_request
@@ -30,6 +31,7 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     await cluster.user_token(request.user)
     applied = await translate_all(cluster, request)
     jobs = [each.job for each in applied]
+    await check_account(cluster, request.user, jobs[0].account or "")
     named = {name for job in jobs if job.partition for name in job.partition.split(",")}
     if named:
         known = await cluster.slurmctld.partitions(cluster.mint.operator_token())

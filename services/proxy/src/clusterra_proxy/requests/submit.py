@@ -16,6 +16,7 @@ from clusterra_sbatch.environment import DEFAULT_PATH
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.accounts import check_account
 from clusterra_proxy.requests.cancel import refresh_job
 from clusterra_proxy.requests.claim import (
     check_begin,
@@ -100,6 +101,7 @@ async def _submit(cluster: Cluster, request: Submit, begin_by: datetime) -> Subm
     async with preparing(begin_by):
         token = await cluster.user_token(request.user)
         applied = await translate_all(cluster, request)
+        await check_account(cluster, request.user, applied[0].job.account or "")
     descriptions = describe_jobs(cluster, request, applied)
     try:
         answer = await _send(cluster, token, request, descriptions, begin_by)

@@ -1,7 +1,7 @@
 """slurmdbd through slurmrestd: jobs that slurmctld has purged, and users with rights over others."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,14 @@ from clusterra_proxy.slurmrestd.accounting_records import (
     RunUsage,
 )
 from clusterra_proxy.slurmrestd.answers import Answer, Users
-from clusterra_proxy.slurmrestd.associations import Association, Associations, changes
+from clusterra_proxy.slurmrestd.associations import (
+    Accounts,
+    Association,
+    Associations,
+    added_accounts,
+    added_users,
+    changes,
+)
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
@@ -110,14 +117,36 @@ class Accounting:
         body = {"comment": {"administrator": text}}
         await self._rest.write("POST", version.slurmdb(f"job/{job_id}"), token, Answer, entity="job", body=body)
 
-    async def associations(self, token: str) -> tuple[Association, ...]:
-        """Return the associations of this cluster."""
+    async def associations(self, token: str, **of: str) -> tuple[Association, ...]:
+        """Return the associations of this cluster; with `user` or `account`, only theirs."""
         version = await self._version(token)
-        answer = await self._rest.read_list(version.slurmdb("associations/"), token, Associations, entity="association")
+        path = version.slurmdb("associations/")
+        answer = await self._rest.read_list(path, token, Associations, entity="association", query=of)
         return () if answer is None else answer.of_this_cluster
 
-    async def limit_submits(self, token: str, changed: Sequence[dict[str, Any]]) -> None:
-        """Change the limits of associations: each as `Association.with_most_submitted` makes it."""
+    async def accounts(self, token: str) -> tuple[str, frozenset[str]]:
+        """Return the name of this cluster in slurmdbd, and the accounts of all its clusters."""
+        version = await self._version(token)
+        answer = await self._rest.read(version.slurmdb("accounts/"), token, Accounts, entity="account")
+        return answer.meta.slurm.cluster, frozenset(each.name for each in answer.accounts)
+
+    async def add_accounts(self, token: str, names: Iterable[str], cluster: str) -> None:
+        """Add these accounts of Clusterra's (OWN_ACCOUNTS) to a cluster. Those that are there stay."""
+        version = await self._version(token)
+        for body in added_accounts(names, cluster):
+            path = version.slurmdb("accounts_association/")
+            await self._rest.add(path, token, Answer, entity="account", body=body)
+
+    async def add_users(
+        self, token: str, users: Iterable[str], accounts: Iterable[str], cluster: str, *, default: str = ""
+    ) -> None:
+        """Add users to accounts. What is there stays; `default` becomes the default account of new associations."""
+        version = await self._version(token)
+        for body in added_users(users, accounts, cluster, default):
+            await self._rest.add(version.slurmdb("users_association/"), token, Answer, entity="association", body=body)
+
+    async def change_associations(self, token: str, changed: Sequence[dict[str, Any]]) -> None:
+        """Change associations: each as `Association.with_most_submitted` or `Association.as_default` makes it."""
         version = await self._version(token)
         for body in changes(changed):
             path = version.slurmdb("associations/")

@@ -9,6 +9,7 @@ from pydantic import Field
 from clusterra_proxy.slurmrestd.answers import Answer
 from clusterra_proxy.slurmrestd.notation.array_tasks import from_bitmap
 from clusterra_proxy.slurmrestd.reading.fields import (
+    Account,
     ArrayTask,
     Count,
     Hosts,
@@ -95,7 +96,7 @@ class AccountingJob(Readable):
     comment: _Comments = _Comments()
     state: _State
     partition: Text = ""
-    account: Text = ""
+    account: Account = ""
     qos: Text = ""
     nodes: Hosts = ""
     allocation_nodes: Count = 0

@@ -159,6 +159,10 @@ class Slurmrestd:
         request = _Request(method, path, token, model, entity, WRITE_SECONDS, body=body)
         return self._modified(await self._send(request), path)
 
+    async def add[A: Answer](self, path: str, token: str, model: type[A], *, entity: str, body: object) -> A | None:
+        """Add something; None when all of it was there. The request is sent once, as that of `write`."""
+        return await self._send(_Request("POST", path, token, model, entity, WRITE_SECONDS, body=body))
+
     @staticmethod
     def _modified[A: Answer](answer: A | None, path: str) -> A:
         if answer is None:

@@ -13,6 +13,7 @@ from clusterra_proxy.slurmrestd import job_ends
 from clusterra_proxy.slurmrestd.notation import hostlist
 from clusterra_proxy.slurmrestd.notation.comment import Comment
 from clusterra_proxy.slurmrestd.reading.fields import (
+    Account,
     ArrayTask,
     ArrayTasks,
     Count,
@@ -83,7 +84,7 @@ class JobRecord(Readable):
     priority: Number = None
     hold: bool = False
     partition: Text = ""
-    account: Text = ""
+    account: Account = ""
     qos: Text = ""
     nodes: Hosts = ""
     node_count: Number = None

@@ -14,6 +14,8 @@ from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 
 NO_VALUES = frozenset({0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF})
 """Slurm's NO_VAL and INFINITE in 32 and 64 bits: plain numbers that mean "not set"."""
+MEMBERS_ACCOUNT = "clusterra-members"
+"""The account in slurmdbd of jobs that name none. Behind the proxy such a job has no account."""
 YEAR_MINUTES = 365 * 24 * 60
 """The time limit that Slurm gives a job without one in a partition without one."""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,6 +68,10 @@ def _text(value: Any) -> Any:
     return "" if value is None else value
 
 
+def _named_account(name: str) -> str:
+    return "" if name == MEMBERS_ACCOUNT else name
+
+
 def _items(value: Any) -> Any:
     return () if value is None else value
 
@@ -91,6 +97,8 @@ Time = Annotated[AwareDatetime | None, BeforeValidator(_moment), AfterValidator(
 """A time in seconds since the epoch, or None for "never"."""
 Text = Annotated[str, BeforeValidator(_text)]
 """A string; null becomes the empty string."""
+Account = Annotated[str, BeforeValidator(_text), AfterValidator(_named_account)]
+"""The account that a job names, or the empty string: also where Slurm books it on MEMBERS_ACCOUNT."""
 Hosts = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_hosts)]
 """A hostlist expression of `hostlist.MAX_HOSTS` at most."""
 ArrayTasks = Annotated[str, BeforeValidator(_text), AfterValidator(_bounded_tasks)]

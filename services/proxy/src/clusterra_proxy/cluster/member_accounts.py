@@ -1,0 +1,109 @@
+"""The accounts of members in slurmdbd: each member is a user in all of them, so that Slurm shows them their own jobs.
+
+slurmdbd shows a user the jobs that ran in their own associations (`PrivateData=jobs` in slurmdbd.conf), so a member
+gets theirs before their first submit. slurmdbd is asked for one member at a time, and left alone for a while after it
+failed. A submit waits for it briefly at most.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+from clusterra_contracts.identity import ClusterRef
+from clusterra_runtime.bounded_cache import BoundedCache
+
+from clusterra_proxy.slurmrestd.accounting import Accounting
+from clusterra_proxy.slurmrestd.associations import CLOSED_ACCOUNTS, OWN_ACCOUNTS
+from clusterra_proxy.slurmrestd.errors import SlurmFailed, Unavailable
+from clusterra_proxy.slurmrestd.reading.fields import MEMBERS_ACCOUNT
+
+log = structlog.get_logger(__name__)
+
+MAX_KNOWN = 10_000
+"""The most members of a cluster whose accounts are remembered."""
+KNOWN_SECONDS = 300.0
+"""How long they are: somebody may add an account, or remove an association."""
+MAX_ACCOUNTS = 200
+"""The most accounts that a member is added to without naming them."""
+WAIT_SECONDS = 3.0
+"""How long a submit waits for slurmdbd."""
+AWAY_SECONDS = 30.0
+"""How long slurmdbd is not asked after it failed: each request that it does not answer holds one of slurmrestd's four
+threads."""
+
+type AccountNames = frozenset[str]
+
+
+class MemberAccounts:
+    """The accounts in which each member of one cluster may have jobs."""
+
+    def __init__(self, ref: ClusterRef, accounting: Accounting, token: Callable[[], str]) -> None:
+        self._ref = ref
+        self._accounting = accounting
+        self._token = token
+        self._known = BoundedCache[str, AccountNames](MAX_KNOWN, KNOWN_SECONDS)
+        self._adding: dict[str, asyncio.Task[AccountNames]] = {}
+        self._one = asyncio.Lock()
+        self._away_until = 0.0
+
+    async def of(self, user: str, account: str = "") -> AccountNames | None:
+        """Add a member to all accounts, and return these; None when slurmdbd does not say so in time.
+
+        What is known is asked again for an `account` that is not among it.
+        """
+        known = self._known.get(user)
+        if known is not None and (not account or account in known):
+            return known
+        if time.monotonic() < self._away_until:
+            return None
+        adding = self._adding.get(user)
+        if adding is None:
+            adding = self._adding[user] = asyncio.create_task(self._add(user, account))
+            adding.add_done_callback(lambda task: self._added(user, task))
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await asyncio.shield(adding)
+        except (TimeoutError, SlurmFailed) as failed:
+            log.warning("member_accounts_not_kept", user=user, reason=str(failed) or "slurmdbd does not answer")
+            return None
+
+    async def close(self) -> None:
+        """Give up what slurmdbd has not answered."""
+        adding = tuple(self._adding.values())
+        for task in adding:
+            task.cancel()
+        await asyncio.gather(*adding, return_exceptions=True)
+
+    def _added(self, user: str, task: asyncio.Task[AccountNames]) -> None:
+        del self._adding[user]
+        if task.cancelled():
+            return
+        if task.exception() is None:
+            self._known.put(user, task.result())
+        elif isinstance(task.exception(), SlurmFailed):
+            self._away_until = time.monotonic() + AWAY_SECONDS
+
+    async def _add(self, user: str, account: str) -> AccountNames:
+        async with self._one:
+            if time.monotonic() < self._away_until:
+                raise Unavailable("slurmdbd did not answer just now")
+            token = self._token()
+            cluster, existing = await self._accounting.accounts(token)
+            if missing := OWN_ACCOUNTS.keys() - existing:
+                await self._accounting.add_accounts(token, sorted(missing), cluster)
+            open_to_all = self._bounded(existing - CLOSED_ACCOUNTS - OWN_ACCOUNTS.keys(), account)
+            theirs = await self._accounting.associations(token, user=user)
+            lacking = open_to_all - {each.account for each in theirs}
+            if lacking:
+                # A default that somebody else has given stays.
+                default = "" if any(each.is_default for each in theirs) else MEMBERS_ACCOUNT
+                await self._accounting.add_users(token, (user,), sorted(lacking), cluster, default=default)
+                theirs = await self._accounting.associations(token, user=user)
+            return frozenset(each.account for each in theirs) - CLOSED_ACCOUNTS
+
+    def _bounded(self, accounts: AccountNames, account: str) -> AccountNames:
+        """MEMBERS_ACCOUNT, the named account, and the first others."""
+        if len(accounts) > MAX_ACCOUNTS:
+            log.warning("more_accounts_than_members_are_added_to", cluster=str(self._ref), most=MAX_ACCOUNTS)
+        return frozenset((MEMBERS_ACCOUNT, *sorted(accounts)[:MAX_ACCOUNTS], *({account} & accounts)))
