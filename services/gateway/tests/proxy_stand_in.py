@@ -5,6 +5,7 @@ import base64
 import zlib
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from typing import override
 
 from answering import rpc_failure
 from clusterra_contracts.bus.subjects import Subject
@@ -17,9 +18,23 @@ from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
 from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
+from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import serve
 from nats.aio.subscription import Subscription
+
+
+class NotedBlocks(SlurmRequests):
+    """Notes whom Slurm is to refuse. The gateway itself tells the stand-in, too."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.blocks: list[BlockSubmits] = []
+
+    @override
+    async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
+        self.blocks.append(request)
+        await super().block_submits(ref, request)
 
 
 @dataclass

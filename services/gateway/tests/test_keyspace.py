@@ -24,6 +24,7 @@ def _hash(text: str) -> str:
         (keyspace.tenant_key("acme"), "tenant#acme", "tenant"),
         (keyspace.uid_counter_key("acme"), "tenant#acme", "uid"),
         (keyspace.user_name_key("acme", "ada"), "tenant#acme", "name#ada"),
+        (keyspace.deactivated_key("acme", "ada"), "tenant#acme", "deactivated#ada"),
         (keyspace.domain_key("ACME.example"), "domain#acme.example", "domain"),
         (keyspace.invitation_key("Ada@ACME.example"), "email#ada@acme.example", "invitation"),
         (keyspace.member_key("m1"), "member#m1", "member"),

@@ -10,6 +10,7 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, member_key, tenant_key
 from clusterra_gateway.accounts.records import Domain, Member, Tenant
+from clusterra_gateway.directory.room import DirectoryParts
 from clusterra_gateway.directory.scim.changes import Changes
 from clusterra_gateway.directory.scim.groups import Groups
 from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
@@ -267,4 +268,5 @@ def _enrolment(directory: Directory) -> Enrolment:
 
 
 def _membership(directory: Directory) -> Membership:
-    return Membership(directory, ProvisionedDirectory(directory.store), Registry(), NOBODY)
+    unix_users = DirectoryParts.of(directory.store).unix_users
+    return Membership(directory, ProvisionedDirectory(directory.store), unix_users, Registry(), NOBODY)

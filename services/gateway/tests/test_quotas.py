@@ -25,6 +25,7 @@ from clusterra_runtime.store.store import Put, StoreUnavailable, Update
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st
+from proxy_stand_in import NotedBlocks
 
 SUBMIT = "/v1/clusters/main/jobs/submit"
 BODY = {"script": "#!/bin/sh\n", "job": {"environment": ["PATH=/bin"]}}
@@ -310,7 +311,7 @@ async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(
     await set_quota(boss, "0.50")
     await set_quota(boss, "9.00", path="account/physics")
     await set_quota(boss, "0.10", path="tenant/acme", mode="warn")
-    slurm = SlurmRequests(world.client)
+    slurm = NotedBlocks(world.client)
     sweep = QuotaSweep(Reservations(world.store), slurm, LedgerRequests(world.client), world.registry)
     ref = world.acme.ref
     enforced = world.registry.clusters[ref].model_copy(update={"accounting_enforced": True})
@@ -322,7 +323,7 @@ async def test_slurm_is_told_whose_quota_is_used_up_and_nothing_again_and_again(
     await set_quota(boss, "0.60")
     await sweep.sweep(ref, enforced)
 
-    assert world.acme.blocks == [BlockSubmits(), BlockSubmits(users=("ada",)), BlockSubmits()]
+    assert slurm.blocks == [BlockSubmits(), BlockSubmits(users=("ada",)), BlockSubmits()]
 
 
 @pytest.mark.usefixtures("quick_sweeps")

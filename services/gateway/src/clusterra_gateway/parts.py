@@ -95,7 +95,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         identity=identity,
         directory=people,
         projection=Projection(directory, bus.client, registry),
-        membership=Membership(directory, people.provisioned, registry, identity.revocations),
+        membership=Membership(directory, people.provisioned, people.unix_users, registry, identity.revocations),
         invitations=Invitations(directory, registry),
         once=AnswerOnce(store),
         reservations=reservations,

@@ -9,6 +9,7 @@
 | | `uid` | the counter of its members' uids |
 | | `name#<name>` | the reservation of a Slurm user name |
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
+| | `deactivated#<name>` | the mark of a member who may submit nothing, with their names on clusters |
 | | `identity-source#<source>` | where the users of clusters come from whose uids Clusterra does not allocate |
 | | `invitation#<id>` | an invitation that an admin has made, until it is accepted, revoked or expired |
 | | `event#<time>#<fact>` | a fact that waits until it is told to the histories of the tenant's clusters |
@@ -91,6 +92,7 @@ USER_NAMES = Prefix("name#")
 MEMBERSHIPS = Prefix("membership#")
 """Of the further tenants of a person, below their first member id."""
 INVITATIONS = Prefix("invitation#")
+DEACTIVATED = Prefix("deactivated#")
 IDENTITY_SOURCES = Prefix("identity-source#")
 SERVICE_ACCOUNTS = Prefix("service-account#")
 MAPPED_USERS = Prefix("user#")
@@ -132,6 +134,7 @@ tenant_key: _OfName = _key("tenant#{}", "tenant")
 uid_counter_key: _OfName = _key("tenant#{}", "uid")
 user_name_key: _OfNames = _key("tenant#{}", "name#{}")
 service_account_key: _OfNames = _key("tenant#{}", "service-account#{}")
+deactivated_key: _OfNames = _key("tenant#{}", "deactivated#{}")
 service_account_name = _name_after(SERVICE_ACCOUNTS)
 identity_source_key: _OfNames = _key("tenant#{}", "identity-source#{}")
 identity_source_name = _name_after(IDENTITY_SOURCES)

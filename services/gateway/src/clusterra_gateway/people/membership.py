@@ -14,12 +14,13 @@ from clusterra_runtime.store.page import InvalidCursor
 from clusterra_runtime.store.store import Update, Write
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
+from clusterra_gateway.accounts.deactivated import deactivated_mark, no_deactivated_mark
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, USER_NAMES, member_key, tenant_key
 from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReservation
 from clusterra_gateway.accounts.roles import Role, manages
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.identity.access.unix_users import Deactivations
+from clusterra_gateway.identity.access.unix_users import Deactivations, UnixUsers
 from clusterra_gateway.identity.tokens.revocations import Revocations
 
 log = structlog.get_logger()
@@ -39,10 +40,17 @@ class Membership:
     """The members of tenants. Every change is told in the events of the tenant's clusters."""
 
     def __init__(
-        self, directory: Directory, deactivations: Deactivations, registry: Registry, revocations: Revocations
+        self,
+        directory: Directory,
+        deactivations: Deactivations,
+        unix_users: UnixUsers,
+        registry: Registry,
+        revocations: Revocations,
     ) -> None:
         self._directory = directory
         self._deactivations = deactivations
+        self._unix_users = unix_users
+        self._registry = registry
         self._revocations = revocations
         self._writes = AuditedWrites(directory, registry)
 
@@ -96,6 +104,8 @@ class Membership:
                 others.append(await self._while_another(member, _owns, "owner"))
             elif _in_charge(member) and not _in_charge(changed):
                 others.append(await self._while_another(member, _in_charge, "admin"))
+            if changed.disabled != member.disabled:
+                others.append(await self._marked(changed))
             fact = AdminFact(
                 kind="member.changed",
                 actor=actor.user,
@@ -111,6 +121,13 @@ class Membership:
         member = await write_optimistically(attempt, contended=contended)
         await self._revocations.member_changed(member.tenant, member.user)
         return member
+
+    async def _marked(self, changed: Member) -> Write:
+        """The write that has Slurm refuse the member's jobs from now on, or accept them again."""
+        if not changed.disabled:
+            return no_deactivated_mark(changed)
+        users = await self._unix_users.by_source(changed, self._registry.clusters)
+        return deactivated_mark(changed, {source: user.name for source, user in users.items()})
 
     async def _item(self, tenant: str, member_id: str) -> Item:
         item = await self._directory.store.get(ACCOUNTS, member_key(member_id))

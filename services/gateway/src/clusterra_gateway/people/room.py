@@ -4,6 +4,7 @@ from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.room import IdentityParts
+from clusterra_gateway.people.deactivations import WAKING, DeactivationSweep
 from clusterra_gateway.people.invitation_handlers import InvitationHandlers
 from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.member_handlers import MemberHandlers, TokenHandlers
@@ -11,7 +12,7 @@ from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.people.memberships import MembershipHandlers
 from clusterra_gateway.people.service_account_handlers import KeyHandlers, ServiceAccountHandlers
 from clusterra_gateway.people.service_accounts import ServiceAccounts
-from clusterra_gateway.room import Room
+from clusterra_gateway.room import Observed, Room
 
 
 def room(
@@ -24,6 +25,7 @@ def room(
     """What this room offers."""
     directory, revocations = connections.directory, identity.revocations
     accounts = ServiceAccounts(directory, connections.bus.registry, revocations)
+    sweep = DeactivationSweep(directory.store, connections.bus.slurm, connections.bus.registry)
     return Room(
         routes=routes_of(
             MemberHandlers(membership),
@@ -33,5 +35,7 @@ def room(
             ServiceAccountHandlers(accounts, once),
             KeyHandlers(accounts, identity.tokens, once),
             access=identity.access,
-        )
+        ),
+        background={"deactivations": sweep.sweeper().run},
+        background_observers=(Observed(WAKING, sweep.on_event),),
     )

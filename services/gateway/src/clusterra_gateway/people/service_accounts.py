@@ -13,6 +13,7 @@ from clusterra_runtime.store.store import Delete, Put, Update, Write
 from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
+from clusterra_gateway.accounts.deactivated import deactivated_mark, no_deactivated_mark
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import (
     ACCOUNTS,
@@ -58,6 +59,7 @@ class ServiceAccounts:
 
     def __init__(self, directory: Directory, registry: Registry, revocations: Revocations) -> None:
         self._directory = directory
+        self._registry = registry
         self._revocations = revocations
         self._store = directory.store
         self._writes = AuditedWrites(directory, registry)
@@ -94,7 +96,7 @@ class ServiceAccounts:
                 uid = fresh = fresh or await next_uid(self._store, actor.tenant)
             account = _account(actor.tenant, new, uid=uid)
             added = await self._added(account)
-            others += _reserving(account, reserve=reserved is None)
+            others += [*_reserving(account, reserve=reserved is None), no_deactivated_mark(account)]
             fact = AdminFact(kind="user.created", actor=actor.user, subject=account.user)
             await self._writes.write(actor.tenant, [fact], added, others)
             log.info("service_account_created", tenant=account.tenant, name=account.user, uid=account.uid)
@@ -114,6 +116,7 @@ class ServiceAccounts:
             others: list[Write] = [
                 Delete(ACCOUNTS, service_account_key(actor.tenant, name)),
                 *(Delete(ACCOUNTS, token.key) for token in tokens.items),
+                deactivated_mark(account, self._names_of(account)),
             ]
             fact = AdminFact(kind="member.deleted", actor=actor.user, subject=name)
             await self._writes.write(actor.tenant, [fact], update, others)
@@ -121,6 +124,11 @@ class ServiceAccounts:
 
         await write_optimistically(attempt, contended=_changed_by_others())
         await self._revocations.member_changed(actor.tenant, name)
+
+    def _names_of(self, account: Member) -> dict[str | None, UserName]:
+        """Its name by identity source: it has the same one in all of them."""
+        clusters = self._registry.clusters.items()
+        return {binding.identity_source: account.user for ref, binding in clusters if ref.tenant == account.tenant}
 
     async def _names(self, tenant: str) -> list[str]:
         marks = await self._store.query(ACCOUNTS, tenant_key(tenant).pk, sort=SERVICE_ACCOUNTS)

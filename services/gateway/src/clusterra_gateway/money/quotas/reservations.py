@@ -123,6 +123,11 @@ class Reservations:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @property
+    def store(self) -> Store:
+        """Where they are, as is everything else of the tenants."""
+        return self._store
+
     async def quotas(self, tenant: str) -> Quotas:
         """All quotas of a tenant. Those that cannot be read are logged."""
         page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)

@@ -21,6 +21,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
+from clusterra_gateway.accounts.deactivated import deactivated_on
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.requests.errors import QuotaExceeded
 from clusterra_gateway.money.quotas.jobs import (
@@ -135,8 +136,10 @@ class QuotaSweep:
         found = await self._reservations.quotas(ref.tenant)
         quotas = found.readable
         if binding.accounting_enforced:
+            deactivated = await deactivated_on(self._reservations.store, ref.tenant, binding)
             # As at a submit, a quota that cannot be read allows nothing.
-            await self._limits.keep(ref, binding, [*await self._used_up(ref, quotas), *found.unreadable])
+            used_up = [*await self._used_up(ref, quotas), *found.unreadable]
+            await self._limits.keep(ref, binding, used_up, deactivated)
         if not quotas and not await self._reservations.any_of_cluster(ref):
             self._skip_until[ref] = time.monotonic() + NO_QUOTA_SECONDS
             return
