@@ -13,7 +13,7 @@ class BlockSubmits(Wire):
     """Have Slurm refuse new jobs of these users and accounts, and accept those of all others again.
 
     It is the whole wanted state, so a repetition changes nothing. Only for a cluster whose binding says that its
-    accounting is enforced.
+    accounting is enforced; `users` alone also for one where Clusterra keeps the associations.
     """
 
     schema_name: ClassVar[str] = "slurm.block-submits.v1"
