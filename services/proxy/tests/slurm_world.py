@@ -66,6 +66,11 @@ class SlurmWorld:
         assert made.returncode == 0, made
         return home
 
+    async def add_account(self, name: str) -> None:
+        """Make an account in slurmdbd, as an operator does. One that is there stays."""
+        done = await self.cluster.run("sacctmgr", "--immediate", "add", "account", f"name={name}")
+        assert done.returncode == 0 or "Nothing new added" in done.stdout, done
+
     async def give_operator_level(self, level: str) -> None:
         """Set the admin level of the proxy's service user in slurmdbd."""
         change = ("set", f"adminlevel={level}")

@@ -75,6 +75,7 @@ async def test_a_script_finds_what_it_finds_under_sbatch(
     slots = asyncio.Semaphore(4)
     given_environment = tuple(f"{name}={value}" for name, value in ENVIRONMENT.items())
     home = await slurm.home(alice, "deep")
+    await slurm.add_account("lab")
 
     async def compare(number: int, line: str) -> dict[str, tuple[str | None, str | None]]:
         script = SCRIPT.format(line=line)

@@ -221,6 +221,7 @@ async def test_waiting_tasks_of_an_array(proxy: ProxyWorld, alice: SlurmUser) ->
 
 
 async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:
+    await proxy.slurm.add_account("physics")
     began = now()
     names = [f"job{number}" for number in range(7)]
     ids = [(await proxy.submit(alice, name=name, hold=True, account="physics")).job_id for name in names]

@@ -36,16 +36,10 @@ async def jobs_told(slurm: SlurmWorld, user: SlurmUser) -> dict[str, tuple[str, 
     return {job: (name, account) for job, name, account, _ in (row.split("|") for row in rows)}
 
 
-async def sacctmgr(slurm: SlurmWorld, *argv: str) -> str:
-    done = await slurm.cluster.run("sacctmgr", "--immediate", "--noheader", "--parsable2", *argv)
-    assert done.returncode == 0, done
-    return done.stdout
-
-
 @pytest.fixture
 async def physics(slurm: SlurmWorld) -> str:
     """An account that an operator has made."""
-    await sacctmgr(slurm, "add", "account", "name=physics")
+    await slurm.add_account("physics")
     return "physics"
 
 
@@ -88,7 +82,7 @@ async def test_a_member_may_use_each_account_that_exists_and_no_other(
     slurm: SlurmWorld, proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser, physics: str
 ) -> None:
     await proxy.submit(bob)
-    await sacctmgr(slurm, "add", "account", "name=later")
+    await slurm.add_account("later")
     named = [(alice, physics), (bob, physics), (bob, "later")]
     jobs = [(await proxy.submit(user, hold=True, account=account)).job_id for user, account in named]
     by_sbatch = await slurm.cluster.sbatch(alice, SCRIPT, "--hold", f"--account={physics}", *QUIET)
