@@ -182,11 +182,21 @@ def test_external_secrets_make_the_same_secrets(kubectl: Path, tmp_path: Path) -
     }
 
 
+def lines(text: str) -> set[str]:
+    """The lines of a configuration without comments."""
+    return {line for line in text.splitlines() if line and not line.startswith("#")}
+
+
+def test_slurmdbd_is_configured_as_in_the_lab() -> None:
+    from clusterra_lab.slurm.config import ClusterOptions, SlurmConfig, slurmdbd_conf
+
+    lab = slurmdbd_conf(SlurmConfig(ClusterOptions(own_hosts=True), slurmctld_port=6817, slurmdbd_port=6819))
+
+    assert lines((CENTRAL / "tenant" / "slurmdbd.conf").read_text()) == lines(lab)
+
+
 def test_slurm_is_configured_as_in_the_lab(tmp_path: Path) -> None:
     from clusterra_lab.slurm.config import ClusterOptions, SlurmConfig, slurm_conf
-
-    def lines(text: str) -> set[str]:
-        return {line for line in text.splitlines() if line and not line.startswith("#")}
 
     options = ClusterOptions(name="main", one_host=False, max_nodes=100)
     lab = lines(slurm_conf(SlurmConfig(options, slurmctld_port=6817, slurmdbd_port=6819)))
@@ -229,9 +239,6 @@ async def test_the_tenants_components_are_the_labs_isolation(components: tuple[s
     site = overlay(tmp_path, resources=[tenant], components=[tenant / name for name in components])
 
     built = build(await kubectl_path(), site)
-
-    def lines(text: str) -> set[str]:
-        return {line for line in text.splitlines() if not line.startswith("#")}
 
     (slurm,) = (each["data"] for each in built if each["kind"] == "ConfigMap" and "slurm.conf" in each["data"])
     included = slurm["isolation.conf"] + slurm["private-tmp.conf"]

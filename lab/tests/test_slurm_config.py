@@ -48,6 +48,11 @@ def test_identities_come_only_from_tokens_and_root_runs_no_jobs() -> None:
     assert ",disable_token_creation\n" in slurm_conf(config())
 
 
+def test_slurms_own_commands_show_users_their_own_jobs_alone() -> None:
+    assert "\nPrivateData=jobs,usage,users,accounts\n" in slurm_conf(config())
+    assert "\nPrivateData=accounts,events,jobs,usage,users\n" in slurmdbd_conf(config())
+
+
 def test_only_workers_that_are_processes_have_fake_gpu_devices() -> None:
     lines = config().files()["gres.conf"].splitlines()
     assert lines[0] == "AutoDetect=off"

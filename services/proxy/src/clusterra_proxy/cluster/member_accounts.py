@@ -28,6 +28,8 @@ MAX_ACCOUNTS = 200
 """The most accounts that a member is added to without naming them."""
 WAIT_SECONDS = 3.0
 """How long a submit waits for slurmdbd."""
+ANSWER_SECONDS = 10.0
+"""How long it takes slurmdbd to add a member at most. With more it counts as away."""
 AWAY_SECONDS = 30.0
 """How long slurmdbd is not asked after it failed: each request that it does not answer holds one of slurmrestd's four
 threads."""
@@ -77,30 +79,36 @@ class MemberAccounts:
 
     def _added(self, user: str, task: asyncio.Task[AccountNames]) -> None:
         del self._adding[user]
-        if task.cancelled():
-            return
-        if task.exception() is None:
+        if not task.cancelled() and task.exception() is None:
             self._known.put(user, task.result())
-        elif isinstance(task.exception(), SlurmFailed):
-            self._away_until = time.monotonic() + AWAY_SECONDS
 
     async def _add(self, user: str, account: str) -> AccountNames:
         async with self._one:
             if time.monotonic() < self._away_until:
                 raise Unavailable("slurmdbd did not answer just now")
-            token = self._token()
-            cluster, existing = await self._accounting.accounts(token)
-            if missing := OWN_ACCOUNTS.keys() - existing:
-                await self._accounting.add_accounts(token, sorted(missing), cluster)
-            open_to_all = self._bounded(existing - CLOSED_ACCOUNTS - OWN_ACCOUNTS.keys(), account)
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await self._add_to_all(user, account)
+            except (TimeoutError, Unavailable) as failed:
+                # Before the next one has its turn.
+                self._away_until = time.monotonic() + AWAY_SECONDS
+                if isinstance(failed, Unavailable):
+                    raise
+                raise Unavailable(f"slurmdbd did not answer within {ANSWER_SECONDS:g} s") from None
+
+    async def _add_to_all(self, user: str, account: str) -> AccountNames:
+        token = self._token()
+        cluster, existing = await self._accounting.accounts(token)
+        if missing := OWN_ACCOUNTS.keys() - existing:
+            await self._accounting.add_accounts(token, sorted(missing), cluster)
+        open_to_all = self._bounded(existing - CLOSED_ACCOUNTS - OWN_ACCOUNTS.keys(), account)
+        theirs = await self._accounting.associations(token, user=user)
+        if lacking := open_to_all - {each.account for each in theirs}:
+            # A default that somebody else has given stays.
+            default = "" if any(each.is_default for each in theirs) else MEMBERS_ACCOUNT
+            await self._accounting.add_users(token, (user,), sorted(lacking), cluster, default=default)
             theirs = await self._accounting.associations(token, user=user)
-            lacking = open_to_all - {each.account for each in theirs}
-            if lacking:
-                # A default that somebody else has given stays.
-                default = "" if any(each.is_default for each in theirs) else MEMBERS_ACCOUNT
-                await self._accounting.add_users(token, (user,), sorted(lacking), cluster, default=default)
-                theirs = await self._accounting.associations(token, user=user)
-            return frozenset(each.account for each in theirs) - CLOSED_ACCOUNTS
+        return frozenset(each.account for each in theirs) - CLOSED_ACCOUNTS
 
     def _bounded(self, accounts: AccountNames, account: str) -> AccountNames:
         """MEMBERS_ACCOUNT, the named account, and the first others."""
