@@ -26,6 +26,8 @@ class PlayedAccounting:
     names: set[str] = field(default_factory=lambda: {"root", "operators", "physics"})
     users: dict[str, dict[str, bool]] = field(default_factory=dict)
     """By user, whether each of their accounts is the default."""
+    here: set[str] = field(default_factory=lambda: {"physics", "later", *(f"group{number}" for number in range(9))})
+    """The accounts of this cluster. Users are added to no others."""
     reads: int = 0
     failure: SlurmFailed | None = None
     answers: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,13 +51,14 @@ class PlayedAccounting:
         return tuple(Association(account=name, user=user, is_default=default) for name, default in known.items())
 
     async def add_accounts(self, _token: str, names: Iterable[str], _cluster: str) -> None:
-        self.names.update(names)
+        self.names.update(given := set(names))
+        self.here |= given
 
     async def add_users(
         self, _token: str, users: Iterable[str], accounts: Iterable[str], _cluster: str, *, default: str
     ) -> None:
         for user in users:
-            self.users.setdefault(user, {}).update({name: name == default for name in accounts})
+            self.users.setdefault(user, {}).update({name: name == default for name in accounts if name in self.here})
 
 
 @pytest.fixture
@@ -78,6 +81,15 @@ async def test_a_new_member_is_added_once_to_each_open_account(accounting: Playe
     assert accounting.users == {"ada": {MEMBERS_ACCOUNT: True, "physics": False}}
     assert accounting.reads == 1
     assert OWN_ACCOUNTS.keys() <= accounting.names
+
+
+async def test_an_account_of_another_cluster_alone_is_added_to_this_one(accounting: PlayedAccounting) -> None:
+    """Several clusters may share a slurmdbd, and so the names of accounts."""
+    accounting.names |= OWN_ACCOUNTS.keys()
+
+    assert MEMBERS_ACCOUNT in (await members(accounting).of("ada") or ())
+
+    assert accounting.here >= OWN_ACCOUNTS.keys()
 
 
 async def test_a_default_account_that_somebody_has_set_stays(accounting: PlayedAccounting) -> None:

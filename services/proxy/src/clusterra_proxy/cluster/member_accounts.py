@@ -99,11 +99,12 @@ class MemberAccounts:
     async def _add_to_all(self, user: str, account: str) -> AccountNames:
         token = self._token()
         cluster, existing = await self._accounting.accounts(token)
-        if missing := OWN_ACCOUNTS.keys() - existing:
-            await self._accounting.add_accounts(token, sorted(missing), cluster)
         open_to_all = self._bounded(existing - CLOSED_ACCOUNTS - OWN_ACCOUNTS.keys(), account)
         theirs = await self._accounting.associations(token, user=user)
         if lacking := open_to_all - {each.account for each in theirs}:
+            if MEMBERS_ACCOUNT in lacking:
+                # It may be there for another cluster of the same slurmdbd.
+                await self._accounting.add_accounts(token, OWN_ACCOUNTS, cluster)
             # A default that somebody else has given stays.
             default = "" if any(each.is_default for each in theirs) else MEMBERS_ACCOUNT
             await self._accounting.add_users(token, (user,), sorted(lacking), cluster, default=default)

@@ -61,8 +61,8 @@ async def _deactivate(cluster: Cluster, users: frozenset[str]) -> None:
     token = cluster.mint.operator_token()
     known = [each for each in await cluster.accounting.associations(token, account=DEACTIVATED_ACCOUNT) if each.user]
     if new := sorted(users - {each.user for each in known}):
-        name, accounts = await cluster.accounting.accounts(token)
-        await cluster.accounting.add_accounts(token, sorted(OWN_ACCOUNTS.keys() - accounts), name)
+        name, _ = await cluster.accounting.accounts(token)
+        await cluster.accounting.add_accounts(token, OWN_ACCOUNTS, name)
         # slurmctld learns of a known user's new default account by a change alone, not with a new association.
         await cluster.accounting.add_users(token, new, OWN_ACCOUNTS, name, default=MEMBERS_ACCOUNT)
         known += [Association(account=DEACTIVATED_ACCOUNT, user=each, cluster=name) for each in new]

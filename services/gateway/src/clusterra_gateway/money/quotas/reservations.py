@@ -121,16 +121,11 @@ class Reservations:
     """The reservations of all clusters. All methods raise StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-
-    @property
-    def store(self) -> Store:
-        """Where they are, as is everything else of the tenants."""
-        return self._store
+        self.store = store
 
     async def quotas(self, tenant: str) -> Quotas:
         """All quotas of a tenant. Those that cannot be read are logged."""
-        page = await self._store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
+        page = await self.store.query(ACCOUNTS, quotas_partition(tenant), limit=MAX_QUOTAS)
         read = [(item, Quota.readable(item)) for item in page.items]
         unreadable = (_scope_of(item) for item, quota in read if quota is None)
         return Quotas(
@@ -140,12 +135,12 @@ class Reservations:
 
     async def used(self, tenant: str, month: str, scope: QuotaScope) -> int:
         """What is used or reserved of a quota."""
-        return _committed(await self._store.get(ACCOUNTS, quota_use_key(tenant, month, str(scope))))
+        return _committed(await self.store.get(ACCOUNTS, quota_use_key(tenant, month, str(scope))))
 
     async def make(self, pending: PendingReservation, *, force: bool = False) -> None:
         """Reserve, if it is not reserved yet. Raises QuotaExceeded."""
         try:
-            await self._store.transact(pending.writes(force=force), token=uuid.uuid4().hex)
+            await self.store.transact(pending.writes(force=force), token=uuid.uuid4().hex)
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
                 raise pending.refusal(cancelled.reasons) from cancelled
@@ -191,7 +186,7 @@ class Reservations:
         unbooked = _unchanged(reservation) & compare("job_id", "==", "")
         key = reservation_key(ref, reservation.id)
         try:
-            await self._store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=unbooked))
+            await self.store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=unbooked))
         except ConditionFailed:
             return False
         log.info("reservation_adopted", job_id=job_id)
@@ -202,7 +197,7 @@ class Reservations:
         free = compare("job_id", "==", "") | compare("job_id", "==", job_id)
         key = reservation_key(pending.ref, pending.reservation.id)
         try:
-            await self._store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=Present() & free))
+            await self.store.write(Update(ACCOUNTS, key, set={"job_id": job_id}, condition=Present() & free))
         except ConditionFailed:
             log.info("reservation_gone", job_id=job_id)
         except StoreError as error:
@@ -224,13 +219,13 @@ class Reservations:
             for scope in reservation.scopes
         ]
         try:
-            await self._store.transact(writes, token=uuid.uuid4().hex)
+            await self.store.transact(writes, token=uuid.uuid4().hex)
         except TransactionCancelled:
             log.info("reservation_settled_before", reservation=reservation.id)
 
     async def any_of_cluster(self, ref: ClusterRef) -> bool:
         """Whether anything is reserved for jobs of a cluster."""
-        return bool((await self._store.query(ACCOUNTS, reservations_partition(ref), limit=1)).items)
+        return bool((await self.store.query(ACCOUNTS, reservations_partition(ref), limit=1)).items)
 
     async def of_cluster(self, ref: ClusterRef) -> AsyncIterator[ClusterReservations]:
         """The reservations for jobs of a cluster that have not been settled: all, page by page, in the order of ids.
@@ -239,7 +234,7 @@ class Reservations:
         """
         cursor = None
         while True:
-            page = await self._store.query(ACCOUNTS, reservations_partition(ref), limit=PAGE, cursor=cursor)
+            page = await self.store.query(ACCOUNTS, reservations_partition(ref), limit=PAGE, cursor=cursor)
             yield await asyncio.to_thread(_read, page.items)  # they may be hundreds
             if (cursor := page.cursor) is None:
                 return
@@ -263,7 +258,7 @@ class Reservations:
         key = reservation_key(pending.ref, reservation.id)
         kept = Update(ACCOUNTS, key, set=changes, condition=_unchanged(reservation))
         try:
-            await self._store.transact([kept, *pending.writes(force=force)[1:]], token=uuid.uuid4().hex)
+            await self.store.transact([kept, *pending.writes(force=force)[1:]], token=uuid.uuid4().hex)
         except TransactionCancelled as cancelled:
             if cancelled.reasons[0] is None:
                 raise pending.refusal(cancelled.reasons) from cancelled
