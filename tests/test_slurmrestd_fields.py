@@ -216,8 +216,10 @@ def test_every_field_of_slurmrestd_has_a_row(properties: Fields) -> None:
     assert not changed & UNCHANGEABLE.keys()
 
 
-async def test_each_accepted_field_arrives_in_slurm(client: aiohttp.ClientSession, ada: User) -> None:
+async def test_each_accepted_field_arrives_in_slurm(lab: Stack, client: aiohttp.ClientSession, ada: User) -> None:
     slurm = Slurm(client, ada)
+    made = await lab.slurm.run("sacctmgr", "--immediate", "add", "account", "lab")
+    assert made.returncode == 0, made
 
     async def wrong(name: str) -> tuple[str, Any]:
         fields, wanted = ARRIVES[name]
