@@ -8,12 +8,14 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
 import aiohttp
 from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
+from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.control_plane import CommandFailed
 from clusterra_proxy.requests.submit import NO_LIMIT
 from clusterra_proxy.slurmrestd.errors import SlurmFailed
@@ -97,13 +99,20 @@ async def test_a_drawn_script_makes_the_same_job_as_by_sbatch(
         async def outcome(job_id: str, refused: str) -> Outcome:
             return Outcome(await job_record(slurm, http, job_id) if job_id else {}, refused)
 
+        async def outcomes(script: str) -> list[Outcome] | None:
+            """Those of both ways; None while slurmctld remembers too many jobs."""
+            found = [await by_the_library(slurm, slurmctld, token, script), await by_sbatch(slurm, alice, script)]
+            both = [await outcome(*each) for each in found]
+            if made := [job_id for job_id, _ in found if job_id]:
+                await slurm.cluster.run("scancel", *made)
+            return None if any("MaxJobCount" in each.refused for each in both) else both
+
         async def compare(lines: str) -> None:
             script = f"#!/bin/sh\n{lines}\ntrue\n"
             async with slots:
-                found = [await by_the_library(slurm, slurmctld, token, script), await by_sbatch(slurm, alice, script)]
-                ours, theirs = [await outcome(*each) for each in found]
-                if made := [job_id for job_id, _ in found if job_id]:
-                    await slurm.cluster.run("scancel", *made)
+                ours, theirs = await until(
+                    partial(outcomes, script), seconds=900, what="room for jobs in slurmctld", every=5
+                )
             if bool(ours.refused) != bool(theirs.refused):
                 different[lines] = {"here": ours.refused, "sbatch": theirs.refused}
             elif fields := {
