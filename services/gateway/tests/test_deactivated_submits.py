@@ -113,14 +113,19 @@ async def test_who_was_deactivated_last_comes_first(world: World) -> None:
     assert found == ["user0", "user1", "user2"]
 
 
-async def test_a_state_that_could_not_be_kept_is_not_sent_again_at_once(world: World) -> None:
-    calls = list[BlockSubmits]()
+async def test_a_state_that_could_not_be_kept_is_not_sent_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer may take longer than the pause."""
+    calls, clock = list[BlockSubmits](), [0.0]
+    monkeypatch.setattr("clusterra_gateway.money.quotas.slurm_limits.time.monotonic", lambda: clock[0])
     binding = world.registry.clusters[world.acme.ref]
 
     class Failing(SlurmRequests):
         @override
         async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
             calls.append(request)
+            clock[0] += 35
             raise RpcFailed(RpcError(kind="unavailable", detail="slurmdbd is away"))
 
     limits = SlurmLimits(Failing(world.client))

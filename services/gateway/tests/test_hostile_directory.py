@@ -146,6 +146,20 @@ def test_what_is_no_ber_is_not_taken_apart(entry: bytes) -> None:
         read_directory(source, Secrets())
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        value(0x78, b"\x0a\x01\x00\x04\x00\x04\x00\x8a\x161.3.6.1.4.1.1466.20037"),
+        value(0x61, b"\x0a\x01\x00\x04\x00\x04\x00\x87\x04\x01\x7f\x00\xff"),
+    ],
+    ids=["the name of StartTLS", "credentials of SASL"],
+)
+def test_plain_bytes_of_an_answer_are_no_values(answer: bytes) -> None:
+    message = value(0x30, b"\x02\x01\x01" + answer)
+
+    assert bounded_socket._elements(bytearray(message), 100) == 7
+
+
 def user(number: int) -> MapEntry:
     return MapEntry(name=f"u{number}", uid=5000 + number, gid=5000, emails=(f"u{number}@acme.example",))
 

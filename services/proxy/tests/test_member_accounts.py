@@ -126,7 +126,7 @@ async def test_who_is_deactivated_submits_nothing_until_they_are_reactivated(
     await proxy.cancel(unknown, again)
 
 
-async def test_a_slurmdbd_that_does_not_answer_delays_a_new_members_submit_briefly_and_refuses_none(
+async def test_a_slurmdbd_that_does_not_answer_refuses_no_submit(
     slurm: SlurmWorld, proxy: ProxyWorld, alice: SlurmUser
 ) -> None:
     await proxy.submit(alice)

@@ -9,7 +9,7 @@ import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_proxy.cluster import member_accounts
 from clusterra_proxy.cluster.member_accounts import AccountNames, MemberAccounts
-from clusterra_proxy.requests.block_submits import _defaults
+from clusterra_proxy.requests.accounts.block_submits import _defaults
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJob
 from clusterra_proxy.slurmrestd.associations import CLOSED_ACCOUNTS, DEACTIVATED_ACCOUNT, OWN_ACCOUNTS, Association
 from clusterra_proxy.slurmrestd.errors import Rejected, SlurmFailed, Unreachable
@@ -120,6 +120,11 @@ async def test_of_very_many_accounts_a_member_is_in_the_first_and_in_those_they_
     assert await of("ada") == frozenset({MEMBERS_ACCOUNT, "group0", "group1", "group2"})
     assert "group8" in (await of("ada", "group8") or ())
 
+    found = await asyncio.gather(*(of("bob", account) for account in ("", "group7", "group8")))
+
+    assert "group7" in (found[1] or ())
+    assert "group8" in (found[2] or ())
+
 
 async def test_a_slurmdbd_that_does_not_answer_is_waited_for_briefly_and_asked_one_thing(
     accounting: PlayedAccounting, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +136,7 @@ async def test_a_slurmdbd_that_does_not_answer_is_waited_for_briefly_and_asked_o
 
     async with asyncio.timeout(60):
         found = await asyncio.gather(*(kept.of(f"user{number}") for number in range(50)))
-        await asyncio.gather(*kept._adding.values(), return_exceptions=True)
+        await asyncio.gather(*kept._adding._running.values(), return_exceptions=True)
         later = await kept.of("ada")
         await kept.close()
 

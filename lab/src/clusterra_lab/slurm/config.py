@@ -256,8 +256,7 @@ def _spool(options: ClusterOptions) -> str:
     """The value of SlurmdSpoolDir.
 
     slurmstepd creates a socket there, whose name has the node's name in it. A socket path has at most 107 characters:
-    with a pod's long name in it twice, no job would start. In a Compose project each
-    slurmd has a folder of its own there.
+    with a pod's long name in it twice, no job would start. In a Compose project each slurmd has its own folder.
     """
     return f"{SPOOL}/%n" if options.one_host and not options.own_hosts else SPOOL
 

@@ -45,7 +45,8 @@ _WHOLE = BeforeValidator(_as_integer)
 
 
 MAX_SHAPES = 5000
-"""The most shapes of a heartbeat. A list ends at its first wrong item (FailFast), but an object at none."""
+"""The most shapes of a heartbeat. FailFast ends the check of a list at its first wrong item. pydantic has nothing like
+it for an object, so its size is bounded."""
 
 
 def _few(given: object) -> object:

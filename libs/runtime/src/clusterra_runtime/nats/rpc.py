@@ -30,12 +30,12 @@ FOREIGN_FAMILY = "edge"
 FOREIGN_REPLY_BYTES = 2 * 1024 * 1024
 """The largest of those answers that is read, when decompressed: an agent's own message has 1 MiB at most."""
 FOREIGN_REPLY_VALUES = 10_000
-"""The most values of one: a page of 1,000 files of a folder has half of these."""
+"""The most values of such an answer. The largest that is meant, a page of 1,000 files, has half of these."""
 FOREIGN_TEXT = 2000
 """The most characters that are taken of a text in an error among those answers: it is logged and stored."""
 
 TENANT_SHARE = 4
-"""On a subject of all tenants, a tenant has one of so many parts of the requests that are answered at once."""
+"""On a subject of all tenants, one tenant has at most this part, a quarter, of the requests answered at once."""
 MAX_WAITING = 256
 """How many more requests of a tenant wait for their turns there. Others are answered `unavailable` at once."""
 
@@ -127,8 +127,8 @@ async def serve[M: BaseModel, T: Wire](
 
     Servers with the same `queue` share the requests. A request that cannot be parsed is answered `invalid` and becomes
     a dead letter. An RpcFailed of the handler is answered with its error. Any other exception is logged and answered
-    `unavailable` without its text. On a subject of all tenants, each has its turns: the requests of one hold up none
-    of another.
+    `unavailable` without its text. On a subject of all tenants, the requests of one take at most a quarter of
+    `concurrency`. MAX_WAITING more of them wait; further ones are answered `unavailable` at once, without effect.
     """
     return await _serve(client, subject, partial(_answer, request, handler, subjects.parse), queue, concurrency)
 
@@ -184,6 +184,7 @@ async def _serve[T: Wire](
         except TooManyWait:
             error = _not_sent(f"{message.subject}: too many requests of this tenant are under way")
             await _respond(client, message, Reply[T](error=error))
+            RPC_SECONDS.labels(family(message.subject), error.kind).observe(0.0)
 
     async def receive_of_all(message: Msg) -> None:
         client.work(take_turn(message))

@@ -11,7 +11,7 @@ from clusterra_edge_agent.folders.failures import failed
 
 
 def user_turns(at_once: int, waiting: int) -> KeyedTurns[int]:
-    """How many threads each user has at a time, by uid. Raise RpcFailed where too many of their requests wait."""
+    """Turns by uid: `at_once` threads for each user, and `waiting` more requests wait. Beyond, they raise RpcFailed."""
     return KeyedTurns(at_once, waiting, _refusal)
 
 

@@ -13,10 +13,8 @@ from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Delete, Store, Update
 
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, DEACTIVATED, deactivated_key, tenant_key
-from clusterra_gateway.accounts.records import Member, Record
+from clusterra_gateway.accounts.records import ALLOCATED, Member, Record
 
-OWN = "allocated"
-"""In place of an identity source: the names that Clusterra gives."""
 PAGE = 1000
 
 
@@ -28,12 +26,12 @@ class Deactivated(Record):
 
     def name_on(self, binding: ClusterBinding) -> UserName | None:
         """The member's user name on a cluster; None where they had none."""
-        return self.names.get(binding.identity_source or OWN)
+        return self.names.get(binding.identity_source or ALLOCATED)
 
 
 def deactivated_mark(member: Member, names: Mapping[str | None, UserName]) -> Update:
     """The write of a member's mark. `names` are those by identity source; None stands for Clusterra's own."""
-    by_source = {OWN: member.user} | {source or OWN: name for source, name in names.items()}
+    by_source = {ALLOCATED: member.user} | {source or ALLOCATED: name for source, name in names.items()}
     mark = Deactivated(since=now(), names=by_source)
     return Update(ACCOUNTS, deactivated_key(member.tenant, member.user), set=mark.attributes())
 

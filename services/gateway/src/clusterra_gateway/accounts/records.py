@@ -16,6 +16,8 @@ from clusterra_gateway.accounts.roles import ROLES, Role, Scope, manages
 log = structlog.get_logger()
 
 MemberKind = Literal["person", "service_account"]
+ALLOCATED = "allocated"
+"""In place of the name of an identity source: Clusterra allocates the uids."""
 SERVICE_ACCOUNT_ISSUER = "service-account"
 """In place of the URL of an issuer: nobody can sign in there."""
 OPERATOR = "operator"

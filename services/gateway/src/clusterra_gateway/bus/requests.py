@@ -107,7 +107,7 @@ class SlurmRequests(_Requests):
         return await self._call(ref, "steps", ReadSteps(viewer=viewer, job_id=job_id), JobSteps)
 
     async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
-        """Has Slurm refuse the jobs of those whose quota is used up."""
+        """Has Slurm refuse the jobs of deactivated users, and of users and accounts whose quota is used up."""
         await self._call(ref, "block-submits", request, Done)
 
     async def cancel(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> None:

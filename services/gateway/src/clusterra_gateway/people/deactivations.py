@@ -20,6 +20,8 @@ from clusterra_gateway.money.quotas.slurm_limits import SlurmLimits
 
 INTERVAL_SECONDS = 15.0
 VISIT_SECONDS = 60.0
+LEAST_SHARE = 0.7
+"""The part of the interval for which a visited cluster is not due again: events of others begin rounds, too."""
 BOUNDS = Bounds(at_once=8)
 WAKING = frozenset({"member.changed", "member.deleted", "user.created"})
 """The events of who is deactivated, or active again."""
@@ -59,8 +61,7 @@ class DeactivationSweep:
         return [ref for ref in kept if self._due.get(ref, at) <= at]
 
     async def _visit(self, ref: ClusterRef) -> None:
-        # Rounds that others' events wake begin earlier.
-        self._due[ref] = time.monotonic() + 0.7 * INTERVAL_SECONDS
+        self._due[ref] = time.monotonic() + LEAST_SHARE * INTERVAL_SECONDS
         binding = self._registry.get(ref)
         if binding is not None:
             await self._limits.keep(ref, binding, (), await deactivated_on(self._store, ref.tenant, binding))

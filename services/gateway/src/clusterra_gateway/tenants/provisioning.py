@@ -14,11 +14,11 @@ from clusterra_runtime.secrets.reference import SecretUnavailable
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import invitation_key, listed_tenant_key
-from clusterra_gateway.accounts.records import Invitation, Mark, Tenant
+from clusterra_gateway.accounts.records import ALLOCATED, Invitation, Mark, Tenant
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import apply_source
-from clusterra_gateway.directory.maps.sources import ALLOCATED, LdapSource
+from clusterra_gateway.directory.maps.sources import LdapSource
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.specification import ClusterSpecification, ProvisionFile, TenantSpecification

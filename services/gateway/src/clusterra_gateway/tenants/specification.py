@@ -17,7 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from clusterra_gateway.directory.maps.sources import ALLOCATED, IdentitySource
+from clusterra_gateway.accounts.records import ALLOCATED
+from clusterra_gateway.directory.maps.sources import IdentitySource
 from clusterra_gateway.http.requests.parameters import NotBoolean
 from clusterra_gateway.tenants.shares import cluster_caps
 

@@ -16,12 +16,11 @@ from clusterra_runtime.store.store import Delete
 from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, cluster_key, user_name_key
-from clusterra_gateway.accounts.records import OPERATOR, Tenant, UserNameReservation
+from clusterra_gateway.accounts.records import ALLOCATED, OPERATOR, Tenant, UserNameReservation
 from clusterra_gateway.accounts.slurm_identities import FIRST_UID
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key, put_slurm_key
 from clusterra_gateway.directory.maps.entries import MapRef
 from clusterra_gateway.directory.maps.map_records import MapRecords
-from clusterra_gateway.directory.maps.sources import ALLOCATED
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, NotFound
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.tenants.shares import share_out, shares

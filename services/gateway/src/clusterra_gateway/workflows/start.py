@@ -5,10 +5,10 @@ import hashlib
 import secrets
 from contextlib import suppress
 from dataclasses import replace
-from weakref import WeakValueDictionary
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.keyed_turns import KeyedTurns
 
 from clusterra_gateway.http.requests.errors import Conflict, InvalidRequest, KeyReused, Unavailable
 from clusterra_gateway.identity.access.unix_users import Person
@@ -27,8 +27,14 @@ SURPLUS = 50
 """How many more there may be for a moment, because several were started at the same time."""
 ROOM_SECONDS = 15.0
 """How long a start may look for a workflow that has ended, to make room, and wait until other starts have looked."""
+MAX_WAITING = 20
+"""How many starts of a member on a cluster wait until others of theirs have looked."""
 ADVANCE_SECONDS = 30.0
 """How long a request waits for the submits of its workflow. The sweep submits the rest."""
+
+
+def _too_many(_present: int) -> Unavailable:
+    return Unavailable("too many of your runs are being started", hint="send the request again in a moment")
 
 
 class WorkflowStarts:
@@ -38,8 +44,8 @@ class WorkflowStarts:
         self._records = records
         self._controller = controller
         self._planning = planning
-        self._looks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By the id of the member for whose runs room is made: to look at a thousand takes seconds of work."""
+        self._looks = KeyedTurns[tuple[ClusterRef, str]](1, MAX_WAITING, _too_many)
+        """By cluster and member: to look at a thousand runs takes seconds of work."""
 
     async def start(
         self, owner: Person, ref: ClusterRef, wanted: ScriptedWorkflow, run_id: str, *, digest: str
@@ -77,11 +83,12 @@ class WorkflowStarts:
     async def _make_room(self, ref: ClusterRef, member: str) -> None:
         """Removes the oldest workflows of a member that have ended, where there are as many as are kept.
 
-        One start of a member does so at a time.
+        Only one start of a member on a cluster does so at a time.
+
         Raises Conflict where too many have not ended, and Unavailable.
         """
         try:
-            async with asyncio.timeout(ROOM_SECONDS), self._looks.setdefault(member, asyncio.Lock()):
+            async with asyncio.timeout(ROOM_SECONDS), self._looks.turn((ref, member)):
                 kept = await self._records.oldest(ref, member, MAX_WORKFLOWS + SURPLUS)
                 surplus = len(kept) - MAX_WORKFLOWS + 1
                 for run_id in kept:

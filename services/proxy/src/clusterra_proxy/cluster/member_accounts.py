@@ -7,11 +7,13 @@ failed. A submit waits for it briefly at most.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 from clusterra_contracts.identity import ClusterRef
 from clusterra_runtime.bounded_cache import BoundedCache
+from clusterra_runtime.single_flight import SingleFlight
 
 from clusterra_proxy.slurmrestd.accounting import Accounting
 from clusterra_proxy.slurmrestd.associations import CLOSED_ACCOUNTS, OWN_ACCOUNTS
@@ -23,13 +25,13 @@ log = structlog.get_logger(__name__)
 MAX_KNOWN = 10_000
 """The most members of a cluster whose accounts are remembered."""
 KNOWN_SECONDS = 300.0
-"""How long they are: somebody may add an account, or remove an association."""
+"""How long they are remembered: somebody may add an account, or remove an association."""
 MAX_ACCOUNTS = 200
 """The most accounts that a member is added to without naming them."""
 WAIT_SECONDS = 3.0
 """How long a submit waits for slurmdbd."""
 ANSWER_SECONDS = 10.0
-"""How long it takes slurmdbd to add a member at most. With more it counts as away."""
+"""In this time slurmdbd must have added a member. Otherwise it counts as away."""
 AWAY_SECONDS = 30.0
 """How long slurmdbd is not asked after it failed: each request that it does not answer holds one of slurmrestd's four
 threads."""
@@ -45,56 +47,64 @@ class MemberAccounts:
         self._accounting = accounting
         self._token = token
         self._known = BoundedCache[str, AccountNames](MAX_KNOWN, KNOWN_SECONDS)
-        self._adding: dict[str, asyncio.Task[AccountNames]] = {}
+        self._adding = SingleFlight[str, AccountNames]()
         self._one = asyncio.Lock()
         self._away_until = 0.0
 
     async def of(self, user: str, account: str = "") -> AccountNames | None:
-        """Add a member to all accounts, and return these; None when slurmdbd does not say so in time.
+        """Add a member to all accounts, and return these; None where slurmdbd does not answer, or failed lately.
 
-        What is known is asked again for an `account` that is not among it.
+        slurmdbd is asked again where `account` is not among the remembered ones.
         """
         known = self._known.get(user)
         if known is not None and (not account or account in known):
             return known
         if time.monotonic() < self._away_until:
             return None
-        adding = self._adding.get(user)
-        if adding is None:
-            adding = self._adding[user] = asyncio.create_task(self._add(user, account))
-            adding.add_done_callback(lambda task: self._added(user, task))
+        began = False
+
+        async def add() -> AccountNames:
+            nonlocal began
+            began = True
+            return await self._add(user, account)
+
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                return await asyncio.shield(adding)
+                while True:
+                    found = await self._adding.get(user, add)
+                    # What ran already may have been for another account.
+                    if began or not account or account in found:
+                        return found
         except (TimeoutError, SlurmFailed) as failed:
             log.warning("member_accounts_not_kept", user=user, reason=str(failed) or "slurmdbd does not answer")
             return None
 
     async def close(self) -> None:
         """Give up what slurmdbd has not answered."""
-        adding = tuple(self._adding.values())
-        for task in adding:
-            task.cancel()
-        await asyncio.gather(*adding, return_exceptions=True)
+        await self._adding.close()
 
-    def _added(self, user: str, task: asyncio.Task[AccountNames]) -> None:
-        del self._adding[user]
-        if not task.cancelled() and task.exception() is None:
-            self._known.put(user, task.result())
+    async def alone[T](self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """Have work ask slurmdbd, after all work that asks it already.
 
-    async def _add(self, user: str, account: str) -> AccountNames:
+        Raises Unavailable for work that takes longer, and at once for a while after slurmdbd has failed.
+        """
         async with self._one:
             if time.monotonic() < self._away_until:
-                raise Unavailable("slurmdbd did not answer just now")
+                raise Unavailable("slurmdbd did not answer just now", hint="try again in a minute")
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
-                    return await self._add_to_all(user, account)
+                async with asyncio.timeout(seconds):
+                    return await work()
             except (TimeoutError, Unavailable) as failed:
                 # Before the next one has its turn.
                 self._away_until = time.monotonic() + AWAY_SECONDS
                 if isinstance(failed, Unavailable):
                     raise
-                raise Unavailable(f"slurmdbd did not answer within {ANSWER_SECONDS:g} s") from None
+                raise Unavailable(f"slurmdbd did not answer within {seconds:g} s") from None
+
+    async def _add(self, user: str, account: str) -> AccountNames:
+        found = await self.alone(partial(self._add_to_all, user, account), ANSWER_SECONDS)
+        self._known.put(user, found)
+        return found
 
     async def _add_to_all(self, user: str, account: str) -> AccountNames:
         token = self._token()

@@ -13,8 +13,8 @@ MAX_NODES = 50 * hostlist.MAX_HOSTS
 So 5,000 nodes may each be in 100 records. The nodes of a record beyond count as unreadable.
 """
 ASKED_SHARE = 3
-"""The records of a user may ask for this many times the nodes that are left: three quarters of all if nobody else has
-any. A user asks for as many as they like, in jobs that never start, and must not take the nodes from others' records.
+"""The nodes that one user's jobs ask for or exclude may be at most this many times the nodes that are left afterwards:
+three quarters of MAX_NODES if nobody else has any. Such jobs need never start, so their number has no other bound.
 """
 
 _ASKED = ("required_nodes", "excluded_nodes")

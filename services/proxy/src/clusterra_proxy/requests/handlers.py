@@ -24,8 +24,8 @@ from clusterra_runtime.nats.bus import Client
 from nats.aio.subscription import Subscription
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.accounts.block_submits import block_submits
 from clusterra_proxy.requests.actions import Actions
-from clusterra_proxy.requests.block_submits import block_submits
 from clusterra_proxy.requests.cancel import cancel
 from clusterra_proxy.requests.change import change_job
 from clusterra_proxy.requests.claim import find_here

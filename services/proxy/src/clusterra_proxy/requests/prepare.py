@@ -11,7 +11,7 @@ from clusterra_sbatch.script_job import ScriptJob
 
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.accounts import check_account
+from clusterra_proxy.requests.accounts.check import check_account
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import gres_request
@@ -26,7 +26,8 @@ _CLASS = "open=1|estimated=1"
 async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     """Check a submission as `submit` does, and translate it. Raises the errors of `clusterra_proxy.slurmrestd.errors`.
 
-    Slurm itself is asked only for its partitions: it has no request that says whether it would accept a job.
+    Slurm is asked for its partitions and the accounts of the user, who gets associations if they have none. It has no
+    request that says whether it would accept a job.
     """
     await cluster.user_token(request.user)
     applied = await translate_all(cluster, request)

@@ -16,7 +16,7 @@ from clusterra_sbatch.environment import DEFAULT_PATH
 
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.accounts import check_account
+from clusterra_proxy.requests.accounts.check import check_account
 from clusterra_proxy.requests.cancel import refresh_job
 from clusterra_proxy.requests.claim import (
     check_begin,

@@ -74,10 +74,10 @@ async def parse[A: Answer](
     try:
         if status == 200 and known is not None and (answer := await _compare(model, body, known)) is not None:
             return answer
-        content = None
-        if len(body) < SUBPROCESS_BYTES and not body_reader.takes_long(body):
-            content = content_of(body)
-        if content is None or body_reader.is_long(content):
+        long = len(body) >= SUBPROCESS_BYTES or body_reader.takes_long(body)
+        # A thread would not help: the parser keeps the interpreter lock.
+        content = None if long else content_of(body)
+        if long or body_reader.is_long(content):
             async with BodyParser(model, tenant=tenant) as parser:
                 await parser.feed(body)
                 return await parser.finish()

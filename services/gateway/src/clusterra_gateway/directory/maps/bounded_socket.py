@@ -1,8 +1,8 @@
 """The connection to a directory, which is a tenant's own server: it gets little time and sends little in all.
 
 ldap3 waits for each part of an answer anew, and collects a message of whatever length the server says. So a server that
-sends a byte now and then would keep its thread for ever, and one that sends a long message would fill the memory. So
-would one of many empty messages or values: two bytes of the server take a hundred of memory, and an entry thousands.
+sends a byte now and then would keep its thread for ever, and one that sends a long message would fill the memory. Many
+empty messages or values would fill it, too: two bytes of them become a hundred in memory, and an entry thousands.
 """
 
 import socket
@@ -20,8 +20,12 @@ _LONG_FORM = 0x80
 _LENGTH_BYTES = 4
 """The most bytes of a length."""
 _APPLICATION = 0x40
+_CONTEXT = 0x80
 _PRIMITIVE = frozenset({0x01, 0x02, 0x04, 0x0A})
 """The universal types whose content is no further values: booleans, integers, strings, enumerations."""
+_OCTETS = frozenset({0x07, 0x0A, 0x0B})
+"""The context-specific types that ldap3 reads as plain bytes: SASL credentials, and the name and the value of an
+extended response, such as that of StartTLS."""
 
 
 class BoundedSocket:
@@ -95,7 +99,7 @@ def _elements(message: bytearray, most: int) -> int:
             raise OSError("it does not speak LDAP")
         count += 1
         tag = message[at]
-        if tag < _APPLICATION and tag & 0x1F in _PRIMITIVE:
+        if _is_primitive(tag):
             at = end
         else:
             ends.append(end)
@@ -103,6 +107,11 @@ def _elements(message: bytearray, most: int) -> int:
         while len(ends) > 1 and at == ends[-1]:
             ends.pop()
     return count
+
+
+def _is_primitive(tag: int) -> bool:
+    number = tag & 0x1F
+    return number in _PRIMITIVE if tag < _APPLICATION else tag >= _CONTEXT and number in _OCTETS
 
 
 def _head_bytes(message: bytearray, at: int) -> int:

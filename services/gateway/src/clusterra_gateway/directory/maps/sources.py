@@ -12,8 +12,6 @@ from clusterra_gateway.directory.maps.posix_files import read_files
 
 MAX_TEXT = 4_000_000
 """The most characters of a passwd or group file."""
-ALLOCATED = "allocated"
-"""In place of a source's name: Clusterra allocates the uids."""
 
 DomainName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)*$", max_length=253, to_lower=True)]
 DistinguishedName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]

@@ -51,6 +51,7 @@ MAX_DETAIL = 500
 AT_ONCE = 2
 """The requests of one tenant's directory that are answered at a time: one may be about thousands of users."""
 MAX_WAITING = 98
+"""How many more requests of a directory wait for their turns. Further ones are 429."""
 
 
 def _too_many(_present: int) -> TooManyRequests:

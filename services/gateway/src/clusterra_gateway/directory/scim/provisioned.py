@@ -95,7 +95,10 @@ class ProvisionedDirectory:
     async def ids(self, tenant: str, kind: ScimKind) -> list[str]:
         """The ids of all users, or of all groups, always in the same order."""
         marks = self._paged(tenant, scim_names(kind), NAMES_PAGE)
-        return [str(item.attributes.get("resource_id")) async for item in marks]
+        found = [(item.key, item.attributes.get("resource_id")) async for item in marks]
+        for key in (key for key, each in found if not isinstance(each, str)):
+            log.error("provisioned_unreadable", key=str(key))
+        return [each for _, each in found if isinstance(each, str)]
 
     async def groups_with(self, tenant: str, user_id: str) -> list[str]:
         """The ids of the groups that a user is in."""

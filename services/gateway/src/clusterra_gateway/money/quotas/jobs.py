@@ -208,8 +208,7 @@ def orphan_of(job: OwnedJob, orphans: Iterable[Reservation], projected: int) -> 
 
 
 def may_be_of(job: OwnedJob, submit_at: Moment | None) -> bool:
-    """Whether a job may be that of a submit of its user which is being answered, made at this time. None: there is
-    none."""
+    """Whether a job may be that of its user's oldest unanswered submit, made at `submit_at`; None: there is none."""
     return submit_at is not None and job.submitted_at >= submit_at - _CLOCKS
 
 

@@ -1,7 +1,7 @@
-"""Keeps Slurm itself in step with quotas and members: it refuses jobs of who has no room, or is deactivated.
+"""Tells each cluster's Slurm whose jobs to refuse: those of deactivated users, and of users and accounts without quota.
 
-Only on clusters whose binding says that Slurm enforces the limits of associations, and of who is deactivated where
-Clusterra keeps the associations, too. What is sent is the whole wanted state, so each gateway may send it at any time.
+Used-up quotas are sent only where Slurm enforces the limits of associations. Deactivated users are sent there, and
+where Clusterra keeps the associations. What is sent is the whole wanted state, so each gateway may send it at any time.
 """
 
 import time
@@ -50,13 +50,13 @@ class SlurmLimits:
             # On a cluster that others use as well, the root account is theirs, too.
             everybody=not binding.attached and any(scope.kind == "tenant" for scope in scopes),
         )
-        sent, at = self._sent.get(ref), time.monotonic()
-        if sent is not None and sent[0] == wanted and at < sent[1]:
+        sent = self._sent.get(ref)
+        if sent is not None and sent[0] == wanted and time.monotonic() < sent[1]:
             return
         try:
             await self._slurm.block_submits(ref, wanted)
         except RpcFailed as failed:
             log.warning("slurm_limits_not_kept", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
-            self._sent[ref] = wanted, at + RETRY_SECONDS
+            self._sent[ref] = wanted, time.monotonic() + RETRY_SECONDS
             return
-        self._sent[ref] = wanted, at + REPEAT_SECONDS
+        self._sent[ref] = wanted, time.monotonic() + REPEAT_SECONDS

@@ -9,6 +9,7 @@ submit: that is then DEACTIVATED_ACCOUNT, and `job_submit.lua` refuses their job
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
@@ -17,6 +18,9 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.slurmrestd.associations import DEACTIVATED_ACCOUNT, OWN_ACCOUNTS, ROOT_ACCOUNT, Association
 from clusterra_proxy.slurmrestd.errors import Rejected
 from clusterra_proxy.slurmrestd.reading.fields import MEMBERS_ACCOUNT
+
+ANSWER_SECONDS = 20.0
+"""In this time slurmdbd must have changed the default accounts: the gateway waits little longer."""
 
 
 async def block_submits(cluster: Cluster, request: BlockSubmits) -> Done:
@@ -27,7 +31,8 @@ async def block_submits(cluster: Cluster, request: BlockSubmits) -> Done:
     if cluster.binding.accounting_enforced:
         await _limit(cluster, request)
     elif cluster.binding.keeps_associations and not (request.accounts or request.everybody):
-        await _deactivate(cluster, frozenset(request.users))
+        work = partial(_deactivate, cluster, frozenset(request.users))
+        await cluster.member_accounts.alone(work, ANSWER_SECONDS)
     else:
         raise Rejected(
             "this cluster's Slurm does not enforce the limits of associations",
@@ -43,6 +48,9 @@ async def _limit(cluster: Cluster, request: BlockSubmits) -> None:
     await cluster.accounting.change_associations(
         token, [each.with_most_submitted(most) for each, most in wanted if most != each.most_submitted]
     )
+    # These were deactivated while Clusterra kept the associations. The limit refuses their jobs now.
+    left = [each for each in known if each.account == DEACTIVATED_ACCOUNT and each.user]
+    await cluster.accounting.change_associations(token, list(_defaults(left, frozenset())))
 
 
 def _wanted(association: Association, request: BlockSubmits) -> int | None:

@@ -1,0 +1,1 @@
+"""Accounts and associations in slurmdbd: who may have jobs in which, and who may submit none."""
