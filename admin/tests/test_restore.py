@@ -197,7 +197,10 @@ async def test_a_restore_writes_every_item_and_event_once(
     assert after[0][0] > before[-1][0]
     outcome = restored.json
     assert not outcome["resumed"]
-    assert {part["name"]: part["expired"] for part in outcome["tables"]}["accounts"] == 1
+    # The emulator may have deleted the expired item before the backup.
+    taken = gzip.decompress((folder / "tables" / "accounts.jsonl.gz").read_bytes())
+    expired = {part["name"]: part["expired"] for part in outcome["tables"]}
+    assert expired["accounts"] == taken.count(b'"gone"')
 
 
 async def test_a_restored_fleet_names_no_victims(folder: Path, target: Installation) -> None:
