@@ -203,6 +203,9 @@ class World:
         async def user_token(_user: SlurmUser) -> str:
             return "token"
 
+        async def accounts_unknown(*_: str) -> None:
+            """slurmdbd is away, as far as accounts are concerned."""
+
         return SimpleNamespace(
             jobs_fresh=False,
             listener=None,
@@ -219,6 +222,7 @@ class World:
                 version=self.slurm.version,
             ),
             accounting=SimpleNamespace(submitted=self.slurm.accounted),
+            member_accounts=SimpleNamespace(of=accounts_unknown),
             follow_own_change=follow_own_change,
             find_watched=None,
         )

@@ -154,8 +154,11 @@ async def test_a_job_of_a_user_runs_on_a_worker_and_is_accounted(tenant: Tenant)
     assert await final_state(rest, job) == ["COMPLETED"]
     assert await tenant.output(job) == "20001\n"
 
+    # Nobody has given alice an association: slurmdbd shows the job to the operator alone.
+    operator = tenant.rest(*OPERATOR)
+
     async def accounted() -> bool:
-        records = await rest.call("GET", f"slurmdb/{API}/job/{job}")
+        records = await operator.call("GET", f"slurmdb/{API}/job/{job}")
         return records is not None and [each["state"]["current"] for each in records["jobs"]] == [["COMPLETED"]]
 
     await until(accounted, seconds=90, what="the job in slurmdbd", every=0.5)
