@@ -140,8 +140,8 @@ def test_after_an_outage_of_all_shapes_the_first_available_one_is_used(
         name=policy,
     )
 
-    # Each shape may have been tried twice before: alone, and for the rest of a job of several nodes.
-    history.run(0, until + 2 * len(SHAPES) * GIVE_UP_SECONDS + jobs * 120)
+    # Cheaper shapes are tried again after pauses of 1, 2, 4 and 8 minutes, before those that have not been tried yet.
+    history.run(0, until + 5 * len(SHAPES) * GIVE_UP_SECONDS + jobs * 120)
 
     for shape, opened in history.opened.items():
         tries = [second for second, each in history.edge.starts if each == shape and opened < second < until]
