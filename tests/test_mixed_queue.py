@@ -182,13 +182,17 @@ async def submit_all(site: Site) -> None:
 
 
 async def all_ended(site: Site, observer: Observer, runs: set[str]) -> None:
-    """Wait for the end of these jobs."""
+    """Wait for the end of these jobs.
+
+    On a busy machine Slurm may miss the moment in which all components of the heterogeneous job could start. It tries
+    again after two minutes, and the scaler may have given the job a pause meanwhile.
+    """
 
     def ended() -> bool:
         return runs <= {job_id for job_id, kind in observer.job_events if kind in JOB_ENDS}
 
     try:
-        await until(ended, seconds=240 + SECONDS_EACH * len(runs), every=0.5, what="the end of all jobs")
+        await until(ended, seconds=600 + SECONDS_EACH * len(runs), every=0.5, what="the end of all jobs")
     except TimeoutError as error:
         waiting = await site.command("squeue", "--format=%i %j %T %r %S %N")
         raise AssertionError(f"{error}; the queue:\n{waiting}") from error
