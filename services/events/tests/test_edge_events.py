@@ -121,6 +121,6 @@ async def test_a_flood_of_one_agent_does_not_hold_up_the_events_of_another_clust
         dead = (await client.jetstream().stream_info(DLQ.name)).state
         log = (tmp_path / "events.log").read_text()
 
-    assert taken < 30
+    assert taken < 90
     assert dead.messages <= 3 * DLQ.bounds.messages_per_subject
     assert log.count("dead_letter") < 200
