@@ -1,4 +1,4 @@
-"""Tells each cluster's Slurm whose jobs to refuse: those of deactivated users, and of users and accounts without quota.
+"""Tells each cluster's Slurm whose jobs to refuse: those of deactivated users, and where a quota is used up.
 
 Used-up quotas are sent only where Slurm enforces the limits of associations. Deactivated users are sent there, and
 where Clusterra keeps the associations. What is sent is the whole wanted state, so each gateway may send it at any time.
