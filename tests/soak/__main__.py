@@ -1,6 +1,6 @@
 """`make soak MINUTES=`: random submits on the lab, and troubles of every part one after another.
 
-In the second half no service is killed, so that memory is measured over long lives; all other troubles go on. At the
+After the first third no service is killed, so that memory is measured over long lives; all other troubles go on. At the
 end all troubles are over, all jobs must end, and the fleet must go to zero. Prints one JSON line last: keys that
 were `lost` or `doubled`, `orphans` (workers, nodes and processes that stay), `mib_per_hour` of each service, and how
 often each trouble was caused. Needs root and a C compiler.
@@ -64,7 +64,7 @@ class Soak:
             work.create_task(self._load.run(stop, arguments.submit_seconds))
             pauses, last_kill = (
                 (0.3 * arguments.pause, 1.7 * arguments.pause),
-                time.monotonic() + 30 * arguments.minutes,
+                time.monotonic() + 20 * arguments.minutes,
             )
             work.create_task(self._troubles.run(stop, pauses, last_kill))
             work.create_task(self._end(stop, arguments.minutes * 60, progress))

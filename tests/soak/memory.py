@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WARM_UP_SECONDS = 600.0
-"""The first time of a process, in which it loads code and fills its caches, does not count."""
+WARM_UP_SECONDS = 1200.0
+"""The first time of a process does not count: it loads code, fills its caches, and has its first collections of
+garbage (`clusterra_runtime.interpreter`). A scaler took its last step in its eighteenth minute."""
 SHORTEST_SECONDS = 300.0
 """A process that was observed for less than this after its warm-up says nothing about its growth."""
 

@@ -10,7 +10,7 @@ def life(pid: int, level: float, per_hour: float, seconds: int) -> list[Sample]:
     return [Sample(pid, age, level + per_hour * age / 3600) for age in range(0, seconds, 5)]
 
 
-@given(st.floats(-50, 500), st.lists(st.integers(1000, 2000), min_size=1, max_size=5))
+@given(st.floats(-50, 500), st.lists(st.integers(1600, 2600), min_size=1, max_size=5))
 def test_the_slope_of_several_lives_with_different_levels(per_hour: float, lives: list[int]) -> None:
     samples = [each for pid, seconds in enumerate(lives) for each in life(pid, 100.0 * pid, per_hour, seconds)]
 
