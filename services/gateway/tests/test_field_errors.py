@@ -12,7 +12,7 @@ from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import checked, parsed
 from clusterra_gateway.jobs.changes import _HINTS as CHANGE_HINTS
 from clusterra_gateway.jobs.changes import RequestedChanges
-from clusterra_gateway.submission.models import Submission, TemplateSubmission
+from clusterra_gateway.submission.models import AnySubmission, Submission, TemplateSubmission
 from clusterra_gateway.submission.reading import HINTS, STEP_HINTS
 from clusterra_gateway.workflows.models import RunRequest
 from hypothesis import given
@@ -85,6 +85,13 @@ def test_whatever_is_sent_the_answer_has_no_text_of_a_library(data: st.DataObjec
 
     assert [phrase for phrase in PHRASES if phrase in told(error)] == []
     assert [each for each in error.errors if not leads_to_something(each.place, json.loads(sent))] == []
+
+
+@pytest.mark.parametrize("sent", ["null", "[]", "7"])
+def test_a_body_that_is_no_object_is_wrong_as_a_whole(sent: str) -> None:
+    error = refusal(AnySubmission, sent)
+
+    assert [(each.place, each.detail) for each in error.errors] == [("#", "must be an object")]
 
 
 def refusal(model: type[BaseModel], sent: str) -> InvalidRequest:

@@ -15,6 +15,8 @@ type Place = tuple[int | str, ...]
 """Where a value stands, such as `("steps", 0, "job", "nodes")`."""
 
 MOMENT = "2026-11-23T17:00:00Z"
+NOT_KNOWN: Any = object()
+"""Stands for content that is not at hand. None would be JSON's null."""
 
 UNITS: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(("time_limit", "time_minimum"), ("minutes", "60", "one hour")),
@@ -61,7 +63,7 @@ class WrongValue:
         return ".".join(map(str, self.place))
 
 
-def wrong_values(error: ValidationError, content: Any = None, *, most: int = 20) -> list[WrongValue]:
+def wrong_values(error: ValidationError, content: Any = NOT_KNOWN, *, most: int = 20) -> list[WrongValue]:
     """The values that a model refused, at most so many. `content` is what it was given, as plain values.
 
     Without the content, a place may name the choices of unions, too.
@@ -69,7 +71,7 @@ def wrong_values(error: ValidationError, content: Any = None, *, most: int = 20)
     found: dict[Place, dict[str, str]] = {}
     for each in error.errors(include_input=False, include_url=False):
         kind, place = each["type"], tuple(each["loc"])
-        if content is not None:
+        if content is not NOT_KNOWN:
             place = _written(place, content, ends_in_gap=kind == "missing")
         texts = found.setdefault(place, {})
         texts.setdefault(sentence(kind, each.get("ctx") or {}, _name(place), otherwise=each["msg"]), kind)
@@ -82,7 +84,7 @@ def wrong_values(error: ValidationError, content: Any = None, *, most: int = 20)
     return [WrongValue(place, next(iter(texts.values())), _joined(list(texts))) for place, texts in chosen.items()]
 
 
-def summary(error: ValidationError, content: Any = None, *, whole: str = "content", most: int = 5) -> str:
+def summary(error: ValidationError, content: Any = NOT_KNOWN, *, whole: str = "content", most: int = 5) -> str:
     """The same as one line of text. `whole` names the content itself."""
     return "; ".join(f"{each.path or whole}: {each.text}" for each in wrong_values(error, content, most=most))
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from clusterra_contracts.identity import arrival
-from clusterra_contracts.wrong_values import summary
+from clusterra_contracts.wrong_values import NOT_KNOWN, summary
 
 MESSAGE_ID = "Nats-Msg-Id"
 """JetStream's deduplication header."""
@@ -105,7 +105,7 @@ def has_more_values(content: Any, most: int) -> bool:
     return False
 
 
-def _invalid(model: type[BaseModel], error: ValidationError, content: object = None) -> InvalidMessage:
+def _invalid(model: type[BaseModel], error: ValidationError, content: object = NOT_KNOWN) -> InvalidMessage:
     return InvalidMessage(f"invalid {model.__name__}: {summary(error, content, whole='body')}")
 
 

@@ -74,6 +74,7 @@ class Agenda:
     def begin_round(self, places: Iterable[Place], *, woken: bool = False) -> None:
         """Let these places wait, in place of all that waited before.
 
+        It is forgotten whether a cluster answered that has no place in the round: the memory is that of one round.
         One that is being visited waits only where the round is `woken`: what woke it may have come after the visit's
         look at the place.
         """
