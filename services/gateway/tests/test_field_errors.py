@@ -200,7 +200,7 @@ def test_a_short_list_of_fields_is_named_where_none_is_near() -> None:
     with pytest.raises(InvalidRequest) as error:
         checked(TemplateSubmission, {"template_id": "a", "zzz": 1})
 
-    assert "the fields are inputs, job, params, sbatch_override, " in error.value.hint
+    assert "the fields are confirmed_usd_per_hour, inputs, job, params, sbatch_override, " in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class Sessions:
         step = prepared.steps[0]
         shared = await self._shared(ref, step.rendered.script)
         job = JobToSubmit(environment=(*ENVIRONMENT, *environment), shared=shared)
-        submission = job_of(step, job)
+        submission = job_of(step, job, wanted.confirmed_usd_per_hour)
         submitted = await self.desk.submit(caller, ref, submission, key, wanted.digest())
         record = SessionRecord(
             job_id=submitted.job_id,

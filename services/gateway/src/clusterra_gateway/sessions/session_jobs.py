@@ -17,7 +17,7 @@ from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.money.quotas.admission import QuotaLeft
-from clusterra_gateway.submission.models import TemplateValues
+from clusterra_gateway.submission.models import CONFIRMED, TemplateValues
 
 SessionState = Literal["pending", "starting", "ready", "ended"]
 """`pending`: its job waits. `starting`: its job runs, and its server takes no connections yet."""
@@ -28,7 +28,7 @@ class NewSession(TemplateValues):
 
     def digest(self) -> str:
         """Identifies the request among those with one Idempotency-Key."""
-        return hashlib.sha256(f"session\n{self.model_dump_json()}".encode()).hexdigest()
+        return hashlib.sha256(f"session\n{self.model_dump_json(exclude={CONFIRMED})}".encode()).hexdigest()
 
 
 class StartedSession(ResponseBody):

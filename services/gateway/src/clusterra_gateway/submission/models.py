@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_templates.parts import TemplateId
-from pydantic import ConfigDict, Field, RootModel, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, RootModel, field_validator
 
 from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.unix_users import Person
@@ -19,13 +19,37 @@ from clusterra_gateway.submission.staged_files import StageIns, StageOuts, Stagi
 _DESCRIBED = set(JobDescription.model_fields)
 _FURTHER = set(FurtherFields.model_fields)
 
+CONFIRMED = "confirmed_usd_per_hour"
+"""The field that confirms a cost. It is no part of a job: earlier releases know no such field, and a submit may be
+repeated with it."""
+
+
+def _unset(confirmed: float | None) -> bool:
+    return confirmed is None
+
+
+def _to_micro_usd(confirmed: float | None) -> float | None:
+    # The store takes no number that is as small as 1e-130.
+    return None if confirmed is None else round(confirmed, 6)
+
+
+ConfirmedCost = Annotated[
+    float | None,
+    Field(ge=0, le=1_000_000_000, allow_inf_nan=False, exclude_if=_unset),
+    NO_BOOLEAN,
+    AfterValidator(_to_micro_usd),
+]
+"""A confirmed cost per hour in US dollars, to six decimal places as prices are told.
+
+None is left out of what is written: earlier releases know no such field."""
+
 
 class JobToSubmit(JobDescription, FurtherFields):
     """A job to submit, in slurmrestd's shape. Memory is in MiB, `time_limit` in minutes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    confirmed_usd_per_hour: Annotated[float | None, Field(ge=0, allow_inf_nan=False), NO_BOOLEAN] = None
+    confirmed_usd_per_hour: ConfirmedCost = None
     """The cost per hour in US dollars that the caller has seen and wants: needed where a job is expected to cost more
     than the cluster lets pass without it. Of a heterogeneous job that of the first component counts."""
 
@@ -48,8 +72,6 @@ class JobToSubmit(JobDescription, FurtherFields):
 
 
 _STAGED = frozenset({"stage_in", "stage_out"})
-_CONFIRMED = "confirmed_usd_per_hour"
-"""It is no part of the job: earlier releases know no such field, and a submit may be repeated with it."""
 
 
 class Submission(Body):
@@ -80,7 +102,7 @@ class Submission(Body):
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission, and as earlier releases write them if they can."""
         # Of nothing that is staged, earlier releases write nothing.
-        left_out: dict[str, set[str] | bool] = {"job": _FURTHER | {_CONFIRMED}}
+        left_out: dict[str, set[str] | bool] = {"job": _FURTHER | {CONFIRMED}}
         if not self.staged:
             left_out |= dict.fromkeys(_STAGED, True)
         described = self.model_dump_json(exclude=left_out).encode()
@@ -115,7 +137,7 @@ class HeterogeneousSubmission(Body):
 
     def canonical(self) -> bytes:
         """The same bytes for every spelling of the same submission."""
-        return self.model_dump_json(exclude={"jobs": {"__all__": {_CONFIRMED}}}).encode()
+        return self.model_dump_json(exclude={"jobs": {"__all__": {CONFIRMED}}}).encode()
 
     def digest(self) -> str:
         """Identifies the submission among the requests with one Idempotency-Key."""
@@ -164,19 +186,21 @@ class TemplateValues(Body):
     inputs: Annotated[dict[str, Any], Field(max_length=200, default_factory=dict)]
     sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
     """Options of sbatch by their long names, such as `{"time": "2:00:00"}`."""
+    confirmed_usd_per_hour: ConfirmedCost = None
+    """The cost per hour in US dollars that the caller has seen and wants, as in the `job` of a submit."""
 
 
 class TemplateSubmission(TemplateValues):
     """A job from a template: the script is rendered from the template and these values."""
 
     job: JobToSubmit | None = None
-    """Fields of the job, which win over the script's `#SBATCH` lines."""
+    """Fields of the job, which win over the script's `#SBATCH` lines and over the confirmed cost beside it."""
     stage_in: StageIns = ()
     stage_out: StageOuts = ()
 
     def digest(self) -> str:
         """Identifies the request among those with one Idempotency-Key, whatever version of the template it finds."""
-        left_out: dict[str, set[str] | bool] = {"job": {_CONFIRMED}}
+        left_out: dict[str, set[str] | bool] = {"job": {CONFIRMED}, CONFIRMED: True}
         if not (self.stage_in or self.stage_out):
             left_out |= dict.fromkeys(_STAGED, True)
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()

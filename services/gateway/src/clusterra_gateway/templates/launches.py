@@ -16,7 +16,7 @@ from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.idempotency.key import idempotency_key
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.submission.models import JobToSubmit, Submission, TemplateSubmission
+from clusterra_gateway.submission.models import CONFIRMED, JobToSubmit, Submission, TemplateSubmission
 from clusterra_gateway.submission.reading import check_size
 from clusterra_gateway.submission.staged_files import StageIn, StageOut
 from clusterra_gateway.submits.desk import SubmitDesk
@@ -62,7 +62,7 @@ class Launches:
     async def check(self, caller: Caller, ref: ClusterRef, prepared: Prepared) -> None:
         """Check what will be submitted later. Raises InvalidRequest, Forbidden, NotFound, TooLarge, RpcFailed."""
         for step in prepared.steps:
-            await self._desk.check(caller, ref, job_of(step, None))
+            await self._desk.check(caller, ref, job_of(step, None, None))
 
     async def submission(
         self, caller: Caller, ref: ClusterRef, wanted: TemplateSubmission, key: str | None
@@ -75,7 +75,7 @@ class Launches:
             raise InvalidRequest(
                 "a workflow is several jobs", hint=f"POST /v1/launchables/{wanted.template_id}/submit starts its run"
             )
-        return job_of(prepared.steps[0], wanted.job)
+        return job_of(prepared.steps[0], wanted.job, wanted.confirmed_usd_per_hour)
 
     async def step(self, caller: Caller, ref: ClusterRef, wanted: TemplateStep, run_id: str) -> StepRequest:
         """A job of a workflow. Raises InvalidRequest, NotFound, Conflict, TooLarge."""
@@ -83,16 +83,15 @@ class Launches:
             made = await self._renderings.step(ref, caller.slurm_user.name, wanted, run_id[:SHORT_RUN_ID])
         except InvalidRequest as error:
             raise InvalidRequest(f"step {wanted.step_id}: {error.detail}", hint=error.hint) from None
-        submission = job_of(made, None)
+        submission = job_of(made, None, wanted.confirmed_usd_per_hour)
         return _step_of(wanted.step_id, submission, wanted.depends_on)
 
     async def launch(self, request: web.Request, caller: Caller, template_id: str, wanted: LaunchRequest) -> Launched:
         """Submit a template, once for an Idempotency-Key. Raises what submits and starts of workflows raise, too."""
         caller, ref = await self.on_cluster(caller, wanted.cluster_id)
         key = idempotency_key(request)
-        values, digest = wanted_of(wanted), _digest(template_id, wanted)
         prepared = await self.prepare(
-            ref, caller.slurm_user.name, template_id, values, job_run_id(ref, caller.member.id, key)
+            ref, caller.slurm_user.name, template_id, wanted_of(wanted), job_run_id(ref, caller.member.id, key)
         )
         first = prepared.steps[0]
         launched = Launched(
@@ -106,12 +105,15 @@ class Launches:
             warnings=tuple(dict.fromkeys(each for step in prepared.steps for each in step.rendered.warnings)),
         )
         if not isinstance(prepared.found.definition, AnyWorkflow):
-            submitted = await self._desk.submit(caller, ref, job_of(first, None), key, digest)
+            job, digest = job_of(first, None, wanted.confirmed_usd_per_hour), _digest(template_id, wanted, {CONFIRMED})
+            submitted = await self._desk.submit(caller, ref, job, key, digest)
             changes = {"job_id": submitted.job_id, "repeated": submitted.repeated}
             return launched.model_copy(update=changes)
-        run = workflow_of(wanted.run_name or prepared.found.definition.name, prepared.steps)
+        name = wanted.run_name or prepared.found.definition.name
+        run = workflow_of(name, prepared.steps, wanted.confirmed_usd_per_hour)
         run_id = run_id_of(ref, caller.member.id, key)
-        _, repeated = await self._starts.start(caller, ref, run, run_id, digest=digest)
+        # A run keeps what was confirmed at its start: another confirmation is another request.
+        _, repeated = await self._starts.start(caller, ref, run, run_id, digest=_digest(template_id, wanted, set()))
         return launched.model_copy(update={"run_id": run_id, "repeated": repeated})
 
 
@@ -127,9 +129,14 @@ def job_run_id(ref: ClusterRef, member: str, key: str | None) -> str:
     return hashlib.sha256(f"job#{ref.key}#{member}#{key}".encode()).hexdigest()[:SHORT_RUN_ID]
 
 
-def job_of(step: RenderedStep, job: JobToSubmit | None) -> Submission:
-    """The job of a rendered template. Without a name, it has that of the template. Raises TooLarge."""
+def job_of(step: RenderedStep, job: JobToSubmit | None, confirmed: float | None) -> Submission:
+    """The job of a rendered template. Without a name, it has that of the template. Raises InvalidRequest, TooLarge.
+
+    `confirmed`: the confirmed cost in USD per hour of a `job` that has none of its own.
+    """
     job = job or JobToSubmit(environment=ENVIRONMENT)
+    if job.confirmed_usd_per_hour is None:
+        job = job.model_copy(update={CONFIRMED: confirmed})
     if job.name == "job" and "--job-name" not in step.rendered.script and " -J" not in step.rendered.script:
         job = job.model_copy(update={"name": step.template_id})
     staged = step.rendered.staged
@@ -160,11 +167,13 @@ def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> 
         ) from None
 
 
-def workflow_of(name: str, steps: tuple[RenderedStep, ...]) -> ScriptedWorkflow:
-    """The workflow of rendered jobs. Raises InvalidRequest, TooLarge."""
+def workflow_of(name: str, steps: tuple[RenderedStep, ...], confirmed: float | None) -> ScriptedWorkflow:
+    """The workflow of rendered jobs. `confirmed`: USD per hour, of each job. Raises InvalidRequest, TooLarge."""
     return ScriptedWorkflow(
         run_name=name[:200],
-        steps=tuple(_step_of(each.step_id or each.template_id, job_of(each, None), each.depends_on) for each in steps),
+        steps=tuple(
+            _step_of(each.step_id or each.template_id, job_of(each, None, confirmed), each.depends_on) for each in steps
+        ),
     )
 
 
@@ -179,5 +188,5 @@ def _step_of(step_id: str, submission: Submission, depends_on: tuple[str, ...] |
     )
 
 
-def _digest(template_id: str, wanted: LaunchRequest) -> str:
-    return hashlib.sha256(f"{template_id}\n{wanted.model_dump_json()}".encode()).hexdigest()
+def _digest(template_id: str, wanted: LaunchRequest, left_out: set[str]) -> str:
+    return hashlib.sha256(f"{template_id}\n{wanted.model_dump_json(exclude=left_out)}".encode()).hexdigest()

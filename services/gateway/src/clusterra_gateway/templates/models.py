@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.requests.parameters import Body, Query
+from clusterra_gateway.submission.models import ConfirmedCost
 from clusterra_gateway.templates.library import Found
 from clusterra_gateway.templates.records import TemplateRecord, VersionState
 
@@ -160,6 +161,9 @@ class LaunchRequest(Body):
         None
     )
     """The name of a workflow's run."""
+    confirmed_usd_per_hour: ConfirmedCost = None
+    """The cost per hour in US dollars that the caller has seen and wants, as in the `job` of a submit; for a workflow,
+    that of each of its jobs."""
 
 
 class StagedPathView(ResponseBody):

@@ -25,6 +25,7 @@ from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member, Record
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
+from clusterra_gateway.submission.models import ConfirmedCost
 from clusterra_gateway.templates.table import DUE, TEMPLATES
 
 LEAST_SECONDS = 300
@@ -66,6 +67,8 @@ class Schedule(Record):
     params: dict[str, Any]
     inputs: dict[str, Any]
     sbatch_override: dict[str, Any]
+    confirmed_usd_per_hour: ConfirmedCost = None
+    """What its owner has confirmed for each of its jobs."""
     cron: Annotated[str, AfterValidator(_cron)]
     missed: Missed
     created_at: Moment

@@ -20,6 +20,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.submission.models import ConfirmedCost
 from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.models import Values
 from clusterra_gateway.templates.reading import BOUNDS
@@ -50,6 +51,9 @@ class NewSchedule(Body):
     params: Values
     inputs: Values
     sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
+    confirmed_usd_per_hour: ConfirmedCost = None
+    """The cost per hour in US dollars that the caller has seen and wants for each of its jobs, as in the `job` of a
+    submit. A tick whose job is expected to cost more is not submitted where the cluster asks for a confirmation."""
 
 
 class ScheduleView(ResponseBody):
@@ -64,6 +68,7 @@ class ScheduleView(ResponseBody):
     params: dict[str, Any]
     inputs: dict[str, Any]
     sbatch_override: dict[str, Any]
+    confirmed_usd_per_hour: float | None = None
     mine: bool
     created_at: Moment
     next_tick: Moment

@@ -126,11 +126,11 @@ class Ticking:
         except (InFlight, OutcomeUnknown, Unavailable):
             return None
         except (InvalidRequest, Forbidden, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded) as error:
-            return schedule.after(tick, f"not submitted: {error.detail}")
+            return schedule.after(tick, _refused(error.detail, error.hint))
         except RpcFailed as failed:
             if failed.error.kind == "unavailable" or failed.error.may_have_effect:
                 return None
-            return schedule.after(tick, f"not submitted: {failed.error.detail}")
+            return schedule.after(tick, _refused(failed.error.detail, failed.error.hint))
 
     async def _submit(
         self, schedule: Schedule, tick: datetime, member: Member, user: SlurmUser, prepared: Prepared
@@ -138,11 +138,11 @@ class Ticking:
         ref, key = ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), schedule.key(tick)
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, member.id, key)
-            await self._workflows.starts.start(
-                AbsentOwner(member, user), ref, workflow_of(schedule.name, prepared.steps), run_id, digest=key
-            )
+            run = workflow_of(schedule.name, prepared.steps, schedule.confirmed_usd_per_hour)
+            await self._workflows.starts.start(AbsentOwner(member, user), ref, run, run_id, digest=key)
             return schedule.after(tick, "submitted", last_run=run_id, last_job=None)
-        answer = await self._desk.submit(AbsentOwner(member, user), ref, job_of(prepared.steps[0], None), key, key)
+        job = job_of(prepared.steps[0], None, schedule.confirmed_usd_per_hour)
+        answer = await self._desk.submit(AbsentOwner(member, user), ref, job, key, key)
         return schedule.after(tick, "submitted", last_job=answer.job_id, last_run=None)
 
     async def _still_there(self, ref: ClusterRef, schedule: Schedule, user: SlurmUser) -> bool:
@@ -162,6 +162,10 @@ class Ticking:
                 return False
             raise
         return job.state not in ENDED
+
+
+def _refused(detail: str, hint: str) -> str:
+    return f"not submitted: {'; '.join(part for part in (detail, hint) if part)}"
 
 
 def _place(stored: _Stored) -> Place:

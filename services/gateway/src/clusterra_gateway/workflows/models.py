@@ -98,8 +98,6 @@ class StepRequest(Body):
         """Fields that the digest of its workflow leaves out: earlier releases do not write empty ones."""
         fields: dict[str, Any] = {} if self.staged else {"stage_in": True, "stage_out": True}
         unset = set() if self.job.further != FurtherFields() else set(FurtherFields.model_fields)
-        if self.job.confirmed_usd_per_hour is None:
-            unset.add("confirmed_usd_per_hour")
         return {**fields, "job": unset}
 
 

@@ -12,6 +12,7 @@ from clusterra_runtime.store.item import Attributes
 from pydantic import Field, model_validator
 
 from clusterra_gateway.accounts.records import Record
+from clusterra_gateway.submission.models import ConfirmedCost
 from clusterra_gateway.submission.staged_files import StagingPlan
 
 MAX_JOBS = 64
@@ -104,15 +105,13 @@ class WorkflowJobSpec(Record):
     """The files that are staged for its job."""
     further: FurtherFields = FurtherFields()
     """The fields of its job that `job` lacks."""
-    confirmed_usd_per_hour: float | None = None
+    confirmed_usd_per_hour: ConfirmedCost = None
     """The cost that its owner has confirmed."""
 
     @property
     def size(self) -> int:
         """Bytes of what is stored."""
         left_out = {"further"} if self.further == FurtherFields() else set[str]()
-        if self.confirmed_usd_per_hour is None:
-            left_out.add("confirmed_usd_per_hour")
         return len(self.model_dump_json(exclude=left_out).encode())
 
     @model_validator(mode="before")
@@ -127,9 +126,8 @@ class WorkflowJobSpec(Record):
 
         An earlier release cannot read a job with files or further fields, so it does not submit the job without them.
         """
-        unset = {"confirmed_usd_per_hour"} if self.confirmed_usd_per_hour is None else set[str]()
         if self.further != FurtherFields():
-            return {_FURTHER_STEP: self.model_dump(mode="json", exclude=unset)}
+            return {_FURTHER_STEP: self.model_dump(mode="json")}
         if self.staging is not None:
-            return {_STAGED_STEP: self.model_dump(mode="json", exclude={"further"} | unset)}
-        return self.model_dump(mode="json", exclude={"further", "staging"} | unset)
+            return {_STAGED_STEP: self.model_dump(mode="json", exclude={"further"})}
+        return self.model_dump(mode="json", exclude={"further", "staging"})

@@ -136,7 +136,8 @@ def check_confirmed(expected: Expected, most: float | None, confirmed: float | N
     raise ConfirmationRequired(
         f"the job is expected to cost {per_hour} USD per hour on {shapes}, and this cluster asks for a confirmation of "
         f"more than {most:g} USD per hour",
-        hint=f'send it again with "confirmed_usd_per_hour": {per_hour} in `job`, or ask for fewer resources',
+        hint=f'send it again with "confirmed_usd_per_hour": {per_hour} in `job`, or beside `params` for a template, or '
+        "ask for fewer resources",
     )
 
 
