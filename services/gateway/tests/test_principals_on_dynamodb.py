@@ -3,10 +3,11 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from clusterra_contracts.identity import now
+from clusterra_gateway.accounts.addresses import people_with
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, domain_key, member_key, tenant_key
 from clusterra_gateway.accounts.records import Domain, Member, Tenant
@@ -216,16 +217,16 @@ async def test_who_signs_in_while_they_are_deactivated_is_disabled_or_does_not_j
     found = await users.create(BOSS, User(user_name="ada@acme.example", active=True))
     person = Identity("https://i", "ada", "ada@acme.example", True, "Ada")
     enrolment = _enrolment(replicas[1])
-    everybody, joined = users._membership.everybody, list[Member]()
+    joined = list[Member]()
 
-    async def everybody_then_ada(tenant: str) -> AsyncIterator[Member]:
-        """The members as they are read, after which the person signs in for the first time."""
-        async for each in everybody(tenant):
-            yield each
+    async def people_then_ada(*wanted: Any) -> tuple[Member, ...]:
+        """The people as they are read, after which the person signs in for the first time."""
+        found = await people_with(*wanted)
         if not joined:
             joined.append(await enrolment.member(person))
+        return found
 
-    monkeypatch.setattr(users._membership, "everybody", everybody_then_ada)
+    monkeypatch.setattr("clusterra_gateway.directory.scim.users.people_with", people_then_ada)
 
     if how == "delete":
         await users.delete(BOSS, found.id, None)

@@ -10,7 +10,6 @@ from clusterra_contracts.events import AdminFact, Event
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_resource_key
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.directory.scim import changes, protocol, provisioned
-from clusterra_gateway.people.membership import Membership
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.store import Update
 from gateway_world import World, authorized
@@ -215,12 +214,11 @@ async def test_a_change_that_concerns_no_member_reads_none(
     made = await directory.made("/Users", person("ada@acme.example", active=False))
     read = list[str]()
 
-    async def everybody(_membership: Membership, tenant: str) -> AsyncIterator[Member]:
+    async def nobody(_directory: object, tenant: str, *_wanted: object) -> tuple[Member, ...]:
         read.append(tenant)
-        return
-        yield
+        return ()
 
-    monkeypatch.setattr(Membership, "everybody", everybody)
+    monkeypatch.setattr("clusterra_gateway.directory.scim.users.people_with", nobody)
     await directory.patched(f"/Users/{made['id']}", {"op": "replace", "path": "displayName", "value": "Countess"})
     without_members = list(read)
     await directory.patched(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": True})

@@ -219,6 +219,8 @@ class UserNameReservation(Record):
     uid: int
     owner: str
     """A member's id, or `OPERATOR`."""
+    email: str | None = None
+    """The member's address in lower case. None where a release before wrote it, and for `OPERATOR`."""
 
 
 class ApiToken(Record):

@@ -12,6 +12,7 @@ from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.store import Delete, Put, Update, Write
 from pydantic import Field, StringConstraints
 
+from clusterra_gateway.accounts.addresses import reservation_of
 from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.deactivated import deactivated_mark, no_deactivated_mark
 from clusterra_gateway.accounts.directory import Directory
@@ -165,8 +166,8 @@ def _reserving(account: Member, *, reserve: bool) -> list[Write]:
     """The writes of an account's mark and, for a new name, of the reservation of its uid."""
     writes: list[Write] = [Put(ACCOUNTS, service_account_key(account.tenant, account.user), {}, Absent())]
     if reserve:
-        reservation = UserNameReservation(uid=account.uid, owner=account.id)
-        writes.append(Put(ACCOUNTS, user_name_key(account.tenant, account.user), reservation.attributes(), Absent()))
+        key = user_name_key(account.tenant, account.user)
+        writes.append(Put(ACCOUNTS, key, reservation_of(account).attributes(), Absent()))
     return writes
 
 

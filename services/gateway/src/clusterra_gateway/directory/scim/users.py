@@ -16,6 +16,7 @@ from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.store import Delete, Put, Write
 from scim2_models import InvalidValueException, UniquenessException
 
+from clusterra_gateway.accounts.addresses import people_with
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, scim_address_key
 from clusterra_gateway.accounts.records import Member, expiry
@@ -92,7 +93,7 @@ class Users:
             others += await self._remarked(actor.tenant, user_id, before, after)
             linked = await self._linked(actor.tenant, before, addresses)
             moved = (addresses, linked) != (before.addresses, before.members)
-            # Otherwise the members are as they should be, and to read all of the tenant would change none.
+            # Otherwise the members are as they should be.
             if active != before.active or (not active and moved):
                 await self._follow(actor, addresses, linked, disabled=not active)
             after = after.model_copy(update={"members": linked, "created_at": before.created_at})
@@ -140,16 +141,15 @@ class Users:
         former = set(before.addresses) - set(addresses)
         if not former:
             return before.members
-        found = [each.id async for each in self._membership.everybody(tenant) if each.email.lower() in former]
+        found = [each.id for each in await people_with(self._directory, tenant, former)]
         return tuple(dict.fromkeys((*before.members, *found)))[-MAX_LINKED:]
 
     async def _follow(
         self, actor: Member, addresses: Collection[str], linked: Collection[str], *, disabled: bool
     ) -> None:
         """Disables or enables the members with these addresses or ids. It counts everywhere within a second."""
-        async for each in self._membership.everybody(actor.tenant):
-            theirs = each.kind == "person" and (each.email.lower() in addresses or each.id in linked)
-            if theirs and each.disabled != disabled:
+        for each in await people_with(self._directory, actor.tenant, addresses, linked):
+            if each.disabled != disabled:
                 await self._membership.change(actor, each.id, MemberChange(disabled=disabled, by_directory=True))
 
     async def _remarked(self, tenant: str, user_id: str, before: StoredUser, after: StoredUser) -> list[Write]:

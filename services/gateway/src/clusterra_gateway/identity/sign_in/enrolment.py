@@ -1,6 +1,7 @@
 """Enrols a person who signed in as a member of a tenant, with a Slurm identity that is theirs for good."""
 
 import hmac
+import secrets
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Self
@@ -12,6 +13,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, TransactionCancelled, Update, Write
 
+from clusterra_gateway.accounts.addresses import readdressed, reservation_of
 from clusterra_gateway.accounts.admin_events import AuditedWrites
 from clusterra_gateway.accounts.directory import MAX_FURTHER, Directory
 from clusterra_gateway.accounts.keyspace import (
@@ -21,7 +23,7 @@ from clusterra_gateway.accounts.keyspace import (
     sent_invitation_key,
     user_name_key,
 )
-from clusterra_gateway.accounts.records import Invitation, Member, UserNameReservation, further_issuer, member_id
+from clusterra_gateway.accounts.records import Invitation, Member, further_issuer, member_id
 from clusterra_gateway.accounts.roles import Role
 from clusterra_gateway.accounts.slurm_identities import names_for, next_uid
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden
@@ -216,10 +218,14 @@ class Enrolment:
         if invitation is not None and invitation.tenant == known.tenant and known.role_given_at is None:
             updated = updated.with_role(invitation.role)
         try:
-            if updated != known:
-                write = Update(ACCOUNTS, key, set=updated.attributes(), condition=VersionIs(item.version))
+            write = Update(ACCOUNTS, key, set=updated.attributes(), condition=VersionIs(item.version))
+            if updated.email != known.email:
+                others = await readdressed(self._directory, updated)
+                token = f"address-{secrets.token_hex(16)}"
+                await self._directory.store.transact([write, *others], token=token)
+            elif updated != known:
                 await self._directory.store.write(write)
-        except ConditionFailed:
+        except (ConditionFailed, TransactionCancelled):
             log.info("member_not_renewed", member=known.id)  # the next sign-in does it
         return updated
 
@@ -261,8 +267,8 @@ class Enrolment:
     async def _write(self, member: Member, joining: _Joining, admission: Write) -> None:
         created = AdminFact(kind="user.created", actor=member.user, subject=member.user)
         put_member = Put(ACCOUNTS, member_key(member.id), member.attributes(), Absent())
-        reservation = UserNameReservation(uid=member.uid, owner=member.id)
-        put_name = Put(ACCOUNTS, user_name_key(member.tenant, member.user), reservation.attributes(), Absent())
+        reservation = reservation_of(member).attributes()
+        put_name = Put(ACCOUNTS, user_name_key(member.tenant, member.user), reservation, Absent())
         await self._writes.write(member.tenant, [created], put_member, [put_name, admission, *joining.writes])
 
 
