@@ -18,6 +18,7 @@ from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.subjects import SHARD_COUNT, Subject
 from clusterra_contracts.bus.topology import CONDITIONS, VERSIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
+from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
@@ -180,3 +181,35 @@ async def test_the_login_of_a_service_that_ends_soon_is_told(client: Client) -> 
 
     assert (found.status, found.about) == ("warning", "proxy")
     assert "valid for 10.0 more days" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("days", "status", "seen"),
+    [
+        (80.0, "ok", "valid for 80.0 more days"),
+        (10.0, "warning", "valid for 10.0 more days"),
+        (2.0, "failure", "valid for 2.0 more days"),
+        (-5.0, "failure", "it ended on"),
+        (None, "skipped", "tells no end"),
+    ],
+)
+async def test_the_login_of_an_edge_agent_that_ends_soon_is_told(
+    client: Client, days: float | None, status: str, seen: str
+) -> None:
+    beat = Heartbeat(
+        generation=1,
+        sent_at=now(),
+        agent_version="1",
+        login_expires_at=None if days is None else now() + timedelta(days=days, hours=1),
+        substrate="process",
+        workers=(),
+    )
+    await bus.publish_durable(client, subjects.heartbeat(REF), beat, message_id="beat")
+
+    findings = await check_edges(client, {REF: BINDING})
+
+    (found,) = [each for each in findings if each.check == "edges.credentials"]
+    assert (found.status, found.about) == (status, "acme/main")
+    assert seen in found.seen
+    if status in ("warning", "failure"):
+        assert "clusterra-admin secrets agent" in found.advice

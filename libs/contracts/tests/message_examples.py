@@ -197,11 +197,12 @@ EXAMPLES: dict[str, Wire] = {
             ),
         ),
     ),
-    "heartbeat.v5": Heartbeat(
+    "heartbeat.v6": Heartbeat(
         generation=1772366400251,
         sent_at=MOMENT,
         agent_version="0.1.0",
         contracts=Contracts(generation=2, oldest=1),
+        login_expires_at=LATER,
         substrate="kubernetes",
         applied=Applied(generation=7, fence=3, applied_at=MOMENT),
         workers=(

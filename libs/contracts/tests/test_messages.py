@@ -122,13 +122,13 @@ def test_every_model_of_a_fact_has_kinds_and_is_in_the_union() -> None:
 
 
 def test_headers_describe_the_message() -> None:
-    heartbeat = EXAMPLES["heartbeat.v5"]
+    heartbeat = EXAMPLES["heartbeat.v6"]
 
     assert isinstance(heartbeat, Heartbeat)
 
     body, headers = encode(heartbeat, message_id="hb-1")
 
-    assert headers[SCHEMA] == "heartbeat.v5"
+    assert headers[SCHEMA] == "heartbeat.v6"
     assert headers[MESSAGE_ID] == "hb-1"
     assert CONTENT_ENCODING not in headers
     assert decode(Heartbeat, body, headers) == heartbeat

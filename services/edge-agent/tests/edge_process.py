@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 from agent_process import AGENT, REF, USERS, shared_dir, start_agent, state_dir
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.permissions import Permissions
 from clusterra_contracts.events import Event
 from clusterra_contracts.heartbeat import Heartbeat
 from clusterra_contracts.identity import now
@@ -148,9 +149,9 @@ class Edge:
 
 
 @asynccontextmanager
-async def running_edge(folder: Path) -> AsyncIterator[Edge]:
-    """Yields an edge with a NATS server of its own. Its agent is not started yet."""
-    async with nats_server(folder / "nats", users=USERS) as server:
+async def running_edge(folder: Path, users: Mapping[str, Permissions] = USERS) -> AsyncIterator[Edge]:
+    """Yields an edge with a NATS server of its own, where without `users` anybody may connect. No agent runs yet."""
+    async with nats_server(folder / "nats", users=users) as server:
         centre = await bus.connect(server.settings("centre"), "centre")
         await topology.apply(centre)
         edge = Edge(folder, server, centre)

@@ -1,15 +1,20 @@
-"""The rate of heartbeats when much changes at once, on a real NATS server."""
+"""Heartbeats on a real NATS server: their rate when much changes at once, and the end of the agent's login."""
 
 import asyncio
+import base64
+import json
 import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+import pytest
+import quick_agent
 from agent_process import REF, USERS
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import decode
-from clusterra_contracts.heartbeat import Heartbeat, Worker
+from clusterra_contracts.bus.envelope import decode, decode_foreign, encode
+from clusterra_contracts.heartbeat import MAX_DECODED_BYTES, Heartbeat, Worker
 from clusterra_contracts.identity import WorkerName, now
 from clusterra_contracts.scale import DesiredState
 from clusterra_edge_agent.heartbeat.builder import HeartbeatBuilder
@@ -17,11 +22,12 @@ from clusterra_edge_agent.heartbeat.heartbeat import Heartbeats
 from clusterra_edge_agent.substrate.change_signal import ChangeSignal
 from clusterra_edge_agent.substrate.port import DesiredCheck, SessionServer, WorkerEvent
 from clusterra_lab.machine.process import until
-from clusterra_lab.parts.nats import nats_server
+from clusterra_lab.parts.nats import NO_USERS, nats_server
 from clusterra_runtime.nats import bus
-from edge_process import SHAPE
+from edge_process import SHAPE, running_edge
 from nats.aio.msg import Msg
 
+YEAR = timedelta(days=365)
 BURST_SECONDS = 2.0
 BURST_CHANGES = 100
 """A burst lasts for at least this many changes and this many seconds."""
@@ -105,3 +111,37 @@ async def test_changes_of_thousands_of_workers_are_merged_and_the_last_is_report
             await bus.close(edge)
             await bus.close(centre)
     assert len(received) < min(substrate.changed / 5, 8 * seconds)
+
+
+def write_login(file: Path, ends_at: datetime) -> None:
+    """Write the .creds file of a login. Nobody checks its signature: the server of this test lets anybody connect."""
+    claims = base64.urlsafe_b64encode(json.dumps({"name": "agent", "exp": ends_at.timestamp()}).encode()).decode()
+    new = file.with_suffix(".new")
+    new.write_text(f"-----BEGIN NATS USER JWT-----\n{claims}.{claims}.{claims}\n------END NATS USER JWT------\n")
+    new.rename(file)
+
+
+async def test_heartbeats_tell_when_the_login_of_the_agent_ends(tmp_path: Path) -> None:
+    file = tmp_path / "agent.creds"
+    ends_at = datetime.fromtimestamp(int(time.time()), UTC) + YEAR
+    later = ends_at + YEAR
+    write_login(file, ends_at)
+    async with running_edge(tmp_path, NO_USERS) as edge:
+        edge.program = (quick_agent.__file__,)
+        edge.environment = {"CLUSTERRA_NATS_CREDENTIALS_FILE": str(file)}
+        await edge.start()
+        first = await edge.heartbeat(lambda _beat: True)
+        write_login(file, later)
+        await edge.heartbeat(lambda beat: beat.login_expires_at == later)
+
+    assert first.login_expires_at == ends_at
+
+
+@pytest.mark.parametrize("years", [20, -20])
+async def test_a_login_that_ends_in_decades_spoils_no_heartbeat(years: int) -> None:
+    substrate = ManyWorkers(1)
+
+    beat = await HeartbeatBuilder(substrate, lambda: None, "1", login_end=lambda: now() + years * YEAR).build()
+
+    assert decode_foreign(Heartbeat, *encode(beat), max_bytes=MAX_DECODED_BYTES) == beat
+    assert beat.login_expires_at is None

@@ -1,4 +1,4 @@
-"""Checks how long logins at NATS are still valid: the doctor's own, and those that services announce."""
+"""Checks how long logins at NATS are still valid: the doctor's own, those of services, and those of edge-agents."""
 
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,10 @@ from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warnin
 
 CHECK = "nats.credentials"
 RENEW = "make them anew with `clusterra-admin secrets init`, and mount them; or ask whoever signs them"
+EDGE_CHECK = "edges.credentials"
+EDGE_RENEW = (
+    "renew it with `clusterra-admin secrets agent`, and replace agent.creds at the edge; it is read at a connect"
+)
 
 
 def check_credentials(file: Path | None) -> Finding:
@@ -23,7 +27,9 @@ def check_credentials(file: Path | None) -> Finding:
         name, ends_at = login_of(file)
     except CredentialsUnreadable as error:
         return failure(CHECK, str(error), RENEW)
-    return _finding(f"those of {name}", ends_at, "")
+    if ends_at is None:
+        return ok(CHECK, f"those of {name} do not expire")
+    return _finding(CHECK, f"those of {name}", ends_at, RENEW)
 
 
 async def check_logins(client: Client) -> list[Finding]:
@@ -36,14 +42,24 @@ async def check_logins(client: Client) -> list[Finding]:
     for each in found:
         if each.login_expires_at is not None:
             ends[each.service] = min(each.login_expires_at, ends.get(each.service, each.login_expires_at))
-    return [_finding(f"the login of {service}", ends_at, service) for service, ends_at in sorted(ends.items())]
+    return [
+        _finding(CHECK, f"the login of {service}", ends_at, RENEW, about=service)
+        for service, ends_at in sorted(ends.items())
+    ]
 
 
-def _finding(what: str, ends_at: datetime | None, about: str) -> Finding:
+def edge_login(about: str, ends_at: datetime | None) -> Finding:
+    """The finding about the login of an edge-agent, which tells its end in its heartbeats."""
     if ends_at is None:
-        return ok(CHECK, f"{what} do not expire", about=about)
+        return skipped(EDGE_CHECK, "the edge-agent tells no end of its login", about=about)
+    return _finding(EDGE_CHECK, "the login of the edge-agent", ends_at, EDGE_RENEW, about=about)
+
+
+def _finding(check: str, what: str, ends_at: datetime, advice: str, *, about: str = "") -> Finding:
     days = (ends_at - now()).total_seconds() / 86_400
     seen = f"{what}: valid for {days:.1f} more days, until {ends_at:%Y-%m-%d}"
+    if days <= 0:
+        seen = f"{what}: it ended on {ends_at:%Y-%m-%d}"
     if days <= FAILURE_DAYS:
-        return failure(CHECK, seen, RENEW, about=about)
-    return warning(CHECK, seen, RENEW, about=about) if days <= WARNING_DAYS else ok(CHECK, seen, about=about)
+        return failure(check, seen, advice, about=about)
+    return warning(check, seen, advice, about=about) if days <= WARNING_DAYS else ok(check, seen, about=about)

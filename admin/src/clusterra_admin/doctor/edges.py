@@ -1,4 +1,4 @@
-"""Checks the edges by their last heartbeats: their age, clock, version and what is stuck there."""
+"""Checks the edges by their last heartbeats: their age, clock, version, login, and what is stuck there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from clusterra_runtime.nats.client import BusUnavailable, Client
 from clusterra_runtime.nats.direct import replay
 
 from clusterra_admin.doctor.clocks import clock_finding
+from clusterra_admin.doctor.credentials import edge_login
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warning
 from clusterra_admin.doctor.streams import moment
 
@@ -87,11 +88,12 @@ def _check(ref: ClusterRef, beat: Beat | None, at: datetime) -> list[Finding]:
     heartbeat, age = beat.heartbeat, max(at - beat.stored_at, timedelta())
     seen = f"{age.total_seconds():.0f} s ago, edge-agent {heartbeat.agent_version}, {heartbeat.substrate}"
     skew = clock_finding(f"edge {ref}", (heartbeat.sent_at - beat.stored_at).total_seconds())
+    login = edge_login(about, heartbeat.login_expires_at)
     if age.total_seconds() > LOST_SECONDS:
-        return [failure(CHECK, seen, advice, about=about), skew]
+        return [failure(CHECK, seen, advice, about=about), skew, login]
     if age.total_seconds() > LATE_SECONDS:
-        return [warning(CHECK, seen, advice, about=about), skew]
-    return [ok(CHECK, seen, about=about), skew, *_substrate(heartbeat, about)]
+        return [warning(CHECK, seen, advice, about=about), skew, login]
+    return [ok(CHECK, seen, about=about), skew, login, *_substrate(heartbeat, about)]
 
 
 def _substrate(heartbeat: Heartbeat, about: str) -> list[Finding]:

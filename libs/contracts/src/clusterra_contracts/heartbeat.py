@@ -106,7 +106,7 @@ class Heartbeat(Wire):
     A list that is None could not be read, or the substrate has no such objects; an empty list means none.
     """
 
-    schema_name: ClassVar[str] = "heartbeat.v5"
+    schema_name: ClassVar[str] = "heartbeat.v6"
 
     generation: Annotated[int, Field(ge=1)]
     """Rises with every heartbeat of a cluster, also over restarts (milliseconds of the epoch)."""
@@ -114,6 +114,8 @@ class Heartbeat(Wire):
     agent_version: str
     contracts: Contracts | None = None
     """The generations of the contracts that the agent can work with; None from agents before this field."""
+    login_expires_at: NearMoment | None = None
+    """When the agent's login at NATS ends; None where it does not within ten years, or is not known to."""
     substrate: Literal["process", "kubernetes"]
     applied: Applied | None = None
     workers: Annotated[tuple[Worker, ...], FailFast()] | None

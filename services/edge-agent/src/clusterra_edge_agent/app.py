@@ -11,6 +11,7 @@ from clusterra_contracts.bus.topology import MAX_MESSAGE_BYTES
 from clusterra_contracts.rpc.edge import ReadLog
 from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats import bus, rpc
+from clusterra_runtime.nats.credentials import login_end
 from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.nats.versions import software_version
 from clusterra_runtime.service import Service, run
@@ -61,6 +62,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 lambda: control_loop.applied,
                 software_version(NAME, settings.software_version),
                 edge_status=source.status if source else EdgeStatus,
+                login_end=partial(login_end, settings.nats_credentials_file),
             )
             heartbeats = Heartbeats(client, ref, builder.build, lambda: leadership.may_report)
             fallback = HttpFallback(client, builder.build, latest, lambda: leadership.may_report)

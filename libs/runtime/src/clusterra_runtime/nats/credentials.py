@@ -45,6 +45,14 @@ def login_of(path: Path) -> tuple[str, datetime | None]:
         raise CredentialsUnreadable(f"{path} holds no readable {_JWT} ({type(error).__name__})") from None
 
 
+def login_end(path: Path | None) -> datetime | None:
+    """When the login in a file ends; None if it does not, or cannot be read: the connection itself tells of that."""
+    try:
+        return None if path is None else login_of(path)[1]
+    except CredentialsUnreadable:
+        return None
+
+
 def _trust(settings: ServiceSettings) -> Mapping[str, Any]:
     if (path := settings.nats_ca_file) is None:
         return {}

@@ -21,7 +21,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import nats.errors
 import structlog
@@ -31,7 +30,7 @@ from clusterra_contracts.versions import CONTRACTS, LIFE_SECONDS, RENEW_SECONDS,
 from prometheus_client import Gauge
 
 from clusterra_runtime.nats.client import BusUnavailable, Client
-from clusterra_runtime.nats.credentials import CredentialsUnreadable, login_of
+from clusterra_runtime.nats.credentials import login_end
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.service import Service
 
@@ -240,14 +239,6 @@ def _problem(own: Announcement, first: list[Announcement]) -> str:
     )
 
 
-def _login_end(file: Path | None) -> datetime | None:
-    """When the login in a file ends; None if it does not, or cannot be read: the connection itself tells of that."""
-    try:
-        return None if file is None else login_of(file)[1]
-    except CredentialsUnreadable:
-        return None
-
-
 @asynccontextmanager
 async def announced(
     service: Service, client: Client, contracts: Contracts = CONTRACTS, *, record_form: int = 0
@@ -265,7 +256,7 @@ async def announced(
         working=False,
         record_form=record_form,
     )
-    check = VersionCheck(client, own, partial(_login_end, service.settings.nats_credentials_file))
+    check = VersionCheck(client, own, partial(login_end, service.settings.nats_credentials_file))
     service.ready_when("versions", lambda: check.problem or True)
     try:
         await check.wait_until_compatible()

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import structlog
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Worker
-from clusterra_contracts.identity import WorkerName, now
+from clusterra_contracts.identity import MAX_AGE, MAX_CLOCK_AHEAD, WorkerName, now
 from clusterra_contracts.versions import CONTRACTS
 from clusterra_runtime.clock import generation
 
@@ -24,12 +24,17 @@ class HeartbeatBuilder:
         applied: Callable[[], Applied | None],
         version: str,
         edge_status: Callable[[], EdgeStatus] = EdgeStatus,
+        login_end: Callable[[], datetime | None] = lambda: None,
     ) -> None:
-        """`applied` returns the last desired state that was carried out; `version` is the agent's own."""
+        """`applied` returns the last desired state that was carried out; `version` is the agent's own.
+
+        `login_end` returns when the agent's login at NATS ends; None where it does not.
+        """
         self._substrate = substrate
         self._applied = applied
         self._version = version
         self._edge_status = edge_status
+        self._login_end = login_end
         self._generation = 0
 
     async def build(self) -> Heartbeat:
@@ -41,6 +46,7 @@ class HeartbeatBuilder:
             sent_at=now(),
             agent_version=self._version,
             contracts=CONTRACTS,
+            login_expires_at=_within_bounds(self._login_end()),
             substrate=self._substrate.kind,
             applied=self._applied(),
             workers=_with_interruptions(await self._workers(), edge_status.interruptions),
@@ -56,6 +62,13 @@ class HeartbeatBuilder:
         except SubstrateUnavailable as error:
             log.warning("workers_not_listed", reason=str(error))
             return None
+
+
+def _within_bounds(login_end: datetime | None) -> datetime | None:
+    """The end of the login, unless it is so far away that receivers would refuse the heartbeat."""
+    if login_end is None or abs(login_end - now()) > MAX_AGE - MAX_CLOCK_AHEAD:
+        return None
+    return login_end
 
 
 def _with_interruptions(
