@@ -32,6 +32,33 @@ async def test_a_prepared_job_is_what_the_queue_shows_of_the_same_submission(
     await proxy.cancel(alice, submitted.job_id)
 
 
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("--nodes=1 --ntasks=4 --cpus-per-task=2", {}),
+        ("--nodes=1", {"tasks": 4, "cpus_per_task": 2}),
+        ("", {"nodes": "1", "tasks": 4, "cpus_per_task": 2}),
+        ("", {"nodes": "1", "tasks_per_node": 4, "cpus_per_task": 2}),
+        ("", {"minimum_nodes": 1, "maximum_nodes": 1, "tasks": 4, "cpus_per_task": 2}),
+    ],
+)
+async def test_one_node_has_the_cpus_of_all_tasks(
+    proxy: ProxyWorld, alice: SlurmUser, line: str, asked: dict[str, Any]
+) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+    wanted = submission(alice, script, hold=True, memory_per_cpu=100, **asked)
+
+    prepared = await proxy.call("prepare", Prepare(user=alice, script=script, job=wanted.job), Prepared)
+    submitted = await proxy.call("submit", wanted, Submitted)
+
+    snapshot = await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, submitted.job_id) is not None)
+    shown = find_pending(snapshot, submitted.job_id)
+    assert shown is not None
+    assert (shown.cpus, shown.cpus_per_node) == (8, 8)
+    assert (prepared.job.cpus, prepared.job.cpus_per_node) == (8, 8)
+    await proxy.cancel(alice, submitted.job_id)
+
+
 async def test_a_submission_that_is_refused_is_not_prepared(proxy: ProxyWorld, alice: SlurmUser) -> None:
     job = submission(alice, SCRIPT).job
     refused = [

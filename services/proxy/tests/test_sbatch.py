@@ -12,7 +12,7 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_proxy.requests.submit import NO_LIMIT
+from clusterra_proxy.requests.sbatch_fields import sbatch_fields
 from clusterra_proxy.slurmrestd.versions import VERSIONS
 from clusterra_sbatch.applying import apply
 from clusterra_sbatch.options import LONG
@@ -100,6 +100,22 @@ LINES = (
     "--wait-all-nodes=1",
     "-w w1,w2",
     "-m *:block -n 2",
+    "-N 1 -n 4 -c 2",
+    "-N 1 -n 4",
+    "-N 1 --ntasks-per-node=3",
+    "-N 1 --ntasks-per-node=2 -c 2",
+    "-N 1 -O -n 3 -c 2",
+    "-N 1-2 --ntasks-per-node=2 -c 2",
+    "-N 1-2 --ntasks-per-node=2 -c 3",
+    "-N 2-4:2 -c 2",
+    "-N 2-3 --ntasks-per-node=2 -c 2",
+    "-N 2 -c 2",
+    "-N 1 --mincpus=3 -n 2",
+    "-N 1 --ntasks-per-gpu=2 -G 1 -c 2",
+    "-O -n 4 --ntasks-per-node=2",
+    "-w w1,w2 -c 2",
+    "-w w1,w2 -O -n 4",
+    "-w w1 -n 2 -c 2",
     "-n 2\n#PBS -l nodes=2:ppn=2,walltime=5",
     "-n 2\n#BSUB -n 3 -M 2048 -W 7",
 )
@@ -141,10 +157,7 @@ async def test_directives_create_the_same_job_as_sbatch(slurm: SlurmWorld, worke
         async def compare(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
             script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
             applied = apply(script, JobDescription(environment=("PATH=/usr/bin:/bin",), hold=True), now=now())
-            job = applied.job.model_dump(exclude_none=True)
-            if applied.unlimited:
-                job["time_limit"] = NO_LIMIT
-            job.setdefault("current_working_directory", slurm.shared_path)
+            job = {"current_working_directory": slurm.shared_path} | sbatch_fields(applied)
             submitted = await slurmctld.submit(token, script, job)
             async with slots:
                 sbatch_id = await slurm.cluster.sbatch(alice, script, "--hold")

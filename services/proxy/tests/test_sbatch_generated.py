@@ -17,7 +17,7 @@ from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.rpc.slurm import JobDescription
 from clusterra_lab.machine.process import until
 from clusterra_lab.slurm.control_plane import CommandFailed
-from clusterra_proxy.requests.submit import NO_LIMIT
+from clusterra_proxy.requests.sbatch_fields import sbatch_fields
 from clusterra_proxy.slurmrestd.errors import SlurmFailed
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 from clusterra_sbatch.applying import apply
@@ -69,10 +69,7 @@ async def by_the_library(slurm: SlurmWorld, slurmctld: Slurmctld, token: str, sc
         check_values(applied.job)
     except (InvalidScript, ValueError) as error:
         return "", str(error)
-    described: Fields = applied.job.model_dump(exclude_none=True)
-    described.setdefault("current_working_directory", slurm.shared_path)
-    if applied.unlimited:
-        described["time_limit"] = NO_LIMIT
+    described = {"current_working_directory": slurm.shared_path} | sbatch_fields(applied)
     try:
         return str((await slurmctld.submit(token, script, described)).job_id), ""
     except SlurmFailed as error:

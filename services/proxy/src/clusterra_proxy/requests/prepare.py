@@ -12,6 +12,7 @@ from clusterra_sbatch.script_job import ScriptJob
 from clusterra_proxy.admission.job_limits import PerGpu, node_range
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.accounts.check import check_account
+from clusterra_proxy.requests.sbatch_fields import minimum_cpus
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import gres_request
@@ -74,6 +75,10 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
     cpus = max(own_cpus, job.minimum_cpus or 0, gpus * per_gpu.cpus, nodes)
     # `job_submit.lua` gives such a job a class, so that workers may be closed to it.
     classed = nodes == 1 and not (job.required_nodes or job.reservation or gres)
+    cpus_per_node = max((job.tasks_per_node or 1) * cpus_per_task, job.minimum_cpus_per_node or 1)
+    if classed and max_nodes == 1:
+        # So does `job_submit.lua`: Slurm then knows at submit which nodes are too small.
+        cpus_per_node = max(cpus_per_node, minimum_cpus(job) or 1)
     shared = frozenset(job.shared or ())
     begins_at = _begin(job, at)
     count = _tasks_of_array(job)
@@ -83,7 +88,7 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         count=min(count, throttle) if throttle else count,
         cpus=cpus,
         cpus_per_task=cpus_per_task,
-        cpus_per_node=max((job.tasks_per_node or 1) * cpus_per_task, job.minimum_cpus_per_node or 1),
+        cpus_per_node=cpus_per_node,
         tasks=tasks,
         nodes=nodes,
         max_nodes=max_nodes,

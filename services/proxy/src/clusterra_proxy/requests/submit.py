@@ -30,6 +30,7 @@ from clusterra_proxy.requests.claim import (
 )
 from clusterra_proxy.requests.job_variables import add_job_variables, component_variables, tres_per_task
 from clusterra_proxy.requests.output_path import with_user_name
+from clusterra_proxy.requests.sbatch_fields import sbatch_fields
 from clusterra_proxy.requests.translation import submit_directory, translate_all, working_directory
 from clusterra_proxy.slurmrestd.answers import SubmitAnswer
 from clusterra_proxy.slurmrestd.error_codes import ADMISSION_ERRORS, CONNECTION_ERROR
@@ -51,9 +52,6 @@ MAX_WARNING_CHARACTERS = 500
 """Bounds of what Slurm warned about: the answer is stored with its key."""
 PLACEHOLDER_WAIT_SECONDS = 10.0
 """How long a submit waits for missing placeholders. Creating all of them takes about 3 s."""
-
-NO_LIMIT = {"set": True, "infinite": True, "number": 0}
-"""How slurmrestd takes a time without an end. What is not set is the partition's default."""
 
 _NO_WORKER_YET_WARNINGS = ("Required node not available", "Requested partition configuration not available now")
 """Slurm's warnings when no worker exists yet. They are left out of the reply, because that is normal here."""
@@ -169,10 +167,8 @@ def describe_jobs(cluster: Cluster, request: Submit, applied: Sequence[Applied])
 def _describe_job(cluster: Cluster, request: Submit, asked: JobDescription, applied: Applied) -> dict[str, Any]:
     """Describe a job, or a component."""
     shared, job = cluster.binding.shared_path, applied.job
-    description = job.model_dump(mode="json", exclude_none=True)
+    description = sbatch_fields(applied)
     description["current_working_directory"] = working_directory(cluster, request.user, asked, job)
-    if applied.unlimited:
-        description["time_limit"] = NO_LIMIT
     description.setdefault("standard_output", f"{shared}/job_{'%A_%a' if job.array else '%j'}.out")
     for name in ("standard_input", "standard_output", "standard_error"):
         if name in description:
