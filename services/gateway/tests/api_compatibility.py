@@ -82,10 +82,12 @@ class _Comparison:
 
     def _of_answers(self, old: Operation, new: Operation) -> Iterator[str]:
         for status, response in old["responses"].items():
-            if status not in new["responses"]:
+            # A refusal that is not listed is any other error.
+            now = new["responses"].get("default" if status[0] == "4" and status not in new["responses"] else status)
+            if now is None:
                 yield f"{status} is no longer answered"
                 continue
-            content = new["responses"][status].get("content", {})
+            content = now.get("content", {})
             for kind, told in response.get("content", {}).items():
                 if kind not in content:
                     yield f"{kind} is no longer answered"

@@ -12,8 +12,15 @@ FILE = Path(__file__).parent / "recorded" / "openapi.json"
 
 
 def record() -> dict[str, Any]:
-    """Paths and components, as clients rely on them."""
+    """Paths and components, as clients rely on them. Each response stands where operations refer to it."""
     whole = json.loads(document(route_table()))
+    shared = whole["components"]["responses"]
+    for item in whole["paths"].values():
+        for operation in item.values():
+            operation["responses"] = {
+                status: shared[response["$ref"].rpartition("/")[2]] if "$ref" in response else response
+                for status, response in operation["responses"].items()
+            }
     schemas = {name: without_prose(schema, names=False) for name, schema in whole["components"]["schemas"].items()}
     paths = {
         path: {method: without_prose(operation, names=False) for method, operation in item.items()}

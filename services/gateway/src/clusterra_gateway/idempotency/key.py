@@ -1,6 +1,7 @@
 """The Idempotency-Key of a request, whose it is, and where keys are kept."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -22,6 +23,7 @@ IDEMPOTENCY_KEY = Parameter(
     "header",
     "^[A-Za-z0-9_-]{8,64}$",
     f"Makes it safe to send again: one key, one job or change. It lives for {KEEP_HOURS} h after its last attempt.",
+    refuses=(HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 _KEY: TypeAdapter[str] = TypeAdapter(Annotated[str, StringConstraints(pattern=IDEMPOTENCY_KEY.pattern)])
 

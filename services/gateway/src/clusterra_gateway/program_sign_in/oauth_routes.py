@@ -76,6 +76,11 @@ class OAuthRoute(Route):
 
     handler: PublicHandler
 
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        return frozenset({HTTPStatus.TOO_MANY_REQUESTS})
+
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -121,6 +126,12 @@ class PageRoute(Route):
     access: Access
     page: str
     """The path of the page, to which a person goes after the sign-in."""
+
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        found = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+        return found if self.method == "GET" else found | {HTTPStatus.UNAUTHORIZED, HTTPStatus.CONFLICT}
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from http import HTTPStatus
 from typing import Any, ClassVar, override
 
 from aiohttp import web
@@ -132,6 +133,11 @@ class RefusedRoute(RestRoute):
     """The route of everything that is not passed on, whatever its query."""
 
     any_query: bool = True
+
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        return super().refuses - {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
 
     @property
     @override

@@ -22,7 +22,7 @@ type Schema = dict[str, Any]
 _UNSET: tuple[Schema, ...] = (
     {"type": "null"},
     {"const": ""},
-    {"type": "array", "maxItems": 0},
+    {"type": "array", "items": {}, "maxItems": 0},
     {"type": "object", "maxProperties": 0},
     {"type": "object", "properties": {"set": {"const": False}}, "required": ["set"]},
 )

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from secrets import token_hex
 from typing import ClassVar, override
 
@@ -112,6 +113,11 @@ class AgentRoute(Route):
     handler: AgentHandler
     _: KW_ONLY
     access: AgentKeys
+
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        return frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:

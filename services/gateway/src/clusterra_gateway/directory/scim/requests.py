@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from aiohttp import web
@@ -38,7 +39,13 @@ MAX_FILTER = 1000
 """The most characters of a filter."""
 MAX_COUNT = 200
 """The most resources of a page."""
-IF_MATCH = Parameter("If-Match", "header", r'^(\*|(W/)?"[0-9]{1,19}")$', "The version that the change is for.")
+IF_MATCH = Parameter(
+    "If-Match",
+    "header",
+    r'^(\*|(W/)?"[0-9]{1,19}")$',
+    "The version that the change is for.",
+    refuses=(HTTPStatus.PRECONDITION_FAILED,),
+)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -35,6 +36,8 @@ class Parameter:
     description: str = ""
     chosen: bool = False
     """Whether callers choose it from the values of `pattern`, and take it from no answer."""
+    refuses: tuple[HTTPStatus, ...] = ()
+    """The statuses with which a header may have a request refused."""
 
 
 JOB_ID = Parameter("job_id", "path", "^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")
@@ -204,6 +207,7 @@ RANGE = Parameter(
     # Whatever it is, it is ignored beside `after` and `tail`, and in another unit.
     "^.*$",
     "One range of bytes: `bytes=0-99`, `bytes=100-`, or `bytes=-100` for the last 100.",
+    refuses=(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,),
 )
 _RANGE_SYNTAX = re.compile("bytes=([0-9]{1,18}-[0-9]{0,18}|-[0-9]{1,18})", re.IGNORECASE | re.ASCII)
 

@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, made from a table of routes and the models in it."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import orjson
@@ -8,19 +9,39 @@ from clusterra_runtime.bounded_cache import BoundedCache
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from clusterra_gateway.http.answers.problems import MEDIA_TYPE, REQUEST_ID, Problem
+from clusterra_gateway.http.answers.problems import TYPES, Problem
 from clusterra_gateway.http.requests.parameters import Parameter
+from clusterra_gateway.http.routes.error_responses import REQUEST_ID_HEADER, ErrorResponses, Schemas
 from clusterra_gateway.http.routes.route import Route, path_parameters
 
 TITLE = "Clusterra"
 VERSION = "1"
+DESCRIPTION = f"""\
+Slurm as a service: the jobs, files, events and costs of a workspace's clusters, and the people who may use them.
+
+A browser sends the cookie of its session, and a program a bearer token (`POST /v1/users/me/tokens`). `x-role` is the
+least role that may call an operation, and `x-scope` what a limited token needs for it.
+
+Errors are problems (RFC 9457). Programs decide by their `type`: `GET {TYPES}` lists all. 429 and 503 say in
+`Retry-After` when to try again. A request with an `Idempotency-Key` is carried out once, however often it is sent.
+
+New fields may be added to answers at any time: ignore those that you do not know.
+"""
 
 _SCHEMAS = "#/components/schemas/{model}"
+_REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
+
+_INFO = {
+    "title": TITLE,
+    "version": VERSION,
+    "summary": "Slurm as a service",
+    "description": DESCRIPTION,
+    "contact": {"name": "The operators of this installation"},
+    "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+}
 
 _MADE = BoundedCache[tuple[tuple[object, ...], ...], bytes](4)
 """The documents by what is in them: all gateways of a process have the same routes."""
-
-type _Schemas = Mapping[tuple[Any, JsonSchemaMode], dict[str, Any]]
 
 
 def document(routes: Sequence[Route]) -> bytes:
@@ -38,9 +59,11 @@ def document(routes: Sequence[Route]) -> bytes:
 
 def _document(routes: Sequence[Route]) -> bytes:
     schemas, definitions = _schemas(routes)
+    errors = ErrorResponses(schemas)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = _operation(route, schemas)
+        operation["responses"] |= errors.of(route)
         if linked := links(route, routes):
             operation["responses"][str(route.status)]["links"] = linked
         paths.setdefault(route.path, {})[route.method.lower()] = operation
@@ -48,14 +71,34 @@ def _document(routes: Sequence[Route]) -> bytes:
     return orjson.dumps(
         {
             "openapi": "3.1.0",
-            "info": {"title": TITLE, "version": VERSION},
+            "info": _INFO,
+            # Relative to the address of the document: one document is served at all addresses of an installation.
+            "servers": [{"url": "/", "description": "The gateway that serves this document."}],
+            "tags": [
+                {"name": name, "description": description}
+                for name, description in {route.room: route.room_description for route in routes}.items()
+            ],
             "paths": paths,
-            "components": {"schemas": definitions, "securitySchemes": security_schemes},
+            "components": {
+                "schemas": _used(definitions, [paths, errors.components]),
+                "responses": errors.components,
+                "securitySchemes": security_schemes,
+            },
         }
     )
 
 
-def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
+def _used(definitions: dict[str, Any], roots: object) -> dict[str, Any]:
+    """The schemas that the roots refer to, also by way of others. Pydantic keeps some that nothing refers to."""
+    found, waiting = set[str](), [roots]
+    while waiting:
+        named = {name.decode() for name in _REFERENCE.findall(orjson.dumps(waiting.pop()))} - found
+        found |= named
+        waiting.extend(definitions[name] for name in named)
+    return {name: schema for name, schema in definitions.items() if name in found}
+
+
+def _schemas(routes: Sequence[Route]) -> tuple[Schemas, dict[str, Any]]:
     wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
     for route in routes:
         if route.body is not None:
@@ -68,30 +111,28 @@ def _schemas(routes: Sequence[Route]) -> tuple[_Schemas, dict[str, Any]]:
 
 
 def _any_of(schema: Any) -> Any:
-    """The schema with `anyOf` in place of `oneOf`.
+    """The schema with `anyOf` in place of `oneOf`, and without an `anyOf` that takes any value.
 
     The kind of a fact tells its model, and the model for kinds of newer releases takes any kind: so a value fits two.
     """
     match schema:
         case dict():
             # A name may be of a kind of its own, such as a URN, which JSON does not know.
-            return {"anyOf" if name == "oneOf" else str(name): _any_of(part) for name, part in schema.items()}
+            made = {"anyOf" if name == "oneOf" else str(name): _any_of(part) for name, part in schema.items()}
+            return {name: part for name, part in made.items() if name != "anyOf" or {} not in part}
         case list():
             return [_any_of(part) for part in schema]
     return schema
 
 
-def _operation(route: Route, schemas: _Schemas) -> dict[str, Any]:
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.room],
         "summary": _first_sentence(route.description),
         "description": route.description,
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
-        "responses": {
-            str(route.status): _response(route.result, schemas, route.result_type),
-            "default": _error(route, schemas),
-        },
+        "responses": {str(route.status): _response(route.result, schemas, route.result_type)},
         "security": [{scheme.name: []} for scheme in route.security],
     }
     for media_type in route.other_results:
@@ -113,25 +154,10 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.partition(". ")[0].partition("\n\n")[0].split()).removesuffix(".")
 
 
-def _error(route: Route, schemas: _Schemas) -> dict[str, Any]:
-    problem = {MEDIA_TYPE: {"schema": schemas[Problem, "serialization"]}}
-    if route.error is None:
-        return {"description": "A problem (RFC 9457).", "content": problem}
-    shaped: dict[str, Any] = (
-        {route.error: {"schema": {"type": "string"}}}
-        if isinstance(route.error, str)
-        else {route.error_type: {"schema": schemas[route.error, "serialization"]}}
-    )
-    return {"description": "An error; a problem (RFC 9457) where no route is reached.", "content": shaped | problem}
-
-
 def _response(
-    result: type[BaseModel] | str | None, schemas: _Schemas, result_type: str = "application/json"
+    result: type[BaseModel] | str | None, schemas: Schemas, result_type: str = "application/json"
 ) -> dict[str, Any]:
-    response: dict[str, Any] = {
-        "description": "Done.",
-        "headers": {REQUEST_ID: {"schema": {"type": "string"}, "required": True}},
-    }
+    response: dict[str, Any] = {"description": "Done.", "headers": REQUEST_ID_HEADER}
     if isinstance(result, str):
         schema = {} if result == "application/json" else {"type": "string"}
         response["content"] = {result: {"schema": schema}}

@@ -6,9 +6,11 @@ Rooms add kinds of routes that authenticate their callers, such as `identity.acc
 
 import inspect
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
+from http import HTTPStatus
 from typing import ClassVar, Literal, override
 
 from aiohttp import web
@@ -103,6 +105,16 @@ class Route(ABC):
     def room(self) -> str:
         """The folder of the gateway that the handler is in, such as `jobs`: the API page groups the routes by it."""
         return self.handler.__module__.split(".")[1]
+
+    @property
+    def room_description(self) -> str:
+        """What the room has: the docstring of its package."""
+        return inspect.getdoc(sys.modules[".".join(self.handler.__module__.split(".")[:2])]) or ""
+
+    @property
+    def refuses(self) -> frozenset[HTTPStatus]:
+        """The statuses with which this kind of route may refuse a request, whatever its handler does."""
+        return frozenset()
 
     @property
     def pattern(self) -> str:

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import ClassVar, override
 
 import structlog
@@ -30,6 +31,9 @@ SESSION_COOKIES = (
 )
 """The session of a browser: over HTTPS, its cookie has the second name."""
 
+_REFUSED_CALLER = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+"""What a caller is refused with who is unknown, lacks the role or the scope, or sends more than the limits allow."""
+
 type CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 type ClusterHandler = Callable[[web.Request, Caller, ClusterRef], Awaitable[web.StreamResponse]]
 type OperatorHandler = Callable[[web.Request, Operator], Awaitable[web.StreamResponse]]
@@ -54,6 +58,12 @@ class PrivateRoute(Route):
     role: Role = "viewer"
     any_query: bool = False
     """Whether the handler looks at no query parameter, and none is an error."""
+
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        changes = self.method != "GET" and not self.scope.endswith(":read")
+        return _REFUSED_CALLER | ({HTTPStatus.CONFLICT} if changes else frozenset())
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -97,6 +107,12 @@ class ClusterRoute(PrivateRoute):
 
     handler: ClusterHandler
 
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        to_slurm = self.scope == "jobs:write"
+        return super().refuses | ({HTTPStatus.UNPROCESSABLE_ENTITY} if to_slurm else frozenset())
+
     @override
     async def _handle_for(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         return await self.handler(request, *await self.access.on_cluster(request, caller))
@@ -118,6 +134,11 @@ class OperatorRoute(Route):
     access: Access
     scope: OperatorScope
     role: str = OPERATOR_ROLE
+
+    @property
+    @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        return _REFUSED_CALLER | ({HTTPStatus.CONFLICT} if self.method != "GET" else frozenset())
 
     @override
     async def serve(self, request: web.Request) -> web.StreamResponse:
