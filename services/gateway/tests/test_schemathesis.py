@@ -109,7 +109,8 @@ class Given:
 def check_operation(url: str, token: str, agent_key: str, route: Route, given: Given) -> None:
     """Sends generated requests to one operation: of four, three name what exists.
 
-    Raises when a response does not conform to the document, or when every one is 404.
+    Raises when a response does not conform to the document, when every one is 404, and for a refusal that the document
+    does not list.
     """
     operation, sent, statuses = operations()[route.name], itertools.count(), set[int]()
 
@@ -132,6 +133,8 @@ def check_operation(url: str, token: str, agent_key: str, route: Route, given: G
 
     conforms()
     assert statuses != {404} or route.name in NEVER_FOUND
+    listed = {int(status) for status in operation.definition.raw["responses"] if status.isdigit()}
+    assert {status for status in statuses if 400 <= status < 500} <= listed
 
 
 # The gateway in the other thread draws random numbers; hypothesis takes them for the strategy's.

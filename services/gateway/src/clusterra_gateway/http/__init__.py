@@ -1,1 +1,1 @@
-"""Serves HTTP: routes, requests, responses, problems, OpenAPI. Imports no other room."""
+"""HTTP: routes, requests, responses, problems, and how the API describes itself."""

@@ -114,14 +114,17 @@ class DeviceHandlers:
     async def show(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Shows the page where a person enters the code of a program that they sign in.
 
-        Without a session, the browser is sent to sign in first.
+        Without a session, the browser is sent to sign in first. 404 for a code that no open sign-in has.
         """
         given = query(request, CodeQuery).user_code
         return await self._look(request, caller, given) if given else _code_page(request)
 
     @people.post("device_consent", CONSENT, body=Decision, result="text/html")
     async def decide(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Shows which program has the entered code, and takes the person's decision. The page's forms come here."""
+        """Shows which program has the entered code, and takes the person's decision. The page's forms come here.
+
+        404 for a code that no open sign-in has.
+        """
         given = await form(request, Decision)
         if given.decision == "look":
             return await self._look(request, caller, given.user_code)

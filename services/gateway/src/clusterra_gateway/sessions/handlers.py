@@ -164,7 +164,7 @@ class OpeningPage:
 
     @of_browser.get("sessions_open", f"{SESSION}/open", result="text/html")
     async def show(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Shows a button that opens one of the caller's sessions in this browser."""
+        """Shows a button that opens one of the caller's sessions in this browser. 409 for a session that has ended."""
         caller, ref = await self._access.on_cluster(request, caller)
         view = await self._jobs.find(ref, caller.member.id, caller.slurm_user, job_id(request))
         made = await self._entrance.ticket(caller, ref, view)

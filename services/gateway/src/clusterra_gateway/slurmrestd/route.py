@@ -53,6 +53,13 @@ class RestRoute(ClusterRoute):
 
     @property
     @override
+    def refuses(self) -> frozenset[HTTPStatus]:
+        # What is not passed on meets no state of Slurm.
+        of_slurm = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
+        return super().refuses - (of_slurm if isinstance(self.handler, Refusal) else frozenset())
+
+    @property
+    @override
     def has_head(self) -> bool:
         return False
 
@@ -133,11 +140,6 @@ class RefusedRoute(RestRoute):
     """The route of everything that is not passed on, whatever its query."""
 
     any_query: bool = True
-
-    @property
-    @override
-    def refuses(self) -> frozenset[HTTPStatus]:
-        return super().refuses - {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}
 
     @property
     @override

@@ -62,13 +62,9 @@ def _shape(route: Route) -> str:
 
 
 def _meaning(route: Route, status: HTTPStatus | None) -> str:
-    """What an error response says: the types of problems with the status, as far as there are any."""
-    problem = "a problem (RFC 9457)"
+    """What an error response says; for a problem the types with its status, as far as there are any."""
+    name = "Any other error" if status is None else status.phrase
     if route.error is not None:
-        problem = "an error in the shape of its protocol; a problem (RFC 9457) where no route is reached"
-    if status is None:
-        return f"Any other error: {problem}."
-    types = {type_name(error): inspect.cleandoc(error.__doc__ or "") for error, own in STATUS.items() if own == status}
-    if route.error is not None:
-        return " ".join(types.values()) or f"{status.description}."
-    return " ".join(f"`{name}`: {text}" for name, text in types.items()) or f"{status.description}."
+        return f"{name}. A problem (RFC 9457) where no route is reached."
+    types = {type_name(error): inspect.cleandoc(error.__doc__ or "") for error in STATUS if STATUS[error] == status}
+    return " ".join(f"`{each}`: {text}" for each, text in types.items()) or f"{name}."

@@ -132,7 +132,11 @@ class Login:
 
     @api.get("auth_login", "/v1/auth/login", status=302, query=LoginQuery)
     async def begin(self, request: web.Request) -> web.StreamResponse:
-        """Begins a login: sends the browser to an OIDC issuer, with a cookie that binds the login to this browser."""
+        """Begins a login: sends the browser to an OIDC issuer, with a cookie that binds the login to this browser.
+
+        404 for an unknown issuer, and for a domain whose people cannot sign in here. 429 for an address that asks for
+        too many domains.
+        """
         wanted = query(request, LoginQuery)
         if wanted.domain is not None:
             self._authentication.admit_sign_in(request)
@@ -147,7 +151,8 @@ class Login:
         """Begins a login that accepts an invitation: whoever signs in with its address joins its tenant.
 
         Each invitation is accepted once. The token travels in the body, so that no address has it. Without `issuer`,
-        the login is at the issuer of the invited address's domain.
+        the login is at the issuer of the invited address's domain. 403 for an invitation that is no longer open, 404
+        for an unknown issuer, 429 for an address that begins too many of these logins.
         """
         self._authentication.reject_cross_site(request)
         self._authentication.admit_sign_in(request)
@@ -162,7 +167,11 @@ class Login:
     @api.get("auth_callback_redirect", "/v1/auth/callback", status=303, query=Callback)
     @api.get("auth_callback_of_issuer", "/v1/auth/callback/{issuer_name}", status=303, query=Callback)
     async def callback_redirect(self, request: web.Request) -> web.StreamResponse:
-        """Finishes a login when an issuer redirects the browser here, and sends it on to `return_to`."""
+        """Finishes a login when an issuer redirects the browser here, and sends it on to `return_to`.
+
+        401 for an answer that belongs to no login of this browser, or that is not the issuer's. 403 for a person who
+        may not enter, 409 where no user name is free, 429 for an address that finishes too many logins.
+        """
         member, state = await self._finish(request, query(request, Callback), came_from=_named(request))
         response = redirect(HTTPStatus.SEE_OTHER, state.return_to)
         self._cookies.set_session(response, self._cookies.new_session(member.id))
@@ -170,7 +179,11 @@ class Login:
 
     @api.post("auth_callback", "/v1/auth/callback", body=Callback, result=SignedIn)
     async def callback(self, request: web.Request) -> web.StreamResponse:
-        """Finishes a login from a page of our own origin."""
+        """Finishes a login from a page of our own origin.
+
+        401, 403, 409 and 429 have the same reasons as where an issuer redirects the browser. 403 also for a page of
+        another site.
+        """
         self._authentication.reject_cross_site(request)
         member, _ = await self._finish(request, await body(request, Callback))
         session = self._cookies.new_session(member.id)
