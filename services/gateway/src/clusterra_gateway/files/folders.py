@@ -88,7 +88,8 @@ class Folders:
     async def list(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Lists a folder of the cluster's shared folder, as the caller's user may see it.
 
-        What does not exist and what the user may not list is the same 404. Links are listed, and never followed.
+        What does not exist and what the user may not list is the same 404. 409 where the edge has no right to read as
+        the user. Links are listed, and never followed.
         """
         wanted = query(request, SharedFolderQuery)
         path = checked_path(wanted.path)
@@ -116,7 +117,8 @@ class Folders:
     async def content(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns a file of the shared folder, as the caller's user may read it, or a range of its bytes.
 
-        It is meant for a look at a file: the bytes pass the gateway. Stage large files out to the bucket.
+        It is meant for a look at a file: the bytes pass the gateway. Stage large files out to the bucket. 409 where the
+        edge has no right to read as the user.
         """
         path = checked_path(query(request, SharedFileQuery).path)
         wanted = byte_range(request)

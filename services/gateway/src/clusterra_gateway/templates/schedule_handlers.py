@@ -112,7 +112,8 @@ class Schedules:
         """Submits a template again and again, at the times of a cron expression, each time exactly once.
 
         Where what was submitted before has not ended, a tick is left out. The values are checked now, and rendered
-        again at each tick with the version of the template that is in use then.
+        again at each tick with the version of the template that is in use then. 404 for a template or a cluster that
+        there is not.
         """
         wanted = await body(request, NewSchedule, bounds=BOUNDS)
         caller, ref = await self._launches.on_cluster(caller, wanted.cluster_id)
