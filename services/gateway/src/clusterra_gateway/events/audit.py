@@ -107,13 +107,12 @@ class Audit:
         read = ReadHistory(
             kinds=tuple(sorted(AUDITED_KINDS)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS
         )
-        first = await self._archive.history(ref, read)
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
         response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
-        return await send(
-            request, response, self._lines(ref, read, first, wanted.format, permission), weight=TABLE_WEIGHT
-        )
+        # No name for the first page: it would be held until the client has read the last one.
+        lines = self._lines(ref, read, await self._archive.history(ref, read), wanted.format, permission)
+        return await send(request, response, lines, weight=TABLE_WEIGHT)
 
     async def _lines(
         self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, form: Format, permission: Permission
@@ -124,7 +123,9 @@ class Audit:
         while True:
             if not await permission.holds():
                 raise CutOff("the caller may not read it any more")
-            yield written(filter(None, map(entry_of, page.events)))
-            if page.cursor is None:
+            text, cursor = written(filter(None, map(entry_of, page.events))), page.cursor
+            del page  # a slow client holds the text alone
+            yield text
+            if cursor is None:
                 return
-            page = await self._archive.history(ref, read.model_copy(update={"cursor": page.cursor}))
+            page = await self._archive.history(ref, read.model_copy(update={"cursor": cursor}))

@@ -3,7 +3,7 @@
 The edge opens everything as the caller's user. Here is only checked what no path can be.
 """
 
-from collections.abc import AsyncIterator
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -12,7 +12,6 @@ from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.edge_folders import (
     FILE_CHUNK_BYTES,
     MAX_ENTRIES,
-    FileChunk,
     ListFolder,
     LocalUser,
     ReadFile,
@@ -23,7 +22,7 @@ from pydantic import Field, StringConstraints
 
 from clusterra_gateway.bus.requests import EdgeRequests
 from clusterra_gateway.http.answers.responses import NO_STORE, ResponseBody, json_response
-from clusterra_gateway.http.answers.streams import CutOff, send
+from clusterra_gateway.http.answers.streams import CutOff, read_on, send
 from clusterra_gateway.http.requests.errors import InvalidRequest, NotFound
 from clusterra_gateway.http.requests.long_transfers import counted_transfer
 from clusterra_gateway.http.requests.parameters import RANGE, Query, byte_range, query
@@ -122,9 +121,9 @@ class Folders:
         """
         path = checked_path(query(request, SharedFileQuery).path)
         wanted = byte_range(request)
-        user = LocalUser.of(caller.slurm_user)
+        asked = ReadFile(user=LocalUser.of(caller.slurm_user), path=path, limit=1)
         try:
-            first = await self._edge.file(ref, ReadFile(user=user, path=path, limit=1))
+            first = await self._edge.file(ref, asked)
         except RpcFailed as failed:
             raise _hidden(failed) from None
         begin, end = (0, first.size) if wanted is None else wanted.within(first.size)
@@ -142,20 +141,15 @@ class Folders:
         if wanted is not None:
             response.set_status(HTTPStatus.PARTIAL_CONTENT)
             response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{first.size}"
-        return await send(request, response, self._bytes(ref, user, path, first, range(begin, end)))
+        read = partial(self._bytes, ref, asked, first.modified_ns)
+        return await send(request, response, read_on(request, range(begin, end), FILE_CHUNK_BYTES, read))
 
-    async def _bytes(
-        self, ref: ClusterRef, user: LocalUser, path: str, first: FileChunk, wanted: range
-    ) -> AsyncIterator[bytes]:
-        """These bytes of a file. Raises RpcFailed, and CutOff for a file that changes."""
-        offset = wanted.start
-        while offset < wanted.stop:
-            limit = min(FILE_CHUNK_BYTES, wanted.stop - offset)
-            chunk = await self._edge.file(ref, ReadFile(user=user, path=path, offset=offset, limit=limit))
-            if not chunk.data or chunk.modified_ns != first.modified_ns:
-                raise CutOff("the file was changed")
-            yield chunk.data
-            offset += len(chunk.data)
+    async def _bytes(self, ref: ClusterRef, asked: ReadFile, modified_ns: int, offset: int, limit: int) -> bytes:
+        """Some bytes of a file. Raises RpcFailed, and CutOff for a file that changes."""
+        chunk = await self._edge.file(ref, asked.model_copy(update={"offset": offset, "limit": limit}))
+        if not chunk.data or chunk.modified_ns != modified_ns:
+            raise CutOff("the file was changed")
+        return chunk.data
 
 
 def checked_path(text: str) -> str:

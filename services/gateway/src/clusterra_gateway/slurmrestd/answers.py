@@ -137,7 +137,9 @@ class Read:
         response = web.StreamResponse(headers=NO_STORE)
         response.content_type = "application/json"
         response.enable_compression()
-        return await send(request, response, self._text(ref, read, first), weight=TABLE_WEIGHT)
+        text = self._text(ref, read, first)
+        del first  # it would be held until the client has read the last part
+        return await send(request, response, text, weight=TABLE_WEIGHT)
 
     async def _part(self, ref: ClusterRef, read: ReadRest) -> RestPart:
         return await (self.slurm.rest_list if self.many else self.slurm.rest)(ref, read)

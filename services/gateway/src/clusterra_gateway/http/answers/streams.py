@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -24,10 +24,10 @@ from clusterra_gateway.http.requests.long_transfers import (
 
 log = structlog.get_logger()
 
-SLICE_BYTES = 64 * 1024
-"""As many bytes as a connection's buffer takes before the gateway waits."""
+SLICE_BYTES = 32 * 1024
+"""As many bytes are handed to a connection at once. Its buffer takes two or three slices before the gateway waits."""
 TABLE_WEIGHT = 2
-"""A list or table that is read page by page counts as so many streams: it holds a page of records, and its text."""
+"""A list or table that is read page by page counts as so many streams: it holds the text of a page."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,12 @@ class ClientStalled(ConnectionResetError):
 
 async def write(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
     """Write a part of a response. Raises ConnectionError when the client has left or was left (ClientStalled)."""
-    view = memoryview(data)
     for begin in range(0, len(data), SLICE_BYTES):
-        await _write(request, response, view[begin : begin + SLICE_BYTES])
+        # A copy: with a view, the connection's buffer would hold all of `data` until the next one is sent.
+        await _write(request, response, data[begin : begin + SLICE_BYTES])
 
 
-async def _write(request: web.Request, response: web.StreamResponse, part: memoryview) -> None:
+async def _write(request: web.Request, response: web.StreamResponse, part: bytes) -> None:
     pace = request.get(_PACE)
     if pace is None:
         pace = request[_PACE] = _Pace()
@@ -105,6 +105,27 @@ def break_off(request: web.Request) -> None:
 
 class CutOff(Exception):
     """A body ends before it is whole. The text says why."""
+
+
+async def read_on(
+    request: web.Request, wanted: range, most: int, read: Callable[[int, int], Awaitable[bytes]]
+) -> AsyncIterator[bytes]:
+    """The bytes of a range, in parts for `send`. `read(offset, limit)` reads some of them, at least one.
+
+    It is asked for a slice first, and for twice as much each time while the client takes all at once: for `most` bytes
+    in the end. When the client is behind, the gateway lets go of what it has not sent yet, and begins with a slice
+    again. So it holds little for each slow client.
+    """
+    offset, size = wanted.start, SLICE_BYTES
+    while offset < wanted.stop:
+        data = await read(offset, min(size, wanted.stop - offset))
+        size = min(2 * size, most)
+        while data:
+            part, data = data[:SLICE_BYTES], data[SLICE_BYTES:]
+            offset += len(part)
+            if request.transport is not None and request.transport.get_write_buffer_size():
+                data, size = b"", SLICE_BYTES
+            yield part
 
 
 def download(name: str, media_type: str) -> web.StreamResponse:

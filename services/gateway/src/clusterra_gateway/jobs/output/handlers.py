@@ -1,6 +1,6 @@
 """The routes of a job's output: the present output or a part of it, or a stream that follows it."""
 
-from collections.abc import AsyncIterator
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import EdgeRequests, OutputStream, SlurmRequests
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.answers.sse import EVENT_STREAM, LAST_EVENT_ID, last_event_id, stream
-from clusterra_gateway.http.answers.streams import CutOff, send
+from clusterra_gateway.http.answers.streams import CutOff, read_on, send
 from clusterra_gateway.http.requests.errors import NotFound, RangeNotSatisfiable
 from clusterra_gateway.http.requests.parameters import JOB_ID, RANGE, Query, byte_range, job_id, query
 from clusterra_gateway.identity.access.access import Access
@@ -83,18 +83,15 @@ class Outputs:
         if part is not None:
             response.set_status(HTTPStatus.PARTIAL_CONTENT)
             response.headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
-        return await send(request, response, self._bytes(output, range(begin, end)))
+        read = partial(self._bytes, output)
+        return await send(request, response, read_on(request, range(begin, end), LOG_CHUNK_BYTES, read))
 
-    async def _bytes(self, output: Output, wanted: range) -> AsyncIterator[bytes]:
-        """These bytes of an output. Raises RpcFailed, and CutOff for an output that became shorter."""
-        offset = wanted.start
-        while offset < wanted.stop:
-            limit = min(LOG_CHUNK_BYTES, wanted.stop - offset)
-            chunk = await self._edge.output(output.ref, output.part(output.job, offset, limit=limit))
-            if not chunk.data:
-                raise CutOff("the output became shorter")
-            yield chunk.data
-            offset += len(chunk.data)
+    async def _bytes(self, output: Output, offset: int, limit: int) -> bytes:
+        """Some bytes of an output. Raises RpcFailed, and CutOff for an output that became shorter."""
+        chunk = await self._edge.output(output.ref, output.part(output.job, offset, limit=limit))
+        if not chunk.data:
+            raise CutOff("the output became shorter")
+        return chunk.data
 
     @api.get(
         "jobs_output_stream",

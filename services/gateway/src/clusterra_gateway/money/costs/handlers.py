@@ -60,18 +60,21 @@ class Costs:
                 )
 
     async def _table(self, request: web.Request, ref: ClusterRef, read: ReadCosts, form: Format) -> web.StreamResponse:
-        first = await self._ledger.costs(ref, read)
         name = f"costs-{ref.cluster}-{read.first}-{read.last}.{'focus.' if form == 'focus' else ''}csv"
-        return await send(request, download(name, "text/csv"), self._lines(ref, read, first, form), weight=TABLE_WEIGHT)
+        # No name for the first page: it would be held until the client has read the last one.
+        lines = self._lines(ref, read, await self._ledger.costs(ref, read), form)
+        return await send(request, download(name, "text/csv"), lines, weight=TABLE_WEIGHT)
 
     async def _lines(self, ref: ClusterRef, read: ReadCosts, page: CostPage, form: Format) -> AsyncIterator[bytes]:
         columns, cells = (FOCUS_COLUMNS, partial(focus_cells, ref)) if form == "focus" else (COLUMNS, own_cells)
         yield csv_lines([columns])
         while True:
-            yield csv_lines(map(cells, page.rows))
-            if page.cursor is None:
+            text, cursor = csv_lines(map(cells, page.rows)), page.cursor
+            del page  # a slow client holds the text alone
+            yield text
+            if cursor is None:
                 return
-            page = await self._ledger.costs(ref, read.model_copy(update={"cursor": page.cursor}))
+            page = await self._ledger.costs(ref, read.model_copy(update={"cursor": cursor}))
 
 
 def _request(wanted: CostsQuery, caller: Caller) -> ReadCosts:
