@@ -1,0 +1,117 @@
+"""A handle of one job for programs with asyncio: `clusterra.job` with `await`."""
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from clusterra.errors import NotFound
+from clusterra.models import Event, Explanation, JobRecord
+from clusterra.operations import events, jobs, outputs, waiting
+from clusterra.operations.api import Api
+from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Text
+from clusterra.result import Result
+
+if TYPE_CHECKING:
+    from clusterra.transport import AsyncTransport
+
+
+class AsyncJob:
+    """A job of one cluster. To make it asks nothing; each method does.
+
+    Every method raises the errors of `clusterra.errors`.
+    """
+
+    def __init__(self, transport: "AsyncTransport", api: Api, job_id: str, cluster: str | None = None) -> None:
+        """Raises ValueError for what is no id of a job, and ConfigError where no cluster is named."""
+        self._transport = transport
+        self._api = api
+        self._path = jobs.path_of(api, job_id, cluster)
+        self._events_path = api.on("events", cluster)
+        self._record: JobRecord | None = None
+        self.id = job_id
+        self.warnings: tuple[str, ...] = ()
+        """What the gateway warned of when the job was submitted."""
+
+    def __repr__(self) -> str:
+        return f"<AsyncJob {self.id}>"
+
+    @property
+    def record(self) -> JobRecord | None:
+        """The job as it was when it was last read; None if it never was."""
+        return self._record
+
+    async def refresh(self) -> JobRecord:
+        """Read the job now."""
+        self._record = await self._transport.run(jobs.record(self._api, self._path))
+        return self._record
+
+    async def wait(self, timeout: float | None = None) -> JobRecord:
+        """Wait until the job has ended, and return its record. `timeout` is in seconds.
+
+        It follows the events of the cluster. A gateway that does not answer is waited for. Raises WaitTimeout.
+        """
+        awaited = waiting.Awaited(self._api, self.id, self._path, f"{self._events_path}/stream")
+        self._record = await self._transport.run(waiting.wait(awaited, timeout))
+        return self._record
+
+    async def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncIterator[str]:
+        """The output as it is written, from its start or its last `tail` lines on, until the job has ended.
+
+        Nothing is left out or told twice when a connection breaks. When the job is requeued, its output starts again:
+        `pieces` tells that, too. It is text of the job, and no markup.
+        """
+        async for piece in self.pieces(tail, stream=stream):
+            if isinstance(piece, Text):
+                yield piece.text
+
+    def pieces(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncIterator[Piece]:
+        """The same as `follow`: each piece is a `Text` with its offset, a `Restarted`, or at last the `Ended`."""
+        return self._transport.iterate(outputs.followed(self._api, self._path, stream=stream, tail=tail))
+
+    async def output(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> str:
+        """What the job has written so far, or its last `tail` lines. It is text of the job, and no markup.
+
+        Raises AnswerTooLong for an output of more than 64 MiB.
+        """
+        return await self._transport.run(outputs.whole(self._api, self._path, stream=stream, tail=tail))
+
+    async def result(self, timeout: float | None = None) -> Result:
+        """Wait until the job has ended, and return how: its exit code, and the end of its output. Raises WaitTimeout."""
+        ended = await self.wait(timeout)
+        try:
+            output = await self.output(MAX_TAIL_LINES)
+        except NotFound:
+            output = ""  # it never ran, or wrote to another place
+        return Result(self.id, ended.state, ended.exit_code, ended.signal, output)
+
+    async def why(self) -> Explanation:
+        """Why the job waits, where it runs, or how it ended."""
+        return await self._transport.run(jobs.explained(self._api, self._path))
+
+    async def cancel(self) -> None:
+        """Cancel the job, or do nothing if it has ended."""
+        await self._transport.run(jobs.cancel(self._api, self._path))
+
+    async def hold(self) -> None:
+        """Keep the job from starting until it is released."""
+        await self._transport.run(jobs.act(self._api, self._path, "hold"))
+
+    async def release(self) -> None:
+        """Let the held job start."""
+        await self._transport.run(jobs.act(self._api, self._path, "release"))
+
+    async def requeue(self, hold: bool = False) -> None:
+        """End the job if it runs, and queue it again; with `hold` until it is released."""
+        await self._transport.run(jobs.act(self._api, self._path, "requeue", {"hold": hold}))
+
+    async def signal(self, name: str, *, batch_only: bool = False) -> None:
+        """Send a signal such as `USR1` to the processes of the job; with `batch_only` to its script alone."""
+        await self._transport.run(jobs.act(self._api, self._path, "signal", {"signal": name, "batch_only": batch_only}))
+
+    async def update(self, **fields: Any) -> None:
+        """Change fields of the job, such as `time_limit=30` (minutes)."""
+        await self._transport.run(jobs.update(self._api, self._path, fields, uuid.uuid4().hex))
+
+    def events(self) -> AsyncIterator[Event]:
+        """What has happened to the job, from the first event to the newest."""
+        return self._transport.iterate(events.history(self._api, self._events_path, events.EventFilter(subject=self.id)))

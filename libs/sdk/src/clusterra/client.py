@@ -1,0 +1,255 @@
+"""The client for programs without asyncio."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+from clusterra.credentials import Credentials
+from clusterra.exchange import Answer, Method, Request
+from clusterra.job import Job
+from clusterra.models import (
+    Budget,
+    Cluster,
+    ClusterDetail,
+    CostReport,
+    Estimate,
+    Event,
+    JobRecord,
+    Launchable,
+    Launched,
+    MadeToken,
+    Profile,
+    Quota,
+    Shape,
+    Token,
+)
+from clusterra.nodes import Node
+from clusterra.operations import clusters, events, jobs, money, people, templates
+from clusterra.operations.api import Api, Value, query
+from clusterra.operations.events import EventFilter, Gap, StreamedEvent
+from clusterra.operations.jobs import Fields, JobFilter, Submission
+from clusterra.site import chosen_site
+from clusterra.transport import Endpoint, SyncTransport
+
+NOTHING: Fields = MappingProxyType({})
+
+
+class Client:
+    """A gateway, as one person or service account uses it.
+
+    Every method raises the errors of `clusterra.errors`. Several threads may use one client.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | Credentials | None = None,
+        *,
+        cluster: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """What is not given is taken from CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, or the stored context.
+
+        `timeout` is the longest silence of the gateway in seconds. Raises ConfigError where no gateway is known.
+        """
+        site = chosen_site(url, token, cluster)
+        self._api = Api(site.url, site.cluster)
+        self._transport = SyncTransport(Endpoint(site.url, site.credentials, timeout))
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return self._api.url
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster that is meant where none is named."""
+        return self._api.cluster
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def request(
+        self, method: Method, path: str, *, query: Mapping[str, Value] | None = None, body: object = None
+    ) -> Answer:
+        """Send any request of the API, such as `client.request("GET", "/v1/users/me").json`.
+
+        `body` is sent as JSON, and bytes as they are. A POST gets an Idempotency-Key, and is safe to be sent again.
+        """
+        return self._transport.run(self._api.ask(any_request(method, path, query, body)))
+
+    def me(self) -> Profile:
+        """The caller's profile."""
+        return self._transport.run(people.me(self._api))
+
+    def clusters(self) -> list[Cluster]:
+        """The clusters of the caller's tenant."""
+        return self._transport.run(clusters.clusters(self._api))
+
+    def cluster_detail(self, cluster: str | None = None) -> ClusterDetail:
+        """A cluster with its shapes and a summary of its queue."""
+        return self._transport.run(clusters.cluster(self._api, cluster))
+
+    def shapes(self, cluster: str | None = None) -> list[Shape]:
+        """The kinds of workers that a cluster may buy."""
+        return self._transport.run(clusters.shapes(self._api, cluster))
+
+    def nodes(self, cluster: str | None = None) -> list[Node]:
+        """The nodes that Slurm knows now. Workers exist only while jobs need them."""
+        return self._transport.run(clusters.nodes(self._api, cluster))
+
+    def submit(
+        self,
+        script: str,
+        job: Fields = NOTHING,
+        *,
+        cluster: str | None = None,
+        key: str | None = None,
+        stage_in: Sequence[Fields] = (),
+        stage_out: Sequence[Fields] = (),
+    ) -> Job:
+        """Submit a job, and return its handle.
+
+        `job` has fields in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}` (minutes).
+        They win over the script's `#SBATCH` lines. The submit makes one job, however often it must be sent. With a `key`
+        of the caller's (8 to 64 letters, digits, `-` or `_`), that also holds across programs.
+        """
+        submission = Submission(script, job, stage_in, stage_out)
+        submitted = self._transport.run(jobs.submit(self._api, submission, cluster, key))
+        made = self.job(submitted.job_id, cluster=cluster)
+        made.warnings = tuple(submitted.warnings)
+        return made
+
+    def estimate(self, script: str, job: Fields = NOTHING, *, cluster: str | None = None) -> Estimate:
+        """What a job would cost, and when it would start. Nothing is submitted."""
+        return self._transport.run(jobs.estimate(self._api, Submission(script, job), cluster))
+
+    def jobs(
+        self,
+        state: str | Sequence[str] = (),
+        user: str | None = None,
+        name: str | None = None,
+        submitted_after: datetime | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        *,
+        submitted_before: datetime | None = None,
+        partition: str | None = None,
+        account: str | None = None,
+        qos: str | None = None,
+        cluster: str | None = None,
+    ) -> Iterator[JobRecord]:
+        """The jobs of a filter, the newest first unless `sort` says otherwise. Pages are read as they are needed.
+
+        Without `submitted_after`, those that Slurm still remembers: jobs leave it some minutes after their end.
+        """
+        wanted = JobFilter(state, user, name, partition, account, qos, submitted_after, submitted_before, sort)
+        return self._transport.iterate(jobs.listed(self._api, wanted, cluster, limit))
+
+    def job(self, job_id: str, *, cluster: str | None = None) -> Job:
+        """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
+        return Job(self._transport, self._api, str(job_id), cluster)
+
+    def events(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[Event]:
+        """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
+
+        It goes on where it was when a connection breaks. `event_stream` also tells positions and gaps.
+        """
+        for told in self.event_stream(after, cluster=cluster):
+            if isinstance(told, StreamedEvent):
+                yield told.event
+
+    def event_stream(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[StreamedEvent | Gap]:
+        """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
+        return self._transport.iterate(events.streamed(self._api, self._api.on("events", cluster), after))
+
+    def history(
+        self,
+        kind: str | Sequence[str] = (),
+        *,
+        subject: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        cluster: str | None = None,
+    ) -> Iterator[Event]:
+        """The archived events of a filter, such as `kind="job.*"`, the oldest first unless asked otherwise."""
+        wanted = EventFilter(kind, subject, after, before, newest_first)
+        return self._transport.iterate(events.history(self._api, self._api.on("events", cluster), wanted, limit))
+
+    def costs(
+        self,
+        by: str | Sequence[str] = "job",
+        *,
+        first: date | None = None,
+        end: date | None = None,
+        cluster: str | None = None,
+    ) -> CostReport:
+        """What jobs and workers cost since `first` (UTC; else this month) until the day before `end`.
+
+        `by`: some of `day`, `user`, `account`, `job`, `worker`, `shape`. It has at most 1,000 rows.
+        """
+        return self._transport.run(money.costs(self._api, by, first, end, cluster))
+
+    def quotas(self) -> list[Quota]:
+        """The quotas that the caller may see, with what is used of them."""
+        return self._transport.run(money.quotas(self._api))
+
+    def budgets(self) -> list[Budget]:
+        """The budgets that the caller may see, with what is used of them."""
+        return self._transport.run(money.budgets(self._api))
+
+    def templates(self) -> list[Launchable]:
+        """The templates, presets and workflows that can be launched."""
+        return self._transport.run(templates.launchables(self._api))
+
+    def launch(
+        self,
+        template: str,
+        params: Mapping[str, Any] = NOTHING,
+        *,
+        inputs: Mapping[str, Any] = NOTHING,
+        sbatch_override: Mapping[str, Any] = NOTHING,
+        cluster: str | None = None,
+        run_name: str | None = None,
+        key: str | None = None,
+    ) -> Launched:
+        """Launch a template with values for its parameters and inputs: one job, or the run of a workflow."""
+        values = {
+            "params": dict(params),
+            "inputs": dict(inputs),
+            "sbatch_override": dict(sbatch_override),
+            "cluster_id": cluster or self._api.cluster,
+            "run_name": run_name,
+        }
+        return self._transport.run(templates.launch(self._api, template, values, key))
+
+    def tokens(self) -> list[Token]:
+        """The caller's tokens that are valid now."""
+        return self._transport.run(people.tokens(self._api))
+
+    def make_token(self, name: str, scopes: Sequence[str] | None = None, days: float = 30) -> MadeToken:
+        """Make a token. The gateway refuses this to tokens: it needs the session of a browser."""
+        return self._transport.run(people.make_token(self._api, name, scopes, days))
+
+    def revoke_token(self, token_id: str) -> None:
+        """Revoke a token of the caller. It no longer works within a second."""
+        self._transport.run(people.revoke_token(self._api, token_id))
+
+
+def any_request(method: Method, path: str, values: Mapping[str, Value] | None, body: object) -> Request:
+    """A request of the caller's own. Raises ValueError for a path that is none of the API."""
+    if not path.startswith("/") or path.startswith("//") or any(each.isspace() or each in "?#\\" for each in path):
+        raise ValueError(f"a path begins with /v1, and has no query: {path[:80]!r}")
+    return Request(method, path, query(values or {}), body)

@@ -1,0 +1,93 @@
+"""What has happened on a cluster, and what happens now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from clusterra.exchange import Emit, Request, Stream
+from clusterra.models import Event, EventPage
+from clusterra.operations.api import Api, query
+from clusterra.operations.pages import paged
+from clusterra.sse import ServerSentEvent
+from clusterra.streams import LAST_EVENT_ID, resumed
+
+PAGE_EVENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events. What is not given does not filter."""
+
+    kind: str | Sequence[str] = ()
+    """A kind such as `job.failed`, or all kinds of something such as `job.*`."""
+    subject: str | None = None
+    """What the events are about, such as the id of a job."""
+    after: datetime | None = None
+    before: datetime | None = None
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedEvent:
+    """An event of the stream."""
+
+    position: str
+    """With it a later stream begins behind this event."""
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Some events in between are not told: `history` has them."""
+
+    position: str
+
+
+type Streamed = StreamedEvent | Gap
+
+
+def history(api: Api, path: str, wanted: EventFilter, limit: int | None = None) -> Stream[Event]:
+    """The archived events of a filter, the oldest first unless it says otherwise."""
+    kinds = (wanted.kind,) if isinstance(wanted.kind, str) else tuple(wanted.kind)
+    asked = query(
+        {
+            "kind": kinds,
+            "subject": wanted.subject,
+            "after": wanted.after,
+            "before": wanted.before,
+            "newest_first": wanted.newest_first or None,
+            "limit": PAGE_EVENTS if limit is None else max(1, min(limit, PAGE_EVENTS)),
+        }
+    )
+    yield from paged(api, Request("GET", path, asked), EventPage, lambda page: (page.events, page.cursor), limit)
+
+
+def streamed(api: Api, path: str, after: str | None) -> Stream[Streamed]:
+    """The events of a cluster as they happen, from now on or behind a position. It ends when the caller stops."""
+    headers = {} if after is None else {LAST_EVENT_ID: after}
+    stream = resumed(Request("GET", f"{path}/stream", headers=headers), api.url)
+    reply = None
+    while True:
+        try:
+            step = stream.send(reply)
+        except StopIteration:
+            return
+        if not isinstance(step, Emit):
+            reply = yield step
+            continue
+        reply = None
+        if isinstance(step.value, ServerSentEvent) and (told := _told(step.value)) is not None:
+            yield Emit(told)
+
+
+def _told(event: ServerSentEvent) -> Streamed | None:
+    """What an event of the stream tells; None for one that this release cannot read."""
+    position = event.id or ""
+    if event.event == "reset":
+        return Gap(position)
+    try:
+        return StreamedEvent(position, Event.model_validate_json(event.data))
+    except ValidationError:
+        return None

@@ -1,0 +1,113 @@
+"""Submit, list, read, explain and change jobs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from clusterra.exchange import Request, Steps, Stream
+from clusterra.models import Estimate, Explanation, JobPage, JobRecord, SubmittedJob
+from clusterra.operations.api import JOB_ID, MAX_PAGE, Api, query, segment
+from clusterra.operations.pages import paged
+
+DEFAULT_ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
+"""The environment of jobs that give none: that of the caller's machine would say nothing on a worker."""
+type Fields = Mapping[str, Any]
+"""Fields of a job in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs of a list, and in which order. What is not given does not filter."""
+
+    state: str | Sequence[str] = ()
+    user: str | None = None
+    name: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    submitted_after: datetime | None = None
+    submitted_before: datetime | None = None
+    sort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job to submit."""
+
+    script: str
+    job: Fields
+    stage_in: Sequence[Fields] = ()
+    stage_out: Sequence[Fields] = ()
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The same as the body of a request. A job without an environment gets a small one."""
+        staged = {"stage_in": list(self.stage_in), "stage_out": list(self.stage_out)}
+        job = {"environment": list(DEFAULT_ENVIRONMENT), **self.job}
+        return {"script": self.script, "job": job, **{name: given for name, given in staged.items() if given}}
+
+
+def submit(api: Api, submission: Submission, cluster: str | None, key: str | None) -> Steps[SubmittedJob]:
+    """Submit a job, once: the request has a key, with which it is sent again. Raises the errors of `clusterra.errors`."""
+    request = Request("POST", api.on("jobs/submit", cluster), body=submission.body, idempotency_key=key)
+    return api.parsed(SubmittedJob, (yield from api.ask(request)))
+
+
+def estimate(api: Api, submission: Submission, cluster: str | None) -> Steps[Estimate]:
+    """What a job would cost, and when it would start."""
+    request = Request("POST", api.on("jobs/estimate", cluster), body=submission.body, repeatable=True)
+    return api.parsed(Estimate, (yield from api.ask(request)))
+
+
+def listed(api: Api, wanted: JobFilter, cluster: str | None, limit: int | None) -> Stream[JobRecord]:
+    """The jobs of a filter, the newest first unless `sort` says otherwise."""
+    states = wanted.state.split(",") if isinstance(wanted.state, str) else wanted.state
+    asked = query(
+        {
+            "state": tuple(each for each in states if each),
+            "user": wanted.user,
+            "name": wanted.name,
+            "partition": wanted.partition,
+            "account": wanted.account,
+            "qos": wanted.qos,
+            "submitted_after": wanted.submitted_after,
+            "submitted_before": wanted.submitted_before,
+            "sort": wanted.sort,
+            "limit": MAX_PAGE if limit is None else max(1, min(limit, MAX_PAGE)),
+        }
+    )
+    request = Request("GET", api.on("jobs", cluster), asked)
+    yield from paged(api, request, JobPage, lambda page: (page.jobs, page.cursor), limit)
+
+
+def path_of(api: Api, job_id: str, cluster: str | None, below: str = "") -> str:
+    """The path of a job, or of something below it. Raises ValueError for what is no id of a job."""
+    if JOB_ID.fullmatch(job_id) is None:
+        raise ValueError(f"a job id looks like 42, the id of an array task like 42_7, and not like {job_id[:40]!r}")
+    return api.on(f"jobs/{segment(job_id)}{below}", cluster)
+
+
+def record(api: Api, path: str) -> Steps[JobRecord]:
+    """The record of the job at a path."""
+    return (yield from api.read(JobRecord, path))
+
+
+def explained(api: Api, path: str) -> Steps[Explanation]:
+    """Why the job at a path waits, where it runs, or how it ended."""
+    return (yield from api.read(Explanation, f"{path}/why"))
+
+
+def cancel(api: Api, path: str) -> Steps[None]:
+    """Cancel the job at a path. It may be sent again: a job that has ended stays as it is."""
+    yield from api.ask(Request("DELETE", path, repeatable=True))
+
+
+def act(api: Api, path: str, action: str, body: Fields | None = None) -> Steps[None]:
+    """Hold, release, requeue or signal the job at a path, once."""
+    yield from api.ask(Request("POST", f"{path}/{action}", body=body))
+
+
+def update(api: Api, path: str, fields: Fields, key: str) -> Steps[None]:
+    """Change fields of the job at a path, once for the key."""
+    yield from api.ask(Request("PATCH", path, body=dict(fields), idempotency_key=key))

@@ -1,0 +1,85 @@
+"""The output of a job: as it is now, or followed while it is written. It is text of whoever wrote it, and never markup."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from clusterra.exchange import Emit, Request, Steps, Stream
+from clusterra.operations.api import Api, query
+from clusterra.sse import ServerSentEvent
+from clusterra.streams import resumed
+
+type OutputStream = Literal["stdout", "stderr"]
+MAX_TAIL_LINES = 10_000
+"""The gateway returns the last lines of an output up to this number, and at most their last MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The next piece of a followed output. `offset` is the number of the output's bytes up to its end."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The output was emptied, because the job runs again: what follows is its output from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The job has ended, and its whole output was told."""
+
+    state: str
+
+
+type Piece = Text | Restarted | Ended
+
+
+def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Steps[str]:
+    """What the job at a path has written so far, or its last `tail` lines. Bytes that are not UTF-8 become U+FFFD.
+
+    Raises AnswerTooLong for more than MAX_BODY_BYTES: follow it, or read its tail.
+    """
+    asked = query({"stream": stream, "tail": tail})
+    answer = yield from api.ask(Request("GET", f"{path}/output", asked))
+    return answer.body.decode(errors="replace")
+
+
+def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[Piece]:
+    """The output of the job at a path as it is written, from its start or its last `tail` lines on, until its end.
+
+    It goes on behind what it told when a connection breaks or the gateway starts again: no byte is left out or told
+    twice.
+    """
+    asked = query({"stream": stream, "tail": tail})
+    events = resumed(Request("GET", f"{path}/output/stream", asked), api.url)
+    reply = None
+    while True:
+        try:
+            step = events.send(reply)
+        except StopIteration:
+            return
+        if not isinstance(step, Emit):
+            reply = yield step
+            continue
+        reply = None
+        if isinstance(step.value, ServerSentEvent):
+            yield Emit(_piece(step.value))
+
+
+def _piece(event: ServerSentEvent) -> Piece:
+    match event.event:
+        case "end":
+            return Ended(_state(event.data))
+        case "reset":
+            return Restarted()
+    return Text(event.data, int(event.id) if event.id and event.id.isdecimal() else 0)
+
+
+def _state(data: str) -> str:
+    try:
+        return str(json.loads(data)["state"])
+    except (ValueError, TypeError, KeyError):
+        return ""

@@ -1,0 +1,39 @@
+"""Which gateway, which cluster and whose token a client has: what its caller gave, the environment, or the context."""
+
+import os
+from dataclasses import dataclass
+
+from clusterra.context import CLUSTER, URL, ConfigError, canonical_url, load
+from clusterra.credentials import TOKEN, Credentials, FixedToken, StoredToken
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One gateway, the cluster that is meant where none is named, and where the token comes from."""
+
+    url: str
+    cluster: str | None
+    credentials: Credentials
+
+
+def chosen_site(url: str | None, token: str | Credentials | None, cluster: str | None) -> Site:
+    """The site of a client. What the caller gives goes before the environment, and that before the stored context.
+
+    The cluster of the context counts only for its own gateway. Raises ConfigError where no gateway is known.
+    """
+    context = load().chosen
+    given = url or os.environ.get(URL) or (context.url if context is not None else None)
+    if not given:
+        raise ConfigError("no gateway is known: run `clusterra login URL`, or set CLUSTERRA_URL")
+    address = canonical_url(given)
+    of_context = context.cluster if context is not None and context.url == address else None
+    return Site(address, cluster or os.environ.get(CLUSTER) or of_context, _credentials(address, token))
+
+
+def _credentials(url: str, token: str | Credentials | None) -> Credentials:
+    if isinstance(token, str):
+        return FixedToken(token)
+    if token is not None:
+        return token
+    from_environment = os.environ.get(TOKEN)
+    return FixedToken(from_environment) if from_environment else StoredToken(url)

@@ -1,0 +1,67 @@
+"""Streams that resume by themselves: behind the last event that was received, until the end or an error that stays."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from clusterra.errors import StreamEnded, media_type
+from clusterra.exchange import Answer, Emit, Failure, Request, Stream, now, opened, pause, read
+from clusterra.retrying import failed, passes, pause_seconds
+from clusterra.sse import EventParser, EventTooLong, ServerSentEvent
+
+SILENCE_SECONDS = 45.0
+"""After so long without a byte a stream is opened again: the gateway writes every 15 s."""
+LAST_EVENT_ID = "last-event-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Something came, but no event: a moment at which the caller of a stream may do something else."""
+
+
+HEARTBEAT = Heartbeat()
+
+
+def resumed(request: Request, url: str) -> Stream[ServerSentEvent | Heartbeat]:
+    """The events of a stream, across broken connections and restarts of the gateway. Each event comes once.
+
+    `end` is the last event of a stream that has one. A gateway that has never answered is tried for the request's
+    deadline, and one that has for as long as the caller goes on. Raises the errors of `clusterra.errors` that do not
+    pass, such as SignInNeeded, Forbidden and NotFound.
+    """
+    request = replace(request, answer_seconds=SILENCE_SECONDS)
+    began, position, attempt, connected = (yield from now()), None, 0, False
+    while True:
+        reply = yield from opened(_from(request, position))
+        parser, event_seen = EventParser(), False
+        if isinstance(reply, Answer) and reply.status == 200 and media_type(reply) == "text/event-stream":
+            connected = True
+            while not isinstance(chunk := (yield from read()), Failure) and chunk:
+                try:
+                    events = parser.add(chunk)
+                except EventTooLong as error:
+                    raise StreamEnded(str(error)) from None
+                for event in events:
+                    event_seen, position = True, event.id or position
+                    yield Emit(event)
+                    if event.event == "end":
+                        return
+                if not events:
+                    yield Emit(HEARTBEAT)
+        else:
+            error = failed(url, reply)
+            patient = connected or (yield from now()) < began + request.deadline_seconds
+            if not (patient and passes(error)):
+                raise error
+        attempt = 0 if event_seen else attempt + 1
+        yield Emit(HEARTBEAT)
+        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
+
+
+def _from(request: Request, position: str | None) -> Request:
+    if position is None:
+        return request
+    headers: Mapping[str, str] = MappingProxyType({**request.headers, LAST_EVENT_ID: position})
+    return replace(request, headers=headers)
+
