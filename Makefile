@@ -175,6 +175,7 @@ lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and t
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.egress schema | diff -u k8s/edge/egress.schema.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/clusterra-admin provision schema | diff -u docs/operations/provision.schema.json - || { echo "run 'make docs'"; exit 1; }
+	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py | diff -u libs/sdk/src/clusterra/models.py - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/link_check.py
@@ -184,6 +185,7 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.egress schema > k8s/edge/egress.schema.json
 	@$(BIN)/clusterra-admin provision schema > docs/operations/provision.schema.json
+	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py > $(VENV)/sdk_models.py && mv $(VENV)/sdk_models.py libs/sdk/src/clusterra/models.py
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 	@$(BIN)/python tools/monitoring_files.py
 

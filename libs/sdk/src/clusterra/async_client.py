@@ -5,10 +5,10 @@ from datetime import date, datetime
 from types import TracebackType
 from typing import Any
 
-from clusterra.credentials import Credentials
-from clusterra.client import NOTHING, any_request
-from clusterra.exchange import Answer, Method
 from clusterra.async_job import AsyncJob
+from clusterra.client import NOTHING, any_request
+from clusterra.credentials import Credentials
+from clusterra.exchange import Answer, Method
 from clusterra.models import (
     Budget,
     Cluster,
@@ -31,7 +31,8 @@ from clusterra.operations.api import Api, Value
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.site import chosen_site
-from clusterra.transport import Endpoint, AsyncTransport
+from clusterra.transport import AsyncTransport, Endpoint
+
 
 class AsyncClient:
     """A gateway, as one person or service account uses it.
@@ -118,9 +119,9 @@ class AsyncClient:
     ) -> AsyncJob:
         """Submit a job, and return its handle.
 
-        `job` has fields in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}` (minutes).
-        They win over the script's `#SBATCH` lines. The submit makes one job, however often it must be sent. With a `key`
-        of the caller's (8 to 64 letters, digits, `-` or `_`), that also holds across programs.
+        `job` has fields in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}`; the
+        limit is in minutes. They win over the script's `#SBATCH` lines. The submit makes one job, however often it must
+        be sent. With a `key` of the caller's (8 to 64 letters, digits, `-` or `_`), that also holds across programs.
         """
         submission = Submission(script, job, stage_in, stage_out)
         submitted = await self._transport.run(jobs.submit(self._api, submission, cluster, key))
@@ -167,7 +168,9 @@ class AsyncClient:
             if isinstance(told, StreamedEvent):
                 yield told.event
 
-    def event_stream(self, after: str | None = None, *, cluster: str | None = None) -> AsyncIterator[StreamedEvent | Gap]:
+    def event_stream(
+        self, after: str | None = None, *, cluster: str | None = None
+    ) -> AsyncIterator[StreamedEvent | Gap]:
         """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
         return self._transport.iterate(events.streamed(self._api, self._api.on("events", cluster), after))
 
@@ -244,4 +247,3 @@ class AsyncClient:
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token of the caller. It no longer works within a second."""
         await self._transport.run(people.revoke_token(self._api, token_id))
-

@@ -76,7 +76,7 @@ class AsyncJob:
         return await self._transport.run(outputs.whole(self._api, self._path, stream=stream, tail=tail))
 
     async def result(self, timeout: float | None = None) -> Result:
-        """Wait until the job has ended, and return how: its exit code, and the end of its output. Raises WaitTimeout."""
+        """Wait until the job has ended, and return its exit code and the end of its output. Raises WaitTimeout."""
         ended = await self.wait(timeout)
         try:
             output = await self.output(MAX_TAIL_LINES)
@@ -114,4 +114,6 @@ class AsyncJob:
 
     def events(self) -> AsyncIterator[Event]:
         """What has happened to the job, from the first event to the newest."""
-        return self._transport.iterate(events.history(self._api, self._events_path, events.EventFilter(subject=self.id)))
+        return self._transport.iterate(
+            events.history(self._api, self._events_path, events.EventFilter(subject=self.id))
+        )

@@ -120,9 +120,9 @@ class Client:
     ) -> Job:
         """Submit a job, and return its handle.
 
-        `job` has fields in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}` (minutes).
-        They win over the script's `#SBATCH` lines. The submit makes one job, however often it must be sent. With a `key`
-        of the caller's (8 to 64 letters, digits, `-` or `_`), that also holds across programs.
+        `job` has fields in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}`; the
+        limit is in minutes. They win over the script's `#SBATCH` lines. The submit makes one job, however often it must
+        be sent. With a `key` of the caller's (8 to 64 letters, digits, `-` or `_`), that also holds across programs.
         """
         submission = Submission(script, job, stage_in, stage_out)
         submitted = self._transport.run(jobs.submit(self._api, submission, cluster, key))

@@ -1,7 +1,7 @@
 """Contexts: which gateway and which cluster, kept in one file so that a notebook works after `clusterra login`.
 
-The file is `config.toml` in the platform's folder for configuration, or the one that `CLUSTERRA_CONFIG` names. It has no
-secret. Each write replaces the whole file, so that a reader never sees a half of it.
+The file is `config.toml` in the platform's folder for configuration, or the one that `CLUSTERRA_CONFIG` names. It has
+no secret. Each write replaces the whole file, so that a reader never sees a half of it.
 """
 
 import os

@@ -92,7 +92,7 @@ def find(url: str) -> str | None:
         return None
     try:
         found = keyring.get_password(SERVICE, own)
-    except Exception:  # noqa: BLE001 - backends raise errors of their own; a locked one has no token for us
+    except Exception:
         return None
     return found if isinstance(found, str) and found else None
 
@@ -122,7 +122,7 @@ def forget(url: str) -> bool:
             if keyring.get_password(SERVICE, own):
                 keyring.delete_password(SERVICE, own)
                 gone = True
-        except Exception:  # noqa: BLE001, S110 - a keyring that does not work has no token of ours
+        except Exception:  # noqa: S110 - a keyring that does not work has no token of ours
             pass
     return gone
 
@@ -144,12 +144,12 @@ def _stored() -> dict[str, str]:
         raise CredentialsError(f"{place} cannot be read: {error.strerror}") from None
     try:
         told = json.loads(raw)
-        tokens = told["tokens"]
-        if len(raw) > MAX_BYTES or not all(isinstance(each, str) for pair in tokens.items() for each in pair):
-            raise ValueError
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise CredentialsError(f"{place} is not a file of tokens: remove it, and sign in again") from None
-    return dict(tokens)
+    except ValueError:
+        told = None
+    tokens = told.get("tokens") if isinstance(told, dict) and len(raw) <= MAX_BYTES else None
+    if not isinstance(tokens, dict) or not all(isinstance(each, str) for each in tokens.values()):
+        raise CredentialsError(f"{place} is not a file of tokens: remove it, and sign in again")
+    return tokens
 
 
 def _write(tokens: dict[str, str]) -> None:
@@ -173,7 +173,7 @@ def _keyring() -> Any:
         return None
     try:
         backend = keyring.get_keyring()
-    except Exception:  # noqa: BLE001 - backends raise errors of their own
+    except Exception:
         return None
     return None if isinstance(backend, Missing) else backend
 
@@ -188,7 +188,7 @@ def _working_keyring() -> Any:
         keyring.set_password(SERVICE, name, value)
         works = keyring.get_password(SERVICE, name) == value
         keyring.delete_password(SERVICE, name)
-    except Exception:  # noqa: BLE001 - backends raise errors of their own
+    except Exception:
         return None
     return keyring if works else None
 

@@ -1,7 +1,8 @@
 """What an operation asks of its transport, and what it is answered. Nothing here reads or writes.
 
 An operation is a generator of steps. The sync and the async client carry out the same steps, each with its own
-transport, so that everything that decides (retries, pages, resumed streams) is written once and tested without a server.
+transport, so that everything that decides (retries, pages, resumed streams) is written once, and tested without a
+server.
 """
 
 from collections.abc import Generator, Mapping, Sequence

@@ -76,7 +76,7 @@ class Job:
         return self._transport.run(outputs.whole(self._api, self._path, stream=stream, tail=tail))
 
     def result(self, timeout: float | None = None) -> Result:
-        """Wait until the job has ended, and return how: its exit code, and the end of its output. Raises WaitTimeout."""
+        """Wait until the job has ended, and return its exit code and the end of its output. Raises WaitTimeout."""
         ended = self.wait(timeout)
         try:
             output = self.output(MAX_TAIL_LINES)
@@ -114,4 +114,6 @@ class Job:
 
     def events(self) -> Iterator[Event]:
         """What has happened to the job, from the first event to the newest."""
-        return self._transport.iterate(events.history(self._api, self._events_path, events.EventFilter(subject=self.id)))
+        return self._transport.iterate(
+            events.history(self._api, self._events_path, events.EventFilter(subject=self.id))
+        )

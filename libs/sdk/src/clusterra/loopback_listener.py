@@ -1,7 +1,7 @@
 """Waits on this machine for the browser that comes back from a sign-in.
 
-It listens on 127.0.0.1 alone, and answers one request that has the state of this sign-in. All others, such as that for an
-icon or those of other programs, are told that there is nothing.
+It listens on 127.0.0.1 alone, and takes one request that has the state of this sign-in. All others, such as that for
+an icon or those of other programs, are told that there is nothing.
 """
 
 import time
@@ -67,7 +67,7 @@ class Listener:
         class Handler(BaseHTTPRequestHandler):
             timeout = _ONE_REQUEST_SECONDS
 
-            def do_GET(self) -> None:  # noqa: N802 - the name of the library
+            def do_GET(self) -> None:
                 if not take(self.path):
                     self._send(404, "Nothing here", "This address waits for a sign-in, and this is none of it.")
                 else:

@@ -73,7 +73,7 @@ def decide(request: Request, reply: Answer | Failure) -> Retry | None:
 
 def pause_seconds(attempt: int, chance: float) -> float:
     """The pause after a failed attempt, the first of which is 0. `chance` is one of 0 to 1, so that clients spread."""
-    longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(attempt, 20))
+    longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(attempt, 20))
     return longest * (0.5 + chance / 2)
 
 

@@ -1,7 +1,7 @@
 """Signs a program in: by the browser of this machine (PKCE), or by the device flow where there is no browser.
 
-Both return a token and store nothing: `clusterra.credentials.store` does. The gateway's metadata must name the very address
-that was given: else a foreign server could pass a code of the real gateway on.
+Both return a token and store nothing: `clusterra.credentials.store` does. The gateway's metadata must name the very
+address that was given: else a foreign server could have a code of the real gateway redeemed.
 """
 
 import re
@@ -27,6 +27,8 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 BROWSER_SECONDS = 300.0
 """How long the person may take in the browser."""
 LONGEST_DEVICE_SECONDS = 1800.0
+LONGEST_TOKEN_SECONDS = 10 * 366 * 86_400
+MAX_TOKEN_CHARACTERS = 4000
 _FORM = "application/x-www-form-urlencoded"
 _SLOWER_SECONDS = 5.0
 _MACHINE = re.compile(r"[^A-Za-z0-9._@:() -]")
@@ -178,7 +180,8 @@ class _Server:
         issuer = told.get("issuer")
         if issuer != self._url:
             raise SignInFailed(
-                "invalid_request", f"the gateway at {self._url} says that its address is {str(issuer)[:200]!r}: use that"
+                "invalid_request",
+                f"the gateway at {self._url} says that its address is {str(issuer)[:200]!r}: use that",
             )
         endpoint = told.get("authorization_endpoint")
         if not isinstance(endpoint, str) or not endpoint.startswith(f"{self._url}/"):
@@ -231,13 +234,11 @@ class _Server:
 
 
 def _signed_in(url: str, told: Mapping[str, Any]) -> SignedIn:
-    try:
-        token, seconds, scope = told["access_token"], told["expires_in"], told.get("scope", "")
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise TypeError
-        return SignedIn(token, datetime.now(UTC) + timedelta(seconds=int(seconds)), str(scope))
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise SignInFailed("invalid_request", f"{url} gave no token that can be used") from None
+    token, seconds = told.get("access_token"), told.get("expires_in")
+    usable = isinstance(token, str) and token.isascii() and token.isprintable() and len(token) <= MAX_TOKEN_CHARACTERS
+    if not (usable and token) or not isinstance(seconds, int) or not 0 < seconds <= LONGEST_TOKEN_SECONDS:
+        raise SignInFailed("invalid_request", f"{url} gave no token that can be used")
+    return SignedIn(token, datetime.now(UTC) + timedelta(seconds=seconds), str(told.get("scope", "")))
 
 
 def _refused(code: str, described: str) -> SignInFailed:

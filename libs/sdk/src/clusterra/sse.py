@@ -1,7 +1,7 @@
 """Server-Sent Events out of bytes, however these are cut.
 
-Lines end at LF, CR LF or CR alone, as the standard says. Python's `splitlines`, which other readers use, also ends them at
-characters that the output of a job may have, such as a form feed.
+Lines end at LF, CR LF or CR alone, as the standard says. Pings, which are comments, are no events: whoever reads a
+stream sees them as bytes that complete none.
 """
 
 from dataclasses import dataclass

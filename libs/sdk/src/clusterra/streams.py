@@ -40,8 +40,8 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | Heartbeat]:
             while not isinstance(chunk := (yield from read()), Failure) and chunk:
                 try:
                     events = parser.add(chunk)
-                except EventTooLong as error:
-                    raise StreamEnded(str(error)) from None
+                except EventTooLong as too_long:
+                    raise StreamEnded(str(too_long)) from None
                 for event in events:
                     event_seen, position = True, event.id or position
                     yield Emit(event)
@@ -64,4 +64,3 @@ def _from(request: Request, position: str | None) -> Request:
         return request
     headers: Mapping[str, str] = MappingProxyType({**request.headers, LAST_EVENT_ID: position})
     return replace(request, headers=headers)
-

@@ -33,9 +33,7 @@ class Api:
         """A path below a cluster. Raises ConfigError where no cluster is named."""
         named = cluster or self.cluster
         if not named:
-            raise ConfigError(
-                "no cluster is named: give `cluster`, set CLUSTERRA_CLUSTER, or choose one in a context"
-            )
+            raise ConfigError("no cluster is named: give `cluster`, set CLUSTERRA_CLUSTER, or choose one in a context")
         return f"/v1/clusters/{segment(named)}/{path}"
 
     def ask(self, request: Request) -> Steps[Answer]:

@@ -49,7 +49,7 @@ class Submission:
 
 
 def submit(api: Api, submission: Submission, cluster: str | None, key: str | None) -> Steps[SubmittedJob]:
-    """Submit a job, once: the request has a key, with which it is sent again. Raises the errors of `clusterra.errors`."""
+    """Submit a job, once: the request has a key, with which it is sent again."""
     request = Request("POST", api.on("jobs/submit", cluster), body=submission.body, idempotency_key=key)
     return api.parsed(SubmittedJob, (yield from api.ask(request)))
 

@@ -13,7 +13,7 @@ MAX_ROWS = 1000
 def costs(
     api: Api, by: str | Sequence[str], first: date | None, end: date | None, cluster: str | None
 ) -> Steps[CostReport]:
-    """What jobs and workers cost from a day (UTC) to the day before `end`. At most 1,000 rows; `cursor` tells of more."""
+    """What jobs and workers cost from a day (UTC) to the day before `end`: at most 1,000 rows."""
     grouped = tuple(by.split(",")) if isinstance(by, str) else tuple(by)
     asked = query({"by": grouped, "from": first, "to": end, "limit": MAX_ROWS})
     return (yield from api.read(CostReport, Request("GET", api.on("costs", cluster), asked)))

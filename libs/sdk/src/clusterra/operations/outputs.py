@@ -1,4 +1,4 @@
-"""The output of a job: as it is now, or followed while it is written. It is text of whoever wrote it, and never markup."""
+"""The output of a job: as it is now, or followed while it is written. It is text of its writer, and never markup."""
 
 import json
 from dataclasses import dataclass

@@ -1,0 +1,556 @@
+"""What the SDK reads of the gateway's answers, made by `make docs` from the OpenAPI document: do not edit."""
+
+from datetime import date, datetime
+from typing import Any
+
+from clusterra.model_base import Model
+
+
+class Degradation(Model):
+    """One reason why a cluster is degraded."""
+
+    reason: str
+    message: str
+    since: datetime
+
+
+class EstimatedCost(Model):
+    """What a job would cost at the prices of the cluster's catalogue: its share of its workers.
+
+    `per_hour` and `at_most` are of the job with all its components, or of one task of an array; `total_at_most` is of
+    all tasks. Both maxima are for the whole time limit, and null without one.
+    """
+
+    currency: str = "USD"
+    per_hour: str
+    at_most: str | None
+    total_at_most: str | None
+
+
+class EstimatedWorkers(Model):
+    """Workers of one shape that the job would use."""
+
+    kind: str
+    shape: str | None = None
+    count: int | None = None
+
+
+class Event(Model):
+    """A CloudEvent in structured JSON: the CloudEvents attributes, with the fact as `data`."""
+
+    specversion: str = "1.0"
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime
+    datacontenttype: str = "application/json"
+    data: dict[str, Any]
+
+
+class EventPage(Model):
+    """One page of events; `cursor` continues after it and is null at the end."""
+
+    events: tuple[Event, ...]
+    cursor: str | None = None
+
+
+class Expected(Model):
+    """What a job with the example needs, as it was estimated or measured by the author."""
+
+    cpus: int
+    memory_mib: int
+    minutes: int
+    gpus: int = 0
+    nodes: int = 1
+
+
+class InputView(Model):
+    """An input: something that the job reads."""
+
+    name: str
+    role: str
+    required: bool
+    default: str | None
+    format: str | None
+    description: str
+    columns: tuple[str, ...]
+
+
+class JobPlace(Model):
+    """A worker that a job runs on, or is planned to run on."""
+
+    kind: str
+    worker: str | None = None
+    shape: str | None = None
+
+
+class Launched(Model):
+    """What was submitted: a job, or for a workflow a run. One of `job_id` and `run_id` is null."""
+
+    id: str
+    version: int | None
+    cluster_id: str
+    job_id: str | None
+    run_id: str | None
+    repeated: bool
+    output_dir: str | None
+    warnings: tuple[str, ...]
+
+
+class MadeToken(Model):
+    """A new token. `token` is the token itself, which is shown only this once."""
+
+    id: str
+    name: str
+    created_at: datetime
+    expires_at: datetime
+    scopes: tuple[str, ...] | None
+    token: str
+
+
+class Money(Model):
+    """An amount with six decimals, such as `1.250000`."""
+
+    amount: str
+    currency: str = "USD"
+
+
+class NodeSummary(Model):
+    """What the nodes of a cluster do. `by_state` counts them by Slurm's base state, `draining` those with that flag."""
+
+    by_state: dict[str, int]
+    draining: int
+    cpus: int
+    cpus_allocated: int
+
+
+class ParameterView(Model):
+    """A parameter, with what a form needs."""
+
+    name: str
+    type: str
+    label: str
+    default: Any
+    options: tuple[bool | int | float | str, ...] | None
+    min: int | float | None
+    max: int | float | None
+    required: bool
+    advanced: bool
+    description: str
+
+
+class Purchase(Model):
+    """A change of the desired state that named the job, or a job with an identical request."""
+
+    decided_at: datetime
+    generation: int
+    shape: str
+    workers: int
+    reason: str
+
+
+class QueueSummary(Model):
+    """The queue as the proxy last published it. A number is null where Slurm did not tell it.
+
+    `as_of` is when it was observed, and `stale` whether that is too long ago to decide anything from it. An array that
+    waits counts as one job. `node_summary` is null also for clusters of thousands of jobs or nodes.
+    """
+
+    as_of: datetime
+    stale: bool
+    pending: int | None
+    running: int | None
+    nodes: int | None
+    node_summary: NodeSummary | None
+    unreadable: int
+
+
+class Quota(Model):
+    """A quota, and what is used of it this month."""
+
+    scope: str
+    name: str
+    limit: Money
+    mode: str
+    buffer_percent: int
+    month: str
+    used: Money
+    left: Money
+    set_by: str
+    set_at: datetime
+
+
+class QuotaLeft(Model):
+    """What is left of a quota after a submit."""
+
+    kind: str
+    name: str
+    mode: str
+    limit: Money
+    left: Money
+
+
+class QuotaList(Model):
+    """All quotas that the caller may see."""
+
+    quotas: tuple[Quota, ...]
+
+
+class Shape(Model):
+    """A kind of worker that the cluster may buy. `most` is the limit of its number, null without one."""
+
+    name: str
+    family: str
+    vcpu: int
+    memory_gib: float
+    gpu_count: int
+    gpu_model: str
+    usd_per_hour: str
+    most: int | None
+
+
+class StagingPart(Model):
+    """How far the copying in one direction is."""
+
+    state: str
+    files: int
+    bytes: int
+    failed_files: int
+    errors: tuple[str, ...]
+
+
+class ThresholdView(Model):
+    """A threshold, and when it was crossed this month."""
+
+    measure: str
+    percent: int
+    crossed_at: datetime | None
+
+
+class Token(Model):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    created_at: datetime
+    expires_at: datetime
+    scopes: tuple[str, ...] | None
+
+
+class Tokens(Model):
+    """All tokens of a member."""
+
+    tokens: tuple[Token, ...]
+    total: int
+
+
+class Workspace(Model):
+    """The caller's tenant."""
+
+    id: str
+    name: str
+
+
+class Budget(Model):
+    """A budget, and how much of it is used this month. An amount is null while nothing of it is known."""
+
+    scope: str
+    name: str
+    limit: Money
+    month: str
+    actual: Money | None
+    forecast: Money | None
+    thresholds: tuple[ThresholdView, ...]
+    stale: bool
+    unknown: bool
+    as_of: datetime
+    set_by: str
+    set_at: datetime
+
+
+class BudgetList(Model):
+    """All budgets that the caller may see."""
+
+    budgets: tuple[Budget, ...]
+
+
+class Cluster(Model):
+    """A cluster. `state` is `active`, `paused` or `deleting`; `connection_state` is that of its edge.
+
+    `degraded` has the reasons why the cluster does not work fully: none for a healthy one, null when it is not known.
+    """
+
+    id: str
+    name: str
+    state: str
+    connection_state: str
+    degraded: tuple[Degradation, ...] | None
+
+
+class ClusterDetail(Model):
+    """A cluster, the shapes that it may buy at the prices of its catalogue, and its queue.
+
+    `queue` is null before the proxy has seen the cluster's Slurm, or when the queue cannot be read now.
+    """
+
+    id: str
+    name: str
+    state: str
+    connection_state: str
+    degraded: tuple[Degradation, ...] | None
+    partition: str
+    max_workers: int
+    shapes: tuple[Shape, ...]
+    queue: QueueSummary | None
+
+
+class Clusters(Model):
+    """All clusters of the caller's tenant."""
+
+    clusters: tuple[Cluster, ...]
+    total: int
+
+
+class Cost(Model):
+    """What a job cost, with all its runs, until `as_of`."""
+
+    total: Money | None
+    as_of: datetime
+    stale: bool
+    unknown: bool
+
+
+class CostEntry(Model):
+    """What something cost. Fields of dimensions that were not asked for are null."""
+
+    purpose: str
+    day: date | None
+    user: str | None
+    account: str | None
+    job_id: str | None
+    name: str | None
+    worker: str | None
+    shape: str | None
+    cost: Money | None
+    hours: float
+    stale: bool
+    unknown: bool
+
+
+class CostReport(Model):
+    """Rows of costs, and the sums over all pages. Shares and overhead are the bill, exactly."""
+
+    cluster_id: str
+    first: date
+    last: date
+    rows: tuple[CostEntry, ...]
+    shares: Money
+    overhead: Money
+    bill: Money
+    as_of: datetime
+    stale: bool
+    unknown: bool
+    cursor: str | None
+
+
+class Costs(Model):
+    """What the caller's jobs cost, over all clusters, exactly. Months are those of UTC."""
+
+    burn_rate_per_hour: Money | None
+    pending_bill: Money | None
+    month_to_date: Money | None
+    forecast: Money | None
+    as_of: datetime | None
+    stale: bool
+    unknown: bool
+
+
+class Estimate(Model):
+    """What the planner would do for a job that is submitted now, at `as_of`. Nothing is reserved.
+
+    `wait` tells what the job, or the last of its tasks that may run at once, would wait for, and `text` tells it to
+    people. `workers` are those that it would use. `expected_start` is that of the job or of its first task,
+    `expected_last_start` that of its last task; null where nobody knows. `cost` is null where no worker would do.
+    `shadow` means that the scaler buys nothing. `warnings` are those that a submit would answer.
+    """
+
+    wait: str
+    cause: str | None
+    text: str
+    workers: tuple[EstimatedWorkers, ...]
+    nodes: int
+    tasks: int
+    expected_start: datetime | None
+    expected_last_start: datetime | None
+    time_limit_seconds: float | None
+    cost: EstimatedCost | None
+    shadow: bool
+    warnings: tuple[str, ...]
+    as_of: datetime
+
+
+class ExpectedCost(Model):
+    """What a job is expected to cost, on the cheapest workers that could run it."""
+
+    usd_per_hour: Money
+    total: Money | None
+    shapes: tuple[str, ...]
+
+
+class Explanation(Model):
+    """Why a job waits, where it runs, or how it ended.
+
+    Of a waiting or running job: Slurm's `reason`, its `cause`, the planned `places`, what was `bought` for it, and
+    `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
+    `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
+    scaler has not planned with the job yet, or no longer does. `as_of` is when this was true.
+    """
+
+    job_id: str
+    state: str
+    reason: str = ""
+    cause: str | None = None
+    text: str
+    places: tuple[JobPlace, ...] = ()
+    bought: tuple[Purchase, ...] = ()
+    started_at: datetime | None = None
+    expected_start: datetime | None = None
+    usd_per_hour: float | None = None
+    shadow: bool = False
+    generation: int = 0
+    snapshot_generation: int = 0
+    as_of: datetime
+    final_state: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cancelled_by: str | None = None
+    ended_at: datetime | None = None
+
+
+class JobStaging(Model):
+    """How far the staging of a job is: all in all, and in each direction; null for a direction without files."""
+
+    state: str
+    files: int
+    bytes: int
+    failed_files: int
+    errors: tuple[str, ...]
+    stage_in: StagingPart | None
+    stage_out: StagingPart | None
+
+
+class Launchable(Model):
+    """A template without its script. `ready`: it can be submitted."""
+
+    id: str
+    name: str
+    description: str
+    kind: str
+    ready: bool
+    tools: tuple[str, ...]
+    category: str
+    origin: str
+    version: int | None
+    parameters: tuple[ParameterView, ...]
+    inputs: tuple[InputView, ...]
+    parent_id: str | None
+    static_values: dict[str, Any]
+    schema_values: dict[str, Any]
+    pipeline_repo: str | None
+    expected: Expected | None
+
+
+class LaunchableList(Model):
+    """What can be submitted: templates, presets and workflows as one list."""
+
+    launchables: tuple[Launchable, ...]
+    total: int
+
+
+class Profile(Model):
+    """The caller. `name` and `uid` are their Slurm identity where Clusterra allocates it.
+
+    The costs are null when they are not known now.
+    """
+
+    id: str
+    name: str
+    uid: int
+    email: str
+    display_name: str
+    tenant: Workspace
+    role: str
+    burn_rate_usd_per_hour: float | None
+    pending_bill_usd: float | None
+    running_jobs: int | None
+    as_of: datetime | None
+    costs: Costs | None
+    session_expires_at: datetime
+    kind: str
+
+
+class SubmittedJob(Model):
+    """Slurm accepted the job. `quotas` has what is left of each quota that counts it."""
+
+    job_id: str
+    accepted_at: datetime
+    repeated: bool = False
+    warnings: tuple[str, ...] = ()
+    quotas: tuple[QuotaLeft, ...] = ()
+    expected: ExpectedCost | None = None
+
+
+class JobRecord(Model):
+    """A job as its owner sees it, with its cost."""
+
+    job_id: str
+    name: str
+    user: str
+    uid: int
+    state: str
+    reason: str = ""
+    partition: str
+    account: str = ""
+    qos: str = ""
+    nodes: tuple[str, ...] = ()
+    node_count: int = 1
+    cpus: int = 1
+    tasks: int = 1
+    cpus_per_task: int = 1
+    cpus_per_node: int = 1
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_mib: int | None = None
+    memory_per_gpu_mib: int | None = None
+    all_memory: bool = False
+    exclusive: bool = False
+    constraints: str = ""
+    gres: str = ""
+    time_limit_seconds: float | None = None
+    submitted_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    restarts: int = 0
+    array_tasks: str = ""
+    standard_output: str = ""
+    standard_error: str = ""
+    peak_memory_mib: int | None = None
+    cpu_efficiency: float | None = None
+    cancelled_by: str | None = None
+    het_job_id: str | None = None
+    het_offset: int = 0
+    het_components: tuple[str, ...] = ()
+    cost: Cost | None = None
+    staging: JobStaging | None = None
+
+
+class JobPage(Model):
+    """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
+
+    jobs: tuple[JobRecord, ...]
+    total: int
+    cursor: str | None = None
