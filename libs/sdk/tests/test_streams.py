@@ -1,0 +1,98 @@
+"""A stream goes on where it was: nothing is left out, nothing comes twice, wherever the connection breaks."""
+
+from collections.abc import Iterator
+
+import pytest
+from clusterra.errors import Forbidden, NotFound, Unreachable
+from clusterra.exchange import Answer, Failure, Request
+from clusterra.operations.api import Api
+from clusterra.operations.outputs import Ended, Restarted, Text, followed
+from clusterra.streams import LAST_EVENT_ID, resumed
+from hypothesis import given
+from hypothesis import strategies as st
+from played_steps import EVENTS, Player, problem
+
+URL = "https://clusterra.example"
+API = Api(URL, "main")
+PATH = "/v1/clusters/main/jobs/7"
+OPENED = Answer(200, EVENTS)
+
+broken = st.sampled_from(
+    [Failure("broke"), b"", Failure("refused", sent=False), problem(503, "unavailable"), problem(429)]
+)
+
+
+class OutputServer:
+    """Serves an output that is cut at some places: each break ends a connection after some bytes of the stream."""
+
+    def __init__(self, output: str, breaks: list[tuple[int, Answer | Failure | bytes]]) -> None:
+        self.output = output.encode()
+        self.breaks = breaks
+
+    def __call__(self, request: Request) -> tuple[Answer | Failure, Iterator[bytes | Failure]]:
+        begin = int(request.headers.get(LAST_EVENT_ID, "0"))
+        data = b"retry: 1000\n\n" + b"".join(self._events(begin))
+        if not self.breaks:
+            return OPENED, iter([data[:5], data[5:]])
+        after, how = self.breaks.pop(0)
+        if isinstance(how, Answer):
+            return how, iter(())
+        return OPENED, iter([each for each in (data[: after % len(data)], how) if each != b""])
+
+    def _events(self, begin: int) -> Iterator[bytes]:
+        for place in range(begin, len(self.output), 4):
+            part = self.output[place : place + 4].decode()
+            lines = "".join(f"data: {line}\n" for line in part.split("\n"))
+            yield f"id: {min(place + 4, len(self.output))}\n{lines}\n".encode()
+        yield f'event: end\nid: {len(self.output)}\ndata: {{"state": "COMPLETED"}}\n\n'.encode()
+
+
+@given(
+    output=st.text(st.sampled_from("ab\n\f \x1b<"), max_size=60),
+    breaks=st.lists(st.tuples(st.integers(0, 600), broken), max_size=6),
+)
+def test_an_output_is_told_once_wherever_the_connection_breaks(
+    output: str, breaks: list[tuple[int, Answer | Failure | bytes]]
+) -> None:
+    player = Player(stream=OutputServer(output, breaks))
+
+    *pieces, end = player.iterate(followed(API, PATH, stream="stdout", tail=None))
+
+    assert end == Ended("COMPLETED")
+    texts = [piece for piece in pieces if isinstance(piece, Text)]
+    assert "".join(piece.text for piece in texts) == output
+    assert [piece.offset for piece in texts] == sorted({piece.offset for piece in texts})
+
+
+def test_a_restarted_output_begins_again() -> None:
+    data = b"id: 3\ndata: abc\n\nevent: reset\nid: 0\ndata: {}\n\nid: 1\ndata: x\n\n"
+    data += b'event: end\ndata: {"state": "FAILED"}\n\n'
+    player = Player(stream=lambda _: (OPENED, iter([data])))
+
+    pieces = list(player.iterate(followed(API, PATH, stream="stderr", tail=5)))
+
+    assert pieces == [Text("abc", 3), Restarted(), Text("x", 1), Ended("FAILED")]
+    assert player.opened[0].query == {"stream": "stderr", "tail": "5"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(problem(403, "forbidden"), Forbidden), (problem(404, "not-found"), NotFound)]
+)
+def test_an_error_that_stays_ends_the_stream(answer: Answer, kind: type[Exception]) -> None:
+    replies = iter([(OPENED, iter([b"id: 1\ndata: a\n\n"])), (answer, iter(()))])
+    player = Player(stream=lambda _: next(replies))
+
+    with pytest.raises(kind):
+        list(player.iterate(resumed(Request("GET", "/v1/x"), URL)))
+
+
+def test_a_gateway_that_never_answered_is_given_up_and_one_that_did_is_waited_for() -> None:
+    never = Player(stream=lambda _: (Failure("refused", sent=False), iter(())))
+    with pytest.raises(Unreachable):
+        list(never.iterate(resumed(Request("GET", "/v1/x"), URL)))
+    assert sum(never.pauses) < 60
+
+    replies = iter([(OPENED, iter([b": ping\n\n"])), *[(Failure("refused", sent=False), iter(()))] * 500])
+    away = Player(stream=lambda _: next(replies, (OPENED, iter([b"event: end\ndata: {}\n\n"]))))
+    list(away.iterate(resumed(Request("GET", "/v1/x"), URL)))
+    assert sum(away.pauses) > 600

@@ -1,0 +1,129 @@
+"""A wait ends when the job has ended, says "unknown" to nobody's "failed", and keeps to the caller's time."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from clusterra.errors import NotFound, WaitTimeout
+from clusterra.exchange import Answer, Failure, Request
+from clusterra.operations.api import Api
+from clusterra.operations.waiting import Awaited, tells, wait
+from clusterra.sse import ServerSentEvent
+from hypothesis import given
+from hypothesis import strategies as st
+from played_steps import EVENTS, JSON, Player, problem
+
+JOB = Awaited(
+    Api("https://clusterra.example", "main"), "7", "/v1/clusters/main/jobs/7", "/v1/clusters/main/events/stream"
+)
+OPENED = Answer(200, EVENTS)
+PING = b": ping\n\n"
+AWAY = Failure("refused", sent=False)
+
+
+def record(state: str, **fields: object) -> Answer:
+    told = {"job_id": "7", "name": "j", "user": "ada", "uid": 1, "state": state, "partition": "main", "new_field": [1]}
+    told["submitted_at"] = "2026-11-26T00:00:00Z"
+    return Answer(200, JSON, json.dumps(told | fields).encode())
+
+
+def event(kind: str, job_id: str = "7") -> bytes:
+    return b"id: 1\ndata: " + json.dumps({"data": {"kind": kind, "job_id": job_id}}).encode() + b"\n\n"
+
+
+def pinging(*first: bytes) -> Iterator[bytes | Failure]:
+    yield from first
+    while True:
+        yield PING
+
+
+def test_an_event_tells_the_end() -> None:
+    states = iter(["RUNNING"])
+    player = Player(
+        lambda _: record(next(states, "COMPLETED")), lambda _: (OPENED, pinging(PING, event("job.completed")))
+    )
+
+    assert player.run(wait(JOB, None)).state == "COMPLETED"
+
+    assert len(player.sent) == 2
+    assert player.pauses == []
+
+
+def test_an_event_that_comes_before_the_record_is_read_again() -> None:
+    states = iter(["RUNNING", "RUNNING", "RUNNING"])
+    player = Player(
+        lambda _: record(next(states, "COMPLETED")), lambda _: (OPENED, pinging(PING, event("job.completed")))
+    )
+
+    assert player.run(wait(JOB, None)).state == "COMPLETED"
+
+    assert sum(player.pauses) <= 2
+
+
+def test_without_an_event_the_job_is_read_at_growing_intervals() -> None:
+    player = Player(stream=lambda _: (OPENED, pinging()))
+    player.serve = lambda _: record("COMPLETED" if player.now > 4600 else "RUNNING")
+
+    player.run(wait(JOB, None))
+
+    assert len(player.sent) < 90
+
+
+def test_a_gateway_that_is_away_is_waited_for() -> None:
+    player = Player(lambda _: AWAY)
+
+    def stream(_: Request) -> tuple[Answer | Failure, Iterator[bytes | Failure]]:
+        if not player.opened[1:]:
+            return OPENED, iter([PING])
+        player.serve = (lambda _: record("FAILED", exit_code=3)) if player.now > 5000 else (lambda _: AWAY)
+        return (OPENED, pinging()) if player.now > 5000 else (AWAY, iter(()))
+
+    player.stream = stream
+
+    assert player.run(wait(JOB, None)).exit_code == 3
+
+
+@given(timeout=st.floats(0, 300), away=st.booleans())
+def test_the_time_of_the_caller_is_kept(timeout: float, away: bool) -> None:
+    player = Player(lambda _: AWAY if away else record("RUNNING"), lambda _: (OPENED, pinging()))
+    began = player.now
+
+    with pytest.raises(WaitTimeout, match="goes on"):
+        player.run(wait(JOB, timeout))
+
+    assert player.now - began <= timeout + 2
+
+
+def test_a_token_without_events_reads_only() -> None:
+    player = Player(stream=lambda _: (problem(403, "forbidden"), iter(())))
+    player.serve = lambda _: record("CANCELLED" if player.now > 1300 else "PENDING")
+
+    assert player.run(wait(JOB, None)).state == "CANCELLED"
+
+
+def test_an_unknown_job_is_not_waited_for() -> None:
+    player = Player(lambda _: problem(404, "not-found"), lambda _: (OPENED, pinging()))
+
+    with pytest.raises(NotFound):
+        player.run(wait(JOB, None))
+
+
+@pytest.mark.parametrize("state", ["PENDING", "SUSPENDED", "COMPLETING", "A_STATE_OF_TOMORROW"])
+def test_only_a_known_end_is_an_end(state: str) -> None:
+    player = Player(lambda _: record(state), lambda _: (OPENED, pinging()))
+
+    with pytest.raises(WaitTimeout):
+        player.run(wait(JOB, 100))
+
+
+def test_what_events_tell_of_a_job() -> None:
+    def told(data: object) -> str:
+        return tells(ServerSentEvent(json.dumps(data), "message", "1"), "7")
+
+    assert told({"data": {"kind": "job.failed", "job_id": "7"}}) == "end"
+    assert told({"data": {"kind": "job.running", "job_id": "7"}}) == "change"
+    assert told({"data": {"kind": "job.failed", "job_id": "7_1"}}) == "change"
+    assert told({"data": {"kind": "job.failed", "job_id": "77"}}) == "nothing"
+    assert told({"data": []}) == "nothing"
+    assert told(None) == "nothing"
+    assert tells(ServerSentEvent("{}", "reset", "9"), "7") == "change"

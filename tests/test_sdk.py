@@ -1,0 +1,188 @@
+"""The SDK against the whole product. A gateway that is killed while an output is followed, or a job submitted, loses
+nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from clusterra import AsyncClient, Client, NotFound, Refused, SignInNeeded, WaitTimeout
+from clusterra.credentials import store
+from clusterra.operations.events import StreamedEvent
+from clusterra.operations.outputs import Ended, Text
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
+
+SECONDS = 240.0
+COUNTING = """#!/bin/sh
+for i in $(seq 1 60); do echo "line $i"; sleep 0.1; done
+printf 'raw \\377\\f\\033[31m <b>'
+exit 7
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CLUSTERRA_CONFIG", str(tmp_path / "clusterra" / "config.toml"))
+    for name in ("CLUSTERRA_URL", "CLUSTERRA_TOKEN", "CLUSTERRA_CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def token(ada: User) -> AsyncIterator[str]:
+    async with ada.api_token("sdk") as token:
+        yield token
+
+
+@pytest.fixture
+async def client(lab: Stack, ada: User, token: str) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(lab.gateway_url, token, cluster=ada.cluster) as client:
+        yield client
+
+
+def _whole_life(lab: Stack, cluster: str, token: str) -> None:
+    """What a script without asyncio does."""
+    store(lab.gateway_url, token)
+    with Client(lab.gateway_url, cluster=cluster) as client:
+        assert client.me().email == "ada@acme.example"
+        assert [each.id for each in client.clusters()] == [cluster]
+        assert client.shapes()
+
+        estimate = client.estimate(COUNTING, {"time_limit": 5})
+        assert estimate.cost is not None
+
+        job = client.submit(COUNTING, {"name": "counting", "time_limit": 5})
+        assert job.record.state in ("PENDING", "RUNNING")
+        assert job.why().state in ("pending", "running")
+
+        text = "".join(job.follow())
+        assert text == "".join(f"line {number}\n" for number in range(1, 61)) + "raw \ufffd\f\x1b[31m <b>"
+
+        result = job.result(timeout=SECONDS)
+        assert (result.exit_code, result.returncode, result.state) == (7, 7, "FAILED")
+        assert result.output == text
+        assert job.output(tail=1) == "raw \ufffd\f\x1b[31m <b>"
+        assert job.why().state == "ended"
+
+        assert job.id in [each.job_id for each in client.jobs(name="counting", limit=5)]
+        assert [each.job_id for each in client.jobs(limit=1)]
+        assert client.costs(by="user").bill
+        assert client.nodes() is not None
+        assert client.templates()
+
+
+async def test_a_script_submits_follows_and_asks(lab: Stack, ada: User, token: str) -> None:
+    await asyncio.to_thread(_whole_life, lab, ada.cluster, token)
+
+
+async def test_a_job_is_awaited_by_events_and_cancelled(client: AsyncClient) -> None:
+    job = await client.submit("#!/bin/sh\nsleep 600\n", {"time_limit": 15, "hold": True})
+
+    with pytest.raises(WaitTimeout):
+        await job.wait(timeout=2)
+    waiting = asyncio.create_task(job.wait(timeout=SECONDS))
+    await job.hold()
+    await job.update(name="renamed")
+    await job.release()
+    await job.cancel()
+    record = await waiting
+
+    assert (record.state, record.name) == ("CANCELLED", "renamed")
+    result = await job.result(timeout=SECONDS)
+    assert (result.exit_code, result.returncode, result.ok) == (None, 1, False)
+
+
+async def test_an_array_has_ended_with_its_last_task(client: AsyncClient) -> None:
+    job = await client.submit("#!/bin/sh\n#SBATCH --array=0-2\nexit $SLURM_ARRAY_TASK_ID\n", {"time_limit": 5})
+
+    record = await job.wait(timeout=SECONDS)
+
+    assert (record.state, record.exit_code) == ("FAILED", 2)
+    task = client.job(f"{job.id}_0")
+    assert (await task.wait(timeout=SECONDS)).state == "COMPLETED"
+
+
+async def test_events_tell_of_a_job(client: AsyncClient) -> None:
+    told: list[StreamedEvent] = []
+
+    async def read() -> None:
+        async for each in client.event_stream():
+            if isinstance(each, StreamedEvent):
+                told.append(each)
+                if each.event.data["kind"] == "job.completed":
+                    return
+
+    reading = asyncio.create_task(read())
+    job = await client.submit("#!/bin/sh\ntrue\n", {"time_limit": 5})
+    await asyncio.wait_for(reading, SECONDS)
+
+    assert told[-1].event.data["job_id"] == job.id
+    # Behind the position of the event before, the same event is told again.
+    async with asyncio.timeout(SECONDS):
+        async for each in client.events(str(int(told[-1].position) - 1)):
+            assert each.id == told[-1].event.id
+            break
+
+
+async def test_errors_are_types_with_hints(lab: Stack, client: AsyncClient) -> None:
+    with pytest.raises(NotFound):
+        await client.job("4000000").refresh()
+    with pytest.raises(Refused) as refused:
+        await client.submit("#!/bin/sh\ntrue\n", {"nodess": "2"})
+    assert refused.value.errors
+    assert refused.value.hint
+    assert "nodess" in str(refused.value)
+    async with AsyncClient(lab.gateway_url, "clusterra_" + "x" * 43) as stranger:
+        with pytest.raises(SignInNeeded):
+            await stranger.me()
+
+
+async def test_a_gateway_that_is_killed_while_an_output_is_followed_loses_nothing(
+    lab: Stack, client: AsyncClient
+) -> None:
+    script = '#!/bin/sh\nfor i in $(seq 1 400); do echo "line $i"; sleep 0.05; done\n'
+    job = await client.submit(script, {"time_limit": 5})
+    waiting = asyncio.create_task(job.wait(timeout=SECONDS))
+    pieces = []
+    killed = 0
+
+    async with asyncio.timeout(SECONDS):
+        async for piece in job.pieces():
+            pieces.append(piece)
+            if killed < 2 and len(pieces) >= 20 * (killed + 1):
+                killed += 1
+                lab.services["gateway"].kill()
+                await lab.restart("gateway")
+
+    assert killed == 2
+    assert isinstance(pieces[-1], Ended)
+    text = "".join(piece.text for piece in pieces if isinstance(piece, Text))
+    assert text.splitlines() == [f"line {number}" for number in range(1, 401)]
+    assert (await waiting).state == "COMPLETED"
+
+
+async def test_one_key_makes_one_job_while_the_gateway_is_killed(lab: Stack, client: AsyncClient) -> None:
+    async def submit() -> str:
+        return (await client.submit("#!/bin/sh\ntrue\n", {"name": "once", "hold": True}, key="sdk-once-0001")).id
+
+    submits = [asyncio.create_task(submit()) for _ in range(4)]
+    lab.services["gateway"].kill()
+    await lab.restart("gateway")
+    ids = set(await asyncio.gather(*submits))
+
+    assert len(ids) == 1
+    jobs = [each.job_id async for each in client.jobs(name="once")]
+    assert jobs == list(ids)
+    await client.job(jobs[0]).cancel()
+
+
+async def test_pages_are_one_iterator(client: AsyncClient) -> None:
+    held = [await client.submit("#!/bin/sh\ntrue\n", {"name": "paged", "hold": True}) for _ in range(3)]
+
+    found = [each.job_id async for each in client.jobs(name="paged", limit=2)]
+
+    assert found == [each.id for each in islice(reversed(held), 2)]
+    for each in held:
+        await each.cancel()
