@@ -99,13 +99,14 @@ def find(url: str) -> str | None:
 
 def store(url: str, token: str) -> Place:
     """Store the token of a gateway, in place of the one before. Raises CredentialsError."""
-    own = canonical_url(url)
-    keyring = _working_keyring()
-    if keyring is not None:
-        keyring.set_password(SERVICE, own, token)
-        _write({each: kept for each, kept in _stored().items() if each != own})
+    own, stored = canonical_url(url), _stored()
+    keyring = _keyring()
+    # The probe is an entry of its own: one that does not work leaves the token of before as it is.
+    probe, value = f"probe-{secrets.token_hex(4)}", secrets.token_hex(8)
+    if keyring is not None and _keeps(keyring, probe, value, remove=True) and _keeps(keyring, own, token):
+        _write({each: kept for each, kept in stored.items() if each != own})
         return Place("keyring", f"the keyring ({_name_of(keyring)})")
-    _write(_stored() | {own: token})
+    _write(stored | {own: token})
     return Place("file", str(file()))
 
 
@@ -178,19 +179,16 @@ def _keyring() -> Any:
     return None if isinstance(backend, Missing) else backend
 
 
-def _working_keyring() -> Any:
-    """The keyring, if a write, a read and a deletion work: many a machine has one that is locked for good."""
-    keyring = _keyring()
-    if keyring is None:
-        return None
-    name, value = f"probe-{secrets.token_hex(4)}", secrets.token_hex(8)
+def _keeps(keyring: Any, name: str, value: str, *, remove: bool = False) -> bool:
+    """Whether a keyring keeps an entry, and loses it again with `remove`: many a machine has one that is locked."""
     try:
         keyring.set_password(SERVICE, name, value)
-        works = keyring.get_password(SERVICE, name) == value
-        keyring.delete_password(SERVICE, name)
+        kept = keyring.get_password(SERVICE, name) == value
+        if remove:
+            keyring.delete_password(SERVICE, name)
     except Exception:
-        return None
-    return keyring if works else None
+        return False
+    return bool(kept)
 
 
 def _name_of(keyring: Any) -> str:
