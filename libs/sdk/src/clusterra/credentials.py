@@ -59,6 +59,19 @@ class FixedToken:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class NoToken:
+    """For what needs no token."""
+
+    def token(self) -> str | None:
+        """None."""
+        return None
+
+    def renewed(self, refused: str | None) -> str | None:
+        """None."""
+        return None
+
+
 @dataclass(slots=True)
 class StoredToken:
     """The stored token of a gateway, read once, and again where the gateway refuses it: somebody may have signed in."""

@@ -15,11 +15,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from clusterra.context import canonical_url
+from clusterra.credentials import NoToken
 from clusterra.errors import ClusterraError, NotClusterra, media_type
 from clusterra.exchange import Answer, Failure, Request
 from clusterra.loopback_listener import Listener
 from clusterra.pkce import new_proof
 from clusterra.retrying import ask, failed
+from clusterra.transport import Endpoint, SyncTransport
 
 CLIENT_ID = "clusterra-cli"
 METADATA = "/.well-known/oauth-authorization-server"
@@ -27,6 +29,7 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 BROWSER_SECONDS = 300.0
 """How long the person may take in the browser."""
 LONGEST_DEVICE_SECONDS = 1800.0
+ANSWER_SECONDS = 30.0
 LONGEST_TOKEN_SECONDS = 10 * 366 * 86_400
 MAX_TOKEN_CHARACTERS = 4000
 _FORM = "application/x-www-form-urlencoded"
@@ -103,34 +106,38 @@ def loopback(
 
     Raises SignInFailed, and the errors of `clusterra.errors`.
     """
-    server = _Server(url)
-    told, proof, state = server.metadata(), new_proof(), secrets.token_urlsafe(24)
-    with Listener(state) as listener:
-        asked = {
-            **wanted.form,
-            "response_type": "code",
-            "redirect_uri": listener.redirect_uri,
-            "code_challenge": proof.challenge,
-            "code_challenge_method": "S256",
-            "state": state,
+    with _Server(url) as server:
+        told, proof, state = server.metadata(), new_proof(), secrets.token_urlsafe(24)
+        with Listener(state) as listener:
+            asked = {
+                **wanted.form,
+                "response_type": "code",
+                "redirect_uri": listener.redirect_uri,
+                "code_challenge": proof.challenge,
+                "code_challenge_method": "S256",
+                "state": state,
+            }
+            open_browser(f"{told['authorization_endpoint']}?{urlencode(asked)}")
+            answer = listener.answer(timeout)
+        redeemed = {
+            "client_id": CLIENT_ID,
+            "grant_type": "authorization_code",
+            "code": _code_in(answer, told["issuer"], timeout),
+            "redirect_uri": asked["redirect_uri"],
+            "code_verifier": proof.verifier,
         }
-        open_browser(f"{told['authorization_endpoint']}?{urlencode(asked)}")
-        answer = listener.answer(timeout)
-        redirect_uri = listener.redirect_uri
+        return _signed_in(url, server.posted("/v1/auth/token", redeemed))
+
+
+def _code_in(answer: Mapping[str, str] | None, issuer: str, timeout: float) -> str:
+    """The code that the browser brought. Raises SignInFailed where it brought none."""
     if answer is None:
         raise SignInFailed("timeout", f"nobody has signed in within {timeout:g} s")
-    if answer.get("iss") != told["issuer"]:
+    if answer.get("iss") != issuer:
         raise SignInFailed("invalid_request", "the browser came back from another gateway")
     if "code" not in answer:
         raise _refused(answer.get("error", ""), answer.get("error_description", ""))
-    redeemed = {
-        "client_id": CLIENT_ID,
-        "grant_type": "authorization_code",
-        "code": answer["code"],
-        "redirect_uri": redirect_uri,
-        "code_verifier": proof.verifier,
-    }
-    return _signed_in(url, server.posted("/v1/auth/token", redeemed))
+    return answer["code"]
 
 
 def device(url: str, show: Callable[[DevicePrompt], object], *, wanted: Wanted = ANYTHING) -> SignedIn:
@@ -138,41 +145,33 @@ def device(url: str, show: Callable[[DevicePrompt], object], *, wanted: Wanted =
 
     Raises SignInFailed, and the errors of `clusterra.errors`.
     """
-    server = _Server(url)
-    issuer = server.metadata()["issuer"]
-    begun = server.posted("/v1/auth/device", wanted.form)
-    try:
-        prompt = DevicePrompt(
-            str(begun["user_code"]),
-            str(begun["verification_uri"]),
-            str(begun["verification_uri_complete"]),
-            int(begun["expires_in"]),
-        )
-        code, interval = str(begun["device_code"]), float(begun["interval"])
-    except (KeyError, TypeError, ValueError):
-        raise SignInFailed("invalid_request", f"{url} does not answer as OAuth's device flow does") from None
-    if not all(each.startswith(f"{issuer}/") for each in (prompt.verification_uri, prompt.verification_uri_complete)):
-        raise SignInFailed("invalid_request", "the gateway names a page of another address")
-    show(prompt)
-    return server.polled(code, interval, min(prompt.expires_in, LONGEST_DEVICE_SECONDS))
+    with _Server(url) as server:
+        issuer = server.metadata()["issuer"]
+        begun = server.posted("/v1/auth/device", wanted.form)
+        try:
+            code, interval, seconds = str(begun["device_code"]), float(begun["interval"]), int(begun["expires_in"])
+            pages = str(begun["verification_uri"]), str(begun["verification_uri_complete"])
+            prompt = DevicePrompt(str(begun["user_code"]), *pages, seconds)
+        except (KeyError, TypeError, ValueError):
+            raise SignInFailed("invalid_request", f"{url} does not answer as OAuth's device flow does") from None
+        if not all(page.startswith(f"{issuer}/") for page in pages):
+            raise SignInFailed("invalid_request", "the gateway names a page of another address")
+        show(prompt)
+        return server.polled(code, interval, min(seconds, LONGEST_DEVICE_SECONDS))
 
 
 class _Server:
     """The gateway as an authorization server."""
 
     def __init__(self, url: str) -> None:
-        from clusterra.credentials import Credentials
-        from clusterra.transport import Endpoint, SyncTransport
-
-        class NoToken(Credentials):
-            def token(self) -> str | None:
-                return None
-
-            def renewed(self, refused: str | None) -> str | None:
-                return None
-
         self._url = canonical_url(url)
-        self._transport = SyncTransport(Endpoint(self._url, NoToken(), 30.0))
+        self._transport = SyncTransport(Endpoint(self._url, NoToken(), ANSWER_SECONDS))
+
+    def __enter__(self) -> "_Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._transport.close()
 
     def metadata(self) -> dict[str, str]:
         """Where its endpoints are. Raises SignInFailed for those of another address."""
