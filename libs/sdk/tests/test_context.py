@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 VARIABLES = ("CLUSTERRA_URL", "CLUSTERRA_TOKEN", "CLUSTERRA_CLUSTER")
 names = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True)
-clusters = st.none() | st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+clusters = st.none() | st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ URL = "https://clusterra.example"
 class MemoryKeyring(KeyringBackend):
     """A keyring that works."""
 
-    priority = 1  # type: ignore[assignment]  # keyring's own type is a property of the class
+    priority = 1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # keyring has no types here
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:
@@ -45,7 +45,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
     monkeypatch.setenv("CLUSTERRA_CONFIG", str(tmp_path / "own" / "config.toml"))
     monkeypatch.delenv("CLUSTERRA_TOKEN", raising=False)
     before = keyring.get_keyring()
-    keyring.set_keyring(keyring.backends.fail.Keyring())
+    keyring.set_keyring(keyring.backends.fail.Keyring())  # type: ignore[no-untyped-call]  # keyring has no types here
     yield
     keyring.set_keyring(before)
 

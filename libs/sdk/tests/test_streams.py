@@ -92,7 +92,13 @@ def test_a_gateway_that_never_answered_is_given_up_and_one_that_did_is_waited_fo
         list(never.iterate(resumed(Request("GET", "/v1/x"), URL)))
     assert sum(never.pauses) < 60
 
-    replies = iter([(OPENED, iter([b": ping\n\n"])), *[(Failure("refused", sent=False), iter(()))] * 500])
-    away = Player(stream=lambda _: next(replies, (OPENED, iter([b"event: end\ndata: {}\n\n"]))))
+    away = Player()
+
+    def stream(_: Request) -> tuple[Answer | Failure, Iterator[bytes | Failure]]:
+        if 1 < len(away.opened) < 500:
+            return Failure("refused", sent=False), iter(())
+        return OPENED, iter([b": ping\n\n" if len(away.opened) == 1 else b"event: end\ndata: {}\n\n"])
+
+    away.stream = stream
     list(away.iterate(resumed(Request("GET", "/v1/x"), URL)))
     assert sum(away.pauses) > 600

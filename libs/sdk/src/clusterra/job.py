@@ -4,8 +4,9 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from clusterra.errors import NotFound
+from clusterra.errors import ClusterraError, NotFound
 from clusterra.models import Event, Explanation, JobRecord
+from clusterra.notebook import SHOWN_LINES, job_html, problem_html
 from clusterra.operations import events, jobs, outputs, waiting
 from clusterra.operations.api import Api
 from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Text
@@ -34,6 +35,13 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
+
+    def _repr_html_(self) -> str:
+        """The job as it is now, with the end of its output, for notebooks."""
+        try:
+            return job_html(self.refresh(), self._last_lines(SHOWN_LINES))
+        except ClusterraError as error:
+            return problem_html(self.id, str(error))
 
     @property
     def record(self) -> JobRecord:
@@ -78,11 +86,15 @@ class Job:
     def result(self, timeout: float | None = None) -> Result:
         """Wait until the job has ended, and return its exit code and the end of its output. Raises WaitTimeout."""
         ended = self.wait(timeout)
-        try:
-            output = self.output(MAX_TAIL_LINES)
-        except NotFound:
-            output = ""  # it never ran, or wrote to another place
+        output = self._last_lines(MAX_TAIL_LINES)
         return Result(self.id, ended.state, ended.exit_code, ended.signal, output)
+
+    def _last_lines(self, lines: int) -> str:
+        """The end of the output; empty for a job that never ran, or wrote to another place."""
+        try:
+            return self.output(lines)
+        except NotFound:
+            return ""
 
     def why(self) -> Explanation:
         """Why the job waits, where it runs, or how it ended."""
