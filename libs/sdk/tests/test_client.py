@@ -152,6 +152,39 @@ def test_a_refused_token_is_replaced_by_the_one_that_is_stored_now() -> None:
     ]
 
 
+def test_a_stream_is_opened_with_the_token_that_is_stored_now_and_an_error_is_read_whole() -> None:
+    class Renewing:
+        def __init__(self) -> None:
+            self.tokens = ["new", "old"]
+
+        def token(self) -> str | None:
+            return self.tokens[-1]
+
+        def renewed(self, refused: str | None) -> str | None:
+            return self.tokens.pop() and self.tokens[-1] if len(self.tokens) > 1 else None
+
+    problem = b'{"type": "/v1/problems/x", "status": 503, "detail": "no"}'
+    end = b'id: 1\ndata: hello\n\nevent: end\nid: 1\ndata: {"state": "COMPLETED"}\n\n'
+    replies = iter(
+        [
+            (401, "application/problem+json", problem),
+            (503, "application/problem+json", problem),
+            (200, "text/event-stream", end),
+        ]
+    )
+
+    with server(lambda _: next(replies)) as (url, seen), Client(url, Renewing(), cluster="main") as client:
+        assert list(client.job("7").follow()) == ["hello"]
+
+    assert [headers["authorization"] for _, _, headers, _ in seen.requests] == ["Bearer old", *["Bearer new"] * 2]
+
+
+def test_a_page_in_place_of_an_output_is_no_output() -> None:
+    page = server(lambda _: (200, "text/html", b"<html>captive portal"))
+    with page as (url, _), Client(url, TOKEN, cluster="main") as client, pytest.raises(NotClusterra, match="captive"):
+        client.job("7").output()
+
+
 def test_nobody_at_the_address_is_told_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clusterra.retrying.FIRST_PAUSE_SECONDS", 100.0)
     monkeypatch.setattr("clusterra.retrying.LONGEST_PAUSE_SECONDS", 100.0)

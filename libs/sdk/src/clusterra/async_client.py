@@ -1,6 +1,7 @@
 """The client for programs with asyncio: `clusterra.client` with `await`."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any
@@ -147,7 +148,7 @@ class AsyncClient:
         account: str | None = None,
         qos: str | None = None,
         cluster: str | None = None,
-    ) -> AsyncIterator[JobRecord]:
+    ) -> AsyncGenerator[JobRecord]:
         """The jobs of a filter, the newest first unless `sort` says otherwise. Pages are read as they are needed.
 
         Without `submitted_after`, those that Slurm still remembers: jobs leave it some minutes after their end.
@@ -159,18 +160,19 @@ class AsyncClient:
         """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
         return AsyncJob(self._transport, self._api, str(job_id), cluster)
 
-    async def events(self, after: str | None = None, *, cluster: str | None = None) -> AsyncIterator[Event]:
+    async def events(self, after: str | None = None, *, cluster: str | None = None) -> AsyncGenerator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
         It goes on where it was when a connection breaks. `event_stream` also tells positions and gaps.
         """
-        async for told in self.event_stream(after, cluster=cluster):
-            if isinstance(told, StreamedEvent):
-                yield told.event
+        async with aclosing(self.event_stream(after, cluster=cluster)) as stream:
+            async for told in stream:
+                if isinstance(told, StreamedEvent):
+                    yield told.event
 
     def event_stream(
         self, after: str | None = None, *, cluster: str | None = None
-    ) -> AsyncIterator[StreamedEvent | Gap]:
+    ) -> AsyncGenerator[StreamedEvent | Gap]:
         """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
         return self._transport.iterate(events.streamed(self._api, self._api.on("events", cluster), after))
 
@@ -184,7 +186,7 @@ class AsyncClient:
         newest_first: bool = False,
         limit: int | None = None,
         cluster: str | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         """The archived events of a filter, such as `kind="job.*"`, the oldest first unless asked otherwise."""
         wanted = EventFilter(kind, subject, after, before, newest_first)
         return self._transport.iterate(events.history(self._api, self._api.on("events", cluster), wanted, limit))

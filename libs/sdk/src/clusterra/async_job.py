@@ -1,7 +1,8 @@
 """A handle of one job for programs with asyncio: `clusterra.job` with `await`."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from clusterra.errors import NotFound
@@ -54,17 +55,18 @@ class AsyncJob:
         self._record = await self._transport.run(waiting.wait(awaited, timeout))
         return self._record
 
-    async def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncIterator[str]:
+    async def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncGenerator[str]:
         """The output as it is written, from its start or its last `tail` lines on, until the job has ended.
 
         Nothing is left out or told twice when a connection breaks. When the job is requeued, its output starts again:
         `pieces` tells that, too. It is text of the job, and no markup.
         """
-        async for piece in self.pieces(tail, stream=stream):
-            if isinstance(piece, Text):
-                yield piece.text
+        async with aclosing(self.pieces(tail, stream=stream)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Text):
+                    yield piece.text
 
-    def pieces(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncIterator[Piece]:
+    def pieces(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncGenerator[Piece]:
         """The same as `follow`: each piece is a `Text` with its offset, a `Restarted`, or at last the `Ended`."""
         return self._transport.iterate(outputs.followed(self._api, self._path, stream=stream, tail=tail))
 
@@ -112,7 +114,7 @@ class AsyncJob:
         """Change fields of the job, such as `time_limit=30` (minutes)."""
         await self._transport.run(jobs.update(self._api, self._path, fields, uuid.uuid4().hex))
 
-    def events(self) -> AsyncIterator[Event]:
+    def events(self) -> AsyncGenerator[Event]:
         """What has happened to the job, from the first event to the newest."""
         return self._transport.iterate(
             events.history(self._api, self._events_path, events.EventFilter(subject=self.id))

@@ -21,7 +21,8 @@ def chosen_site(url: str | None, token: str | Credentials | None, cluster: str |
 
     The cluster of the context counts only for its own gateway. Raises ConfigError where no gateway is known.
     """
-    context = load().chosen
+    # What is given whole needs no file: a bad one would only be in the way.
+    context = None if url and cluster else load().chosen
     given = url or os.environ.get(URL) or (context.url if context is not None else None)
     if not given:
         raise ConfigError("no gateway is known: run `clusterra login URL`, or set CLUSTERRA_URL")

@@ -7,7 +7,7 @@ import asyncio
 import json
 import platform
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -177,25 +177,30 @@ class SyncTransport:
         return self._sent(request) if self._endpoint.renewed(reply, used) else reply
 
     def _sent(self, request: Request) -> Answer | Failure:
-        try:
-            with self._http.stream(**self._endpoint.arguments(request)) as response:
-                body = _Body(request)
-                for piece in response.iter_bytes():
-                    body.add(piece)
-                return _answer(response, body.data)
-        except httpx2.HTTPError as error:
-            return failure_of(error)
+        with ExitStack() as closing:
+            return self._opened(request, closing, whole=True)[0]
 
     def open(self, request: Request, closing: ExitStack) -> tuple[Answer | Failure, Iterator[bytes]]:
         """Begin to read a stream, which ends with `closing`. Answers that are no stream are read whole."""
+        used = self._endpoint.credentials.token()
+        answer, pieces = self._opened(request, closing)
+        return self._opened(request, closing) if self._endpoint.renewed(answer, used) else (answer, pieces)
+
+    def _opened(
+        self, request: Request, closing: ExitStack, *, whole: bool = False
+    ) -> tuple[Answer | Failure, Iterator[bytes]]:
+        """The answer to a request, and the pieces of a body that is not read yet: that of 200, unless `whole`."""
+        closing.close()
         try:
             response = closing.enter_context(self._http.stream(**self._endpoint.arguments(request)))
+            if response.status_code == 200 and not whole:
+                return _answer(response), response.iter_bytes()
+            body = _Body(request)
+            for piece in response.iter_bytes():
+                body.add(piece)
+            return _answer(response, body.data), iter(())
         except httpx2.HTTPError as error:
             return failure_of(error), iter(())
-        if response.status_code == 200:
-            return _answer(response), response.iter_bytes()
-        closing.close()
-        return self.send(request), iter(())
 
 
 class _SyncReading:
@@ -222,7 +227,6 @@ class _SyncReading:
             case Now():
                 return time.monotonic()
             case Open():
-                self._closing.close()
                 answer, self._chunks = self._transport.open(step.request, self._closing)
                 return answer
             case Read():
@@ -254,7 +258,7 @@ class AsyncTransport:
             finally:
                 steps.close()
 
-    async def iterate[T](self, stream: Stream[T]) -> AsyncIterator[T]:
+    async def iterate[T](self, stream: Stream[T]) -> AsyncGenerator[T]:
         """The results of an operation, one after the other. Raises what the operation raises."""
         async with _AsyncReading(self) as reading:
             reply: Reply = None
@@ -283,25 +287,30 @@ class AsyncTransport:
         return await self._sent(request) if self._endpoint.renewed(reply, used) else reply
 
     async def _sent(self, request: Request) -> Answer | Failure:
-        try:
-            async with self._http.stream(**self._endpoint.arguments(request)) as response:
-                body = _Body(request)
-                async for piece in response.aiter_bytes():
-                    body.add(piece)
-                return _answer(response, body.data)
-        except httpx2.HTTPError as error:
-            return failure_of(error)
+        async with AsyncExitStack() as closing:
+            return (await self._opened(request, closing, whole=True))[0]
 
     async def open(self, request: Request, closing: AsyncExitStack) -> tuple[Answer | Failure, AsyncIterator[bytes]]:
         """Begin to read a stream, which ends with `closing`. Answers that are no stream are read whole."""
+        used = self._endpoint.credentials.token()
+        answer, pieces = await self._opened(request, closing)
+        return await self._opened(request, closing) if self._endpoint.renewed(answer, used) else (answer, pieces)
+
+    async def _opened(
+        self, request: Request, closing: AsyncExitStack, *, whole: bool = False
+    ) -> tuple[Answer | Failure, AsyncIterator[bytes]]:
+        """The answer to a request, and the pieces of a body that is not read yet: that of 200, unless `whole`."""
+        await closing.aclose()
         try:
             response = await closing.enter_async_context(self._http.stream(**self._endpoint.arguments(request)))
+            if response.status_code == 200 and not whole:
+                return _answer(response), response.aiter_bytes()
+            body = _Body(request)
+            async for piece in response.aiter_bytes():
+                body.add(piece)
+            return _answer(response, body.data), _nothing()
         except httpx2.HTTPError as error:
             return failure_of(error), _nothing()
-        if response.status_code == 200:
-            return _answer(response), response.aiter_bytes()
-        await closing.aclose()
-        return await self.send(request), _nothing()
 
 
 class _AsyncReading:
@@ -328,7 +337,6 @@ class _AsyncReading:
             case Now():
                 return time.monotonic()
             case Open():
-                await self._closing.aclose()
                 answer, self._chunks = await self._transport.open(step.request, self._closing)
                 return answer
             case Read():

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from clusterra.errors import NotClusterra, media_type
 from clusterra.exchange import Emit, Request, Steps, Stream
 from clusterra.operations.api import Api, query
 from clusterra.sse import ServerSentEvent
@@ -44,6 +45,8 @@ def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Ste
     """
     asked = query({"stream": stream, "tail": tail})
     answer = yield from api.ask(Request("GET", f"{path}/output", asked))
+    if media_type(answer) != "text/plain":
+        raise NotClusterra(api.url, answer.status, answer.body)
     return answer.body.decode(errors="replace")
 
 
