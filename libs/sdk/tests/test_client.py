@@ -113,7 +113,7 @@ def test_a_page_with_200_is_no_answer() -> None:
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra.transport.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("clusterra.endpoint.MAX_BODY_BYTES", 1000)
     long = server(lambda _: (200, "text/plain", b"x" * 1001))
     with long as (url, _), Client(url, TOKEN) as client, pytest.raises(AnswerTooLong, match="follow"):
         client.job("7", cluster="main").output()

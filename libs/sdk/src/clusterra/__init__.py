@@ -15,64 +15,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clusterra.async_client import AsyncClient as AsyncClient
-    from clusterra.async_job import AsyncJob as AsyncJob
-    from clusterra.client import Client as Client
+    from clusterra.async_client import AsyncClient
+    from clusterra.async_job import AsyncJob
+    from clusterra.client import Client
     from clusterra.errors import (
-        ApiError as ApiError,
+        ApiError,
+        ClusterraError,
+        ConfirmationRequired,
+        Forbidden,
+        NotClusterra,
+        NotFound,
+        OutcomeUnknown,
+        QuotaExceeded,
+        Refused,
+        SignInNeeded,
+        TooManyRequests,
+        Unavailable,
+        Unreachable,
+        WaitTimeout,
     )
-    from clusterra.errors import (
-        ClusterraError as ClusterraError,
-    )
-    from clusterra.errors import (
-        ConfirmationRequired as ConfirmationRequired,
-    )
-    from clusterra.errors import (
-        Forbidden as Forbidden,
-    )
-    from clusterra.errors import (
-        NotClusterra as NotClusterra,
-    )
-    from clusterra.errors import (
-        NotFound as NotFound,
-    )
-    from clusterra.errors import (
-        OutcomeUnknown as OutcomeUnknown,
-    )
-    from clusterra.errors import (
-        QuotaExceeded as QuotaExceeded,
-    )
-    from clusterra.errors import (
-        Refused as Refused,
-    )
-    from clusterra.errors import (
-        SignInNeeded as SignInNeeded,
-    )
-    from clusterra.errors import (
-        TooManyRequests as TooManyRequests,
-    )
-    from clusterra.errors import (
-        Unavailable as Unavailable,
-    )
-    from clusterra.errors import (
-        Unreachable as Unreachable,
-    )
-    from clusterra.errors import (
-        WaitTimeout as WaitTimeout,
-    )
-    from clusterra.job import Job as Job
-    from clusterra.result import Result as Result
+    from clusterra.job import Job
+    from clusterra.result import Result
 
-_ERRORS = (
+__all__ = (
     "ApiError",
+    "AsyncClient",
+    "AsyncJob",
+    "Client",
     "ClusterraError",
     "ConfirmationRequired",
     "Forbidden",
+    "Job",
     "NotClusterra",
     "NotFound",
     "OutcomeUnknown",
     "QuotaExceeded",
     "Refused",
+    "Result",
     "SignInNeeded",
     "TooManyRequests",
     "Unavailable",
@@ -85,17 +64,15 @@ _PLACES = {
     "Client": "client",
     "Job": "job",
     "Result": "result",
-    **dict.fromkeys(_ERRORS, "errors"),
 }
-
-__all__ = tuple(sorted(_PLACES))
+"""The modules of the names that are no errors."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'errors')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *__all__})

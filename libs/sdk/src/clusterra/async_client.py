@@ -7,8 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from clusterra.async_job import AsyncJob
+from clusterra.async_transport import AsyncTransport
 from clusterra.client import NOTHING, any_request
 from clusterra.credentials import Credentials
+from clusterra.endpoint import Endpoint
 from clusterra.exchange import Answer, Method
 from clusterra.models import (
     Budget,
@@ -32,7 +34,6 @@ from clusterra.operations.api import Api, Value
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.site import chosen_site
-from clusterra.transport import AsyncTransport, Endpoint
 
 
 class AsyncClient:

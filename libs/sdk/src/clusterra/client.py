@@ -6,6 +6,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from clusterra.credentials import Credentials
+from clusterra.endpoint import Endpoint
 from clusterra.exchange import Answer, Method, Request
 from clusterra.job import Job
 from clusterra.models import (
@@ -30,7 +31,7 @@ from clusterra.operations.api import Api, Value, query
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.site import chosen_site
-from clusterra.transport import Endpoint, SyncTransport
+from clusterra.sync_transport import SyncTransport
 
 NOTHING: Fields = MappingProxyType({})
 

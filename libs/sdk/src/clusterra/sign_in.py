@@ -16,12 +16,13 @@ from urllib.parse import urlencode
 
 from clusterra.context import canonical_url
 from clusterra.credentials import NoToken
+from clusterra.endpoint import Endpoint
 from clusterra.errors import ClusterraError, NotClusterra, media_type
 from clusterra.exchange import Answer, Failure, Request
 from clusterra.loopback_listener import Listener
 from clusterra.pkce import new_proof
 from clusterra.retrying import ask, failed
-from clusterra.transport import Endpoint, SyncTransport
+from clusterra.sync_transport import SyncTransport
 
 CLIENT_ID = "clusterra-cli"
 METADATA = "/.well-known/oauth-authorization-server"

@@ -1,0 +1,127 @@
+"""Carries out the steps of operations over HTTP, on the event loop."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
+from typing import assert_never
+
+import httpx2
+
+from clusterra.endpoint import Body, Endpoint, answer_of, failure_of
+from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
+
+
+class AsyncTransport:
+    """Carries out steps on the event loop."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._http = httpx2.AsyncClient(**endpoint.options)
+
+    async def run[T](self, steps: Steps[T]) -> T:
+        """The result of an operation. Raises what the operation raises."""
+        async with _AsyncReading(self) as reading:
+            reply: Reply = None
+            try:
+                while True:
+                    reply = await reading.do(steps.send(reply))
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            finally:
+                steps.close()
+
+    async def iterate[T](self, stream: Stream[T]) -> AsyncGenerator[T]:
+        """The results of an operation, one after the other. Raises what the operation raises."""
+        async with _AsyncReading(self) as reading:
+            reply: Reply = None
+            try:
+                while True:
+                    try:
+                        step = stream.send(reply)
+                    except StopIteration:
+                        return
+                    if isinstance(step, Emit):
+                        reply = None
+                        yield step.value
+                    else:
+                        reply = await reading.do(step)
+            finally:
+                stream.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, request: Request) -> Answer | Failure:
+        """Send a request, and once more where somebody has signed in meanwhile."""
+        used = self._endpoint.credentials.token()
+        reply = await self._sent(request)
+        return await self._sent(request) if self._endpoint.renewed(reply, used) else reply
+
+    async def _sent(self, request: Request) -> Answer | Failure:
+        async with AsyncExitStack() as closing:
+            return (await self._opened(request, closing, whole=True))[0]
+
+    async def open(self, request: Request, closing: AsyncExitStack) -> tuple[Answer | Failure, AsyncIterator[bytes]]:
+        """Begin to read a stream, which ends with `closing`. Answers that are no stream are read whole."""
+        used = self._endpoint.credentials.token()
+        answer, pieces = await self._opened(request, closing)
+        return await self._opened(request, closing) if self._endpoint.renewed(answer, used) else (answer, pieces)
+
+    async def _opened(
+        self, request: Request, closing: AsyncExitStack, *, whole: bool = False
+    ) -> tuple[Answer | Failure, AsyncIterator[bytes]]:
+        """The answer to a request, and the pieces of a body that is not read yet: that of 200, unless `whole`."""
+        await closing.aclose()
+        try:
+            response = await closing.enter_async_context(self._http.stream(**self._endpoint.arguments(request)))
+            if response.status_code == 200 and not whole:
+                return answer_of(response), response.aiter_bytes()
+            body = Body(request)
+            async for piece in response.aiter_bytes():
+                body.add(piece)
+            return answer_of(response, body.data), _nothing()
+        except httpx2.HTTPError as error:
+            return failure_of(error), _nothing()
+
+
+class _AsyncReading:
+    """The steps of one operation, with the stream that it reads."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+        self._closing = AsyncExitStack()
+        self._chunks: AsyncIterator[bytes] = _nothing()
+
+    async def __aenter__(self) -> "_AsyncReading":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._closing.aclose()
+
+    async def do(self, step: Step) -> Reply:
+        match step:
+            case Request():
+                return await self._transport.send(step)
+            case Pause():
+                await asyncio.sleep(step.seconds)
+                return None
+            case Now():
+                return time.monotonic()
+            case Open():
+                answer, self._chunks = await self._transport.open(step.request, self._closing)
+                return answer
+            case Read():
+                try:
+                    return await anext(self._chunks, b"")
+                except httpx2.HTTPError as error:
+                    return failure_of(error)
+            case _:
+                assert_never(step)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""

@@ -1,0 +1,115 @@
+"""A gateway as clients call it over HTTP: the arguments of requests, and what answers and errors mean.
+
+A redirect is never followed: the token is for the gateway alone. Bodies have a bound.
+"""
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import httpx2
+
+from clusterra.credentials import Credentials
+from clusterra.errors import AnswerTooLong
+from clusterra.exchange import MAX_BODY_BYTES, Answer, Failure, Request
+
+CONNECT_SECONDS = 10.0
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_ACCEPTED: Mapping[str, str] = {"accept": "application/json, application/problem+json, */*;q=0.1"}
+
+
+def user_agent() -> str:
+    """What the gateway's logs call this program."""
+    try:
+        own = version("clusterra-sdk")
+    except PackageNotFoundError:
+        own = "unknown"
+    return f"clusterra-sdk/{own} python/{platform.python_version()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The gateway as a client calls it."""
+
+    url: str
+    credentials: Credentials
+    timeout_seconds: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of an HTTP client."""
+        return {
+            "headers": {"user-agent": user_agent()},
+            "timeout": self._timeouts(self.timeout_seconds),
+            "follow_redirects": False,
+        }
+
+    def arguments(self, request: Request) -> dict[str, Any]:
+        """The arguments of one request."""
+        headers = {**_ACCEPTED, **request.headers}
+        token = self.credentials.token()
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        if request.idempotency_key is not None:
+            headers["idempotency-key"] = request.idempotency_key
+        content: dict[str, Any] = {}
+        if isinstance(request.body, bytes):
+            content = {"content": request.body}
+        elif request.body is not None:
+            content = {"content": json.dumps(request.body, allow_nan=False).encode()}
+            headers.setdefault("content-type", "application/json")
+        seconds = self.timeout_seconds if request.answer_seconds is None else request.answer_seconds
+        return {
+            "method": request.method,
+            "url": self.url + request.path,
+            "params": {name: each if isinstance(each, str) else ",".join(each) for name, each in request.query.items()},
+            "headers": headers,
+            "timeout": self._timeouts(seconds),
+            **content,
+        }
+
+    def renewed(self, answer: Answer | Failure, used: str | None) -> bool:
+        """Whether the answer refuses the token that was used, and there is another one to send the request with."""
+        refused = isinstance(answer, Answer) and answer.status == 401
+        return refused and self.credentials.renewed(used) is not None
+
+    @staticmethod
+    def _timeouts(seconds: float) -> Any:
+        return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+
+
+def failure_of(error: Exception) -> Failure:
+    """What an error of the HTTP client means."""
+    text = str(error) or "no more is known"
+    return Failure(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NOT_SENT))
+
+
+def answer_of(response: httpx2.Response, body: bytes = b"") -> Answer:
+    """An answer with what was read of its body."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, body)
+
+
+class Body:
+    """Keeps the pieces of a body up to its bound."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._data = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Keep another piece. Raises AnswerTooLong."""
+        self._data += piece
+        if len(self._data) > MAX_BODY_BYTES:
+            raise AnswerTooLong(
+                f"the answer to {self._request.method} {self._request.path} is longer than {MAX_BODY_BYTES} bytes: "
+                "read a part of it, such as the last lines of an output, or follow it"
+            )
+
+    @property
+    def data(self) -> bytes:
+        """All pieces."""
+        return bytes(self._data)
