@@ -4,14 +4,16 @@ nothing.
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from clusterra import AsyncClient, Client, NotFound, Refused, SignInNeeded, WaitTimeout
+from clusterra import AsyncClient, Client, Forbidden, NotFound, Refused, SignInNeeded, WaitTimeout
 from clusterra.credentials import store
 from clusterra.operations.events import StreamedEvent
 from clusterra.operations.outputs import Ended, Text
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
@@ -124,6 +126,49 @@ async def test_events_tell_of_a_job(client: AsyncClient) -> None:
         async for each in client.events(str(int(told[-1].position) - 1)):
             assert each.id == told[-1].event.id
             break
+
+
+async def test_a_template_is_launched_and_its_job_can_be_read_from_all_sides(client: AsyncClient) -> None:
+    assert "shell" in [each.id for each in await client.templates()]
+
+    launched = await client.launch("shell", {"commands": "sleep 20"}, key="sdk-launch-01")
+    again = await client.launch("shell", {"commands": "sleep 20"}, key="sdk-launch-01")
+
+    assert (again.job_id, again.repeated) == (launched.job_id, True)
+    assert launched.job_id is not None
+    job = client.job(launched.job_id)
+
+    async def runs() -> bool:
+        return (await job.refresh()).state == "RUNNING"
+
+    await until(runs, seconds=SECONDS, what="a running job")
+    record = await job.refresh()
+    found = {node.name: node for node in await client.nodes()}
+    assert set(record.nodes) <= found.keys()
+    assert all(found[name].cpus > 0 and found[name].state for name in record.nodes)
+    await job.signal("USR1", batch_only=True)
+    assert (await job.wait(timeout=SECONDS)).state in ("FAILED", "COMPLETED")
+
+    async def archived() -> bool:
+        return {"job.submitted", "job.running"} <= {each.data["kind"] async for each in job.events()}
+
+    await until(archived, seconds=SECONDS, what="the job's events in the archive")
+    newest = [each async for each in client.history("job.*", newest_first=True, limit=3)]
+    assert len(newest) == 3
+    assert newest[0].time >= newest[-1].time
+
+
+async def test_what_is_read_of_people_and_money(client: AsyncClient) -> None:
+    assert "sdk" in [each.name for each in await client.tokens()]
+    with pytest.raises(Forbidden, match="sign in"):
+        await client.make_token("more", ("profile",), days=1)
+    assert isinstance(await client.quotas(), list)
+    assert isinstance(await client.budgets(), list)
+    report = await client.costs(by=("user", "day"), first=datetime.now(UTC).date())
+    assert report.bill.currency == "USD"
+    assert (await client.cluster_detail()).max_workers > 0
+    answer = await client.request("GET", "/v1/clusters", query={})
+    assert answer.json["total"] == 1
 
 
 async def test_errors_are_types_with_hints(lab: Stack, client: AsyncClient) -> None:
