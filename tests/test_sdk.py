@@ -96,6 +96,17 @@ async def test_a_job_is_awaited_by_events_and_cancelled(client: AsyncClient) -> 
     assert (result.exit_code, result.returncode, result.ok) == (None, 1, False)
 
 
+async def test_many_jobs_are_awaited(client: AsyncClient) -> None:
+    jobs = [await client.submit(f"#!/bin/sh\nexit {number}\n", {"time_limit": 5}) for number in range(12)]
+    by_reads = asyncio.gather(*(job.wait(timeout=SECONDS) for job in jobs))
+
+    ended = {job.id: job.record async for job in client.as_completed(jobs, timeout=SECONDS)}
+
+    codes = [record.exit_code if (record := ended[job.id]) is not None else None for job in jobs]
+    assert codes == list(range(12))
+    assert [record.exit_code for record in await by_reads] == list(range(12))
+
+
 async def test_an_array_has_ended_with_its_last_task(client: AsyncClient) -> None:
     job = await client.submit("#!/bin/sh\n#SBATCH --array=0-2\nexit $SLURM_ARRAY_TASK_ID\n", {"time_limit": 5})
 

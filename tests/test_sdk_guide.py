@@ -15,6 +15,7 @@ GUIDE = Path(__file__).parents[1] / "docs" / "guide" / "python.md"
 PRINTED = (
     r"hello\nFAILED 3\n",
     r"\w.*\nCANCELLED\n",
+    r"([0-2]\n){3}",
     r"(?s)(\d+ FAILED\n)+\d+\.\d{6}\n.*\n\w+\.\w+\n",
     r"\[0, 1\]\n",
     r"(?s).*nodess.*\n.*4000000.*\n",

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from clusterra import AsyncClient, AsyncJob, Client, Job, NotClusterra, SignInNeeded, Unreachable
 from clusterra.errors import AnswerTooLong
+from clusterra.waits import MOST_BY_EVENTS, Waits
 
 TOKEN = "clusterra_secret"
 CLUSTERS = {"clusters": [{"id": "main", "name": "Main", "state": "active", "connection_state": "x", "degraded": []}]}
@@ -211,6 +212,21 @@ def test_what_is_no_id_of_a_job_is_refused(job_id: str) -> None:
         pytest.raises(ValueError, match="looks like 42"),
     ):
         client.job(job_id)
+
+
+def test_waits_at_a_time_do_not_take_all_streams() -> None:
+    waits = Waits()
+    with ExitStack() as all_waits:
+        by_events = [all_waits.enter_context(waits) for _ in range(20)]
+
+    assert by_events == [True] * MOST_BY_EVENTS + [False] * (20 - MOST_BY_EVENTS)
+    with waits as again:
+        assert again
+
+
+def test_jobs_of_several_clusters_are_not_awaited_together() -> None:
+    with Client("http://127.0.0.1:1", TOKEN) as client, pytest.raises(ValueError, match="several clusters"):
+        list(client.as_completed([client.job("7", cluster="a"), client.job("8", cluster="b")]))
 
 
 @pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (Job, AsyncJob)])

@@ -7,7 +7,7 @@ import pytest
 from clusterra.errors import NotFound, WaitTimeout
 from clusterra.exchange import Answer, Failure, Request
 from clusterra.operations.api import Api
-from clusterra.operations.waiting import Awaited, tells, wait
+from clusterra.operations.waiting import Awaited, completed, tells, wait
 from clusterra.sse import ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +114,44 @@ def test_only_a_known_end_is_an_end(state: str) -> None:
 
     with pytest.raises(WaitTimeout):
         player.run(wait(JOB, 100))
+
+
+@given(order=st.permutations([str(number) for number in range(1, 6)]), lost=st.sets(st.integers(0, 4)))
+def test_many_jobs_end_by_one_stream(order: list[str], lost: set[int]) -> None:
+    done: set[str] = set()
+
+    def chunks() -> Iterator[bytes | Failure]:
+        yield PING
+        for place, job_id in enumerate(order):
+            done.add(job_id)
+            if place not in lost:
+                yield event("job.completed", job_id)
+        yield from pinging()
+
+    def serve(request: Request) -> Answer:
+        job_id = request.path.rpartition("/")[2]
+        return record("COMPLETED" if job_id in done else "RUNNING", job_id=job_id)
+
+    jobs = [Awaited(JOB.api, each, f"/v1/clusters/main/jobs/{each}", JOB.events_path) for each in sorted(order)]
+    player = Player(serve, lambda _: (OPENED, chunks()))
+
+    ended = [(job_id, found.job_id) for job_id, found in player.iterate(completed(jobs, None))]
+
+    assert sorted(ended) == [(each, each) for each in sorted(order)]
+    assert len(player.opened) == 1
+
+
+def test_jobs_that_have_not_ended_in_time_are_counted() -> None:
+    jobs = [Awaited(JOB.api, each, f"/v1/clusters/main/jobs/{each}", JOB.events_path) for each in ("1", "2")]
+
+    def serve(request: Request) -> Answer:
+        return record("COMPLETED" if request.path.endswith("/1") else "RUNNING")
+
+    ended = Player(serve, lambda _: (OPENED, pinging())).iterate(completed(jobs, 60))
+
+    assert next(ended)[0] == "1"
+    with pytest.raises(WaitTimeout, match="1 of 2 jobs"):
+        next(ended)
 
 
 def test_what_events_tell_of_a_job() -> None:

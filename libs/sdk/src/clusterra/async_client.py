@@ -29,7 +29,7 @@ from clusterra.models import (
     Token,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, money, people, templates
+from clusterra.operations import clusters, events, jobs, money, people, templates, waiting
 from clusterra.operations.api import Api, Value
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
@@ -161,6 +161,17 @@ class AsyncClient:
         """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
         return AsyncJob(self._transport, self._api, str(job_id), cluster)
 
+    async def as_completed(self, jobs: Sequence[AsyncJob], timeout: float | None = None) -> AsyncGenerator[AsyncJob]:
+        """The jobs of one cluster as they end, each with its record. All share one stream of events.
+
+        Raises WaitTimeout, and ValueError for jobs of several clusters.
+        """
+        by_id = {job.id: job for job in jobs}
+        async with aclosing(self._transport.iterate(waiting.completed(_awaited(jobs), timeout))) as ended:
+            async for job_id, record in ended:
+                by_id[job_id].ended(record)
+                yield by_id[job_id]
+
     async def events(self, after: str | None = None, *, cluster: str | None = None) -> AsyncGenerator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
@@ -250,3 +261,10 @@ class AsyncClient:
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token of the caller. It no longer works within a second."""
         await self._transport.run(people.revoke_token(self._api, token_id))
+
+
+def _awaited(jobs: Sequence[AsyncJob]) -> list[waiting.Awaited]:
+    awaited = [job.awaited for job in jobs]
+    if len({each.events_path for each in awaited}) > 1:
+        raise ValueError("the jobs are of several clusters: wait for those of each cluster apart")
+    return awaited

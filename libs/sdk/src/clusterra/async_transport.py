@@ -10,6 +10,7 @@ import httpx2
 
 from clusterra.endpoint import Body, Endpoint, answer_of, failure_of
 from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
+from clusterra.waits import Waits
 
 
 class AsyncTransport:
@@ -18,6 +19,7 @@ class AsyncTransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._http = httpx2.AsyncClient(**endpoint.options)
+        self.waits = Waits()
 
     async def run[T](self, steps: Steps[T]) -> T:
         """The result of an operation. Raises what the operation raises."""

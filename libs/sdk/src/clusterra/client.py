@@ -26,7 +26,7 @@ from clusterra.models import (
     Token,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, money, people, templates
+from clusterra.operations import clusters, events, jobs, money, people, templates, waiting
 from clusterra.operations.api import Api, Value, query
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
@@ -161,6 +161,16 @@ class Client:
         """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
         return Job(self._transport, self._api, str(job_id), cluster)
 
+    def as_completed(self, jobs: Sequence[Job], timeout: float | None = None) -> Iterator[Job]:
+        """The jobs of one cluster as they end, each with its record. All share one stream of events.
+
+        Raises WaitTimeout, and ValueError for jobs of several clusters.
+        """
+        by_id = {job.id: job for job in jobs}
+        for job_id, record in self._transport.iterate(waiting.completed(_awaited(jobs), timeout)):
+            by_id[job_id].ended(record)
+            yield by_id[job_id]
+
     def events(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
@@ -254,3 +264,10 @@ def any_request(method: Method, path: str, values: Mapping[str, Value] | None, b
     if not path.startswith("/") or path.startswith("//") or any(each.isspace() or each in "?#\\" for each in path):
         raise ValueError(f"a path begins with /v1, and has no query: {path[:80]!r}")
     return Request(method, path, query(values or {}), body)
+
+
+def _awaited(jobs: Sequence[Job]) -> list[waiting.Awaited]:
+    awaited = [job.awaited for job in jobs]
+    if len({each.events_path for each in awaited}) > 1:
+        raise ValueError("the jobs are of several clusters: wait for those of each cluster apart")
+    return awaited

@@ -56,11 +56,22 @@ class Job:
     def wait(self, timeout: float | None = None) -> JobRecord:
         """Wait until the job has ended, and return its record. `timeout` is in seconds.
 
-        It follows the events of the cluster. A gateway that does not answer is waited for. Raises WaitTimeout.
+        It follows the events of the cluster. A gateway that does not answer is waited for. Of a client's waits at the
+        same time, eight follow events, and further ones read their jobs from time to time: `as_completed` of the client
+        waits for many jobs by one stream. Raises WaitTimeout.
         """
-        awaited = waiting.Awaited(self._api, self.id, self._path, f"{self._events_path}/stream")
-        self._record = self._transport.run(waiting.wait(awaited, timeout))
+        with self._transport.waits as by_events:
+            self._record = self._transport.run(waiting.wait(self.awaited, timeout, by_events=by_events))
         return self._record
+
+    @property
+    def awaited(self) -> waiting.Awaited:
+        """Where the job and the events of its cluster are."""
+        return waiting.Awaited(self._api, self.id, self._path, f"{self._events_path}/stream")
+
+    def ended(self, record: JobRecord) -> None:
+        """Keep a record that was read elsewhere."""
+        self._record = record
 
     def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> Iterator[str]:
         """The output as it is written, from its start or its last `tail` lines on, until the job has ended.

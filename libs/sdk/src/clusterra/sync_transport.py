@@ -9,6 +9,7 @@ import httpx2
 
 from clusterra.endpoint import Body, Endpoint, answer_of, failure_of
 from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
+from clusterra.waits import Waits
 
 
 class SyncTransport:
@@ -17,6 +18,7 @@ class SyncTransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._http = httpx2.Client(**endpoint.options)
+        self.waits = Waits()
 
     def run[T](self, steps: Steps[T]) -> T:
         """The result of an operation. Raises what the operation raises."""

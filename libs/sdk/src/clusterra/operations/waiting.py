@@ -5,11 +5,12 @@ intervals grow. A gateway that does not answer is waited for: nobody knows then 
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clusterra.errors import ClusterraError, Forbidden, WaitTimeout
-from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, now, pause
+from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, Stream, now, pause
 from clusterra.models import JobRecord
 from clusterra.operations.api import Api
 from clusterra.retrying import passes
@@ -70,49 +71,85 @@ class Awaited:
     events_path: str
 
 
-def wait(job: Awaited, timeout: float | None) -> Steps[JobRecord]:
+type Ended = tuple[str, JobRecord]
+"""The id of a job that has ended, and its record."""
+type _Waiting = dict[str, tuple[Awaited, _Reads]]
+
+
+def wait(job: Awaited, timeout: float | None, *, by_events: bool = True) -> Steps[JobRecord]:
     """The record of a job that has ended. `timeout` is in seconds, None for no limit.
 
     Raises WaitTimeout, and the errors of `clusterra.errors` that do not pass, such as SignInNeeded and NotFound.
     """
+    ended, reply = completed((job,), timeout, by_events=by_events), None
+    while True:
+        step = ended.send(reply)
+        if isinstance(step, Emit):
+            ended.close()
+            return step.value[1]
+        reply = yield step
+
+
+def completed(jobs: Sequence[Awaited], timeout: float | None, *, by_events: bool = True) -> Stream[Ended]:
+    """The jobs of one cluster as they end. All share one stream of events. Raises what `wait` raises."""
     began = yield from now()
     ends = None if timeout is None else began + timeout
-    record = yield from _by_events(job, ends)
-    if record is None:
-        record = yield from _by_reads(job, ends)
-    if record is None:
-        raise WaitTimeout(f"job {job.job_id} has not ended within {timeout:g} s; it goes on")
-    return record
+    left = {job.job_id: (job, _Reads(began)) for job in jobs}
+    if by_events and left:
+        yield from _by_events(jobs[0], left, ends)
+    if left:
+        yield from _by_reads(left, ends)
+    if left:
+        named = f"job {next(iter(left))}" if len(jobs) == 1 else f"{len(left)} of {len(jobs)} jobs"
+        raise WaitTimeout(f"{named} did not end within {timeout:g} s; what runs goes on")
 
 
-def _by_events(job: Awaited, ends: float | None) -> Steps[JobRecord | None]:
-    """The record of the job when it has ended; None where reads alone must tell it.
+def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[Ended]:
+    """The jobs that end, until none is left, or until reads alone must tell it.
 
     That is so for a caller who may not read events, and when less time is left than a stream may be silent.
     """
-    reads, reply = _Reads((yield from now())), None
-    stream = resumed(Request("GET", job.events_path), job.api.url)
-    while True:
+    stream = resumed(Request("GET", any_job.events_path), any_job.api.url)
+    reply = None
+    while left:
         at = yield from now()
         if ends is not None and ends - at < SILENT_SECONDS:
-            return None
+            return
         try:
             step: Step | Emit[object] = stream.send(reply)
         except (StopIteration, Forbidden):
-            return None
+            return
         if not isinstance(step, Emit):
             reply = yield step if ends is None else _bounded(step, ends - at)
             continue
         reply = None
-        told = tells(step.value, job.job_id)
-        # The record may follow the event of an end a moment later.
-        for _ in range(READS_AFTER_END if told == "end" else 1 if told == "change" or at >= reads.due else 0):
-            record = yield from _read(job)
-            reads.done(at)
-            if record is not None and has_ended(record):
-                return record
-            if told == "end":
-                yield from pause(AFTER_END_SECONDS)
+        for job, reads in tuple(left.values()):
+            told = tells(step.value, job.job_id)
+            if told == "nothing" and at < reads.due:
+                continue
+            record = yield from _read(job, reads, READS_AFTER_END if told == "end" else 1)
+            if record is not None:
+                del left[job.job_id]
+                yield Emit((job.job_id, record))
+
+
+def _by_reads(left: _Waiting, ends: float | None) -> Stream[Ended]:
+    """The jobs that end, until none is left or the time is over."""
+    began = yield from now()
+    for _, reads in left.values():
+        reads.due, reads.interval = min(reads.due, began), SHORT_INTERVAL_SECONDS
+    while True:
+        for job, reads in tuple(left.values()):
+            if reads.due <= (at := (yield from now())) or (ends is not None and at >= ends):
+                record = yield from _read(job, reads, 1)
+                if record is not None:
+                    del left[job.job_id]
+                    yield Emit((job.job_id, record))
+        at = yield from now()
+        if not left or (ends is not None and at >= ends):
+            return
+        due = min(reads.due for _, reads in left.values())
+        yield from pause(max(0.0, (due if ends is None else min(due, ends)) - at))
 
 
 def tells(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
@@ -131,28 +168,25 @@ def tells(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
     return "change" if isinstance(named, str) and named.partition("_")[0] == job_id else "nothing"
 
 
-def _by_reads(job: Awaited, ends: float | None) -> Steps[JobRecord | None]:
-    """The record of the job when it has ended; None when the time is over."""
-    reads = _Reads((yield from now()), SHORT_INTERVAL_SECONDS)
-    while True:
-        record = yield from _read(job)
-        if record is not None and has_ended(record):
-            return record
-        at = yield from now()
-        if ends is not None and at >= ends:
-            return None
-        reads.done(at)
-        yield from pause((reads.due if ends is None else min(reads.due, ends)) - at)
+def _read(job: Awaited, reads: _Reads, times: int) -> Steps[JobRecord | None]:
+    """The record of a job that has ended; None for one that has not, or that nobody tells of now.
 
-
-def _read(job: Awaited) -> Steps[JobRecord | None]:
-    """The job's record; None where nobody answers now. Raises the errors that do not pass."""
-    try:
-        return (yield from job.api.read(JobRecord, Request("GET", job.path, deadline_seconds=0.0)))
-    except ClusterraError as error:
-        if passes(error):
-            return None
-        raise
+    It is read several times, because the record may follow the event of an end a moment later. Raises the errors that
+    do not pass.
+    """
+    for attempt in range(times):
+        if attempt:
+            yield from pause(AFTER_END_SECONDS)
+        try:
+            record = yield from job.api.read(JobRecord, Request("GET", job.path, deadline_seconds=0.0))
+        except ClusterraError as error:
+            if not passes(error):
+                raise
+        else:
+            if has_ended(record):
+                return record
+    reads.done((yield from now()))
+    return None
 
 
 def _bounded(step: Step, left: float) -> Step:
