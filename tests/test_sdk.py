@@ -65,6 +65,8 @@ def _whole_life(lab: Stack, cluster: str, token: str) -> None:
         result = job.result(timeout=SECONDS)
         assert (result.exit_code, result.returncode, result.state) == (7, 7, "FAILED")
         assert result.output == text
+        assert "".join(job.follow(tail=1)) == "raw \ufffd\f\x1b[31m <b>"
+        assert "".join(job.follow(tail=0)) == ""
         assert job.output(tail=1) == "raw \ufffd\f\x1b[31m <b>"
         assert job.why().state == "ended"
 

@@ -1,11 +1,13 @@
 """A stream goes on where it was: nothing is left out, nothing comes twice, wherever the connection breaks."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from clusterra.errors import Forbidden, NotFound, Unreachable
 from clusterra.exchange import Answer, Failure, Request
 from clusterra.operations.api import Api
+from clusterra.operations.events import streamed
 from clusterra.operations.outputs import Ended, Restarted, Text, followed
 from clusterra.streams import LAST_EVENT_ID, resumed
 from hypothesis import given
@@ -64,10 +66,47 @@ def test_an_output_is_told_once_wherever_the_connection_breaks(
     assert [piece.offset for piece in texts] == sorted({piece.offset for piece in texts})
 
 
+def size_of(size: int) -> Answer:
+    """What the gateway answers to a range of one byte."""
+    return Answer(206, {"content-type": "text/plain", "content-range": f"bytes 0-0/{size}"}, b"x")
+
+
+@pytest.mark.parametrize(
+    ("tail", "size", "begin"),
+    [
+        (0, size_of(70), {"after": "70"}),
+        (5, size_of(70), {"tail": "5"}),
+        (5, problem(416, "range-not-satisfiable"), {"after": "0"}),
+        (5, problem(404, "not-found"), {"after": "0"}),
+        (0, problem(404, "not-found"), {"after": "0"}),
+    ],
+)
+def test_last_lines_are_counted_once(tail: int, size: Answer, begin: dict[str, str]) -> None:
+    replies = iter([(OPENED, iter([b"retry: 1\n\n"])), (OPENED, iter([b"event: end\ndata: {}\n\n"]))])
+    player = Player(lambda _: size, lambda _: next(replies))
+
+    list(player.iterate(followed(API, PATH, stream="stdout", tail=tail)))
+
+    assert [each.query for each in player.opened] == [{"stream": "stdout", **begin}] * 2
+
+
+def test_events_begin_at_a_position_that_a_broken_connection_does_not_change() -> None:
+    fields = {**dict.fromkeys(("id", "source", "type", "subject"), "x"), "time": "2026-11-26T00:00:00Z", "data": {}}
+    told = b"id: 42\ndata: " + json.dumps(fields).encode()
+    replies = iter([(OPENED, iter([b"retry: 1\n\n"])), (OPENED, iter([told + b"\n\n"]))])
+    listed = Answer(200, {"content-type": "application/json", "event-position": "41"}, b"{}")
+    player = Player(lambda _: listed, lambda _: next(replies))
+
+    event = next(player.iterate(streamed(API, None, None)))
+
+    assert event.position == "42"
+    assert [each.headers for each in player.opened] == [{LAST_EVENT_ID: "41"}] * 2
+
+
 def test_a_restarted_output_begins_again() -> None:
     data = b"id: 3\ndata: abc\n\nevent: reset\nid: 0\ndata: {}\n\nid: 1\ndata: x\n\n"
     data += b'event: end\ndata: {"state": "FAILED"}\n\n'
-    player = Player(stream=lambda _: (OPENED, iter([data])))
+    player = Player(lambda _: size_of(7), lambda _: (OPENED, iter([data])))
 
     pieces = list(player.iterate(followed(API, PATH, stream="stderr", tail=5)))
 

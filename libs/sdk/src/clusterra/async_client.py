@@ -186,7 +186,7 @@ class AsyncClient:
         self, after: str | None = None, *, cluster: str | None = None
     ) -> AsyncGenerator[StreamedEvent | Gap]:
         """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
-        return self._transport.iterate(events.streamed(self._api, self._api.on("events", cluster), after))
+        return self._transport.iterate(events.streamed(self._api, cluster, after))
 
     def history(
         self,

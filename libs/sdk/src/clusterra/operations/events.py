@@ -6,7 +6,8 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from clusterra.exchange import Emit, Request, Stream
+from clusterra.errors import Forbidden
+from clusterra.exchange import Emit, Request, Steps, Stream
 from clusterra.models import Event, EventPage
 from clusterra.operations.api import Api, query
 from clusterra.operations.pages import paged
@@ -64,8 +65,11 @@ def history(api: Api, path: str, wanted: EventFilter, limit: int | None = None) 
     yield from paged(api, Request("GET", path, asked), EventPage, lambda page: (page.events, page.cursor), limit)
 
 
-def streamed(api: Api, path: str, after: str | None) -> Stream[Streamed]:
+def streamed(api: Api, cluster: str | None, after: str | None) -> Stream[Streamed]:
     """The events of a cluster as they happen, from now on or behind a position. It ends when the caller stops."""
+    if after is None:
+        after = yield from _position(api, cluster)
+    path = api.on("events", cluster)
     headers = {} if after is None else {LAST_EVENT_ID: after}
     stream = resumed(Request("GET", f"{path}/stream", headers=headers), api.url)
     reply = None
@@ -80,6 +84,18 @@ def streamed(api: Api, path: str, after: str | None) -> Stream[Streamed]:
         reply = None
         if isinstance(step.value, ServerSentEvent) and (told := _told(step.value)) is not None:
             yield Emit(told)
+
+
+def _position(api: Api, cluster: str | None) -> Steps[str | None]:
+    """The present position in the stream of events; None for a caller who may not list jobs.
+
+    Without it, events would be left out where a connection breaks before its first one.
+    """
+    try:
+        answer = yield from api.ask(Request("GET", api.on("jobs", cluster), query({"limit": 1})))
+    except Forbidden:
+        return None
+    return answer.headers.get("event-position")
 
 
 def _told(event: ServerSentEvent) -> Streamed | None:

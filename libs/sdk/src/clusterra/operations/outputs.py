@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra.errors import NotClusterra, media_type
+from clusterra.errors import ApiError, NotClusterra, media_type
 from clusterra.exchange import Emit, Request, Steps, Stream
-from clusterra.operations.api import Api, query
+from clusterra.operations.api import Api, Value, query
 from clusterra.sse import ServerSentEvent
 from clusterra.streams import resumed
 
@@ -56,7 +56,8 @@ def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> 
     It goes on behind what it told when a connection breaks or the gateway starts again: no byte is left out or told
     twice.
     """
-    asked = query({"stream": stream, "tail": tail})
+    begin: dict[str, Value] = {} if tail is None else (yield from _begin(api, path, stream, tail))
+    asked = query({"stream": stream, **begin})
     events = resumed(Request("GET", f"{path}/output/stream", asked), api.url)
     reply = None
     while True:
@@ -70,6 +71,23 @@ def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> 
         reply = None
         if isinstance(step.value, ServerSentEvent):
             yield Emit(_piece(step.value))
+
+
+def _begin(api: Api, path: str, stream: OutputStream, tail: int) -> Steps[dict[str, Value]]:
+    """Where the last lines begin. It is an offset where there are none yet.
+
+    `tail` alone would be counted anew where a connection breaks before its first event, and leave out what was written
+    between.
+    """
+    request = Request("GET", f"{path}/output", query({"stream": stream}), headers={"range": "bytes=0-0"})
+    try:
+        told = (yield from api.ask(request)).headers.get("content-range", "").rpartition("/")[2]
+    except ApiError as error:
+        if error.status not in (404, 416):
+            raise
+        told = "0"  # the job has not started, or has written nothing
+    size = int(told) if told.isascii() and told.isdecimal() else None
+    return {"tail": tail} if size is None or (tail and size) else {"after": size}
 
 
 def _piece(event: ServerSentEvent) -> Piece:
