@@ -4,7 +4,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := $(wildcard libs/* services/*) admin planner-tools lab
+MEMBERS := $(wildcard libs/* services/*) admin cli planner-tools lab
 # More processes than cores, because tests mostly wait for servers. The tests of one file share a process and its servers.
 # So do files that share a lab (conftest.py).
 TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))

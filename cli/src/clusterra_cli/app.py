@@ -1,0 +1,74 @@
+"""The command `clusterra`: joins its commands, and ends with an exit code that tells what went wrong.
+
+This module and those of the commands import nothing slow outside of their functions: `--help` must answer at once.
+`test_start_up.py` holds what it imports.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from clusterra_cli import (
+    api_requests,
+    contexts,
+    event_feed,
+    exit_codes,
+    fleet,
+    job_changes,
+    jobs,
+    launching,
+    money,
+    sign_in,
+    submitting,
+    tokens,
+)
+from clusterra_cli.output import note
+from clusterra_cli.usage import WrongUsage
+
+command = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="Exit codes: 0 done; 1 failed; 2 wrong command line; 4 sign in first; 5 not found; 6 refused;"
+    " 130 interrupted. `run`, and `submit` with --wait or --follow, end with the job's own.",
+)
+for module in (
+    *(sign_in, contexts, submitting, jobs, job_changes, launching),
+    *(fleet, event_feed, money, tokens, api_requests),
+):
+    module.add_to(command)
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        from importlib.metadata import version
+
+        typer.echo(version("clusterra-cli"))
+        raise typer.Exit
+
+
+@command.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Work with Clusterra: submit jobs, follow them, and learn why they wait and what they cost."""
+
+
+def main() -> None:
+    """Run the command line of this process, and end it with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        command(prog_name="clusterra")
+    except WrongUsage as wrong:
+        note(f"error: {wrong}" + (f"\n{wrong.hint}" if wrong.hint else ""))
+        sys.exit(exit_codes.USAGE)
+    except Exception as error:
+        code = exit_codes.told(error)
+        if code is None:
+            raise
+        sys.exit(code)

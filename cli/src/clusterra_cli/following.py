@@ -1,0 +1,56 @@
+"""Waits for a job, or follows its output, and tells the exit code with which the command ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from clusterra_cli.output import JobText, Output, note, visible
+
+if TYPE_CHECKING:
+    from clusterra import Job
+
+type Stream = Literal["stdout", "stderr"]
+
+
+def follow(job: "Job", output: Output, *, tail: int | None = None) -> int:
+    """Print the job's output as it is written, until the job has ended."""
+    print_output(job, output, tail=tail)
+    return wait(job, output)
+
+
+def wait(job: "Job", output: Output) -> int:
+    """Wait until the job has ended."""
+    from clusterra.result import returncode
+
+    record = job.wait()
+    if output.json:
+        output.json_line(record)
+    elif record.state != "COMPLETED":
+        how = f" with the exit code {record.exit_code}" if record.exit_code else ""
+        how = f" by the signal {record.signal}" if record.signal else how
+        because = f": {record.reason}" if record.reason not in ("", "None") else ""
+        note(f"job {job.id} has ended as {visible(record.state)}{how}{because}")
+    return returncode(record.state, record.exit_code, record.signal)
+
+
+def print_output(job: "Job", output: Output, *, tail: int | None = None, stream: Stream = "stdout") -> None:
+    """Print the job's output until it is complete. JSON lines have `output`."""
+    shown = JobText()
+    try:
+        for chunk in job.follow(tail=tail, stream=stream):
+            if output.json:
+                output.json_line({"output": chunk})
+            else:
+                shown.write(chunk)
+    finally:
+        shown.end()
+
+
+@contextmanager
+def interruptible(job_id: str) -> Iterator[None]:
+    """Tells, at Ctrl-C, that the job goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"\njob {job_id} goes on; to end it: clusterra cancel {job_id}")
+        raise

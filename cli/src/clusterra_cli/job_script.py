@@ -1,0 +1,185 @@
+"""Makes the job of a submit from a script and the options of a command line.
+
+Options become `#SBATCH` lines behind the script's own, of which the later ones win, as sbatch's command line wins over
+its script. So the gateway reads and checks them in one place, and the script of the job says what it was submitted
+with. Of options that exclude each other, such as `--mem` and `--mem-per-cpu`, a script may have one: these become
+fields of the job, which replace the script's whole group.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterra_cli.sbatch_options import SBATCH, Given
+from clusterra_cli.usage import WrongUsage
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""The PATH of a job. Paths of another machine would lead nowhere."""
+
+type Environment = Mapping[str, str]
+type Fields = dict[str, object]
+
+_OF_COMMAND = frozenset({"clusters", "parsable", "quiet", "verbose", "wait", "wrap"})
+"""Options of sbatch that concern its command, and not the job."""
+_PREFIXES = ("#SBATCH", "#SLURM")
+_FOREIGN = ("#PBS", "#BSUB")
+_BLANKS = " \t\v\f\r"
+_NAME = re.compile(r"\s(--j|-[A-Za-z]*J)")
+"""A `#SBATCH` line that names the job, however the option is shortened."""
+_SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)[Bb]?")
+_MIB = {"m": 1, "g": 1024, "t": 1024**2}
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """A script with the options of the command line, the other fields of the job, and what is worth a warning."""
+
+    script: str
+    job: Fields
+    warnings: tuple[str, ...] = ()
+
+
+def from_script(text: str, words: Sequence[str], options: Sequence[Given], environment: Environment) -> JobScript:
+    """The job of a script. `words` are its name and its arguments, `environment` is that of the command.
+
+    Raises WrongUsage for a value that no `#SBATCH` line can carry.
+    """
+    fields, lines = _fields_and_lines(options)
+    base = words[0].rpartition("/")[2]
+    if base not in ("", "-") and not any(each.name == "job-name" for each in options) and not _names_itself(text):
+        lines.append(_line(Given("job-name", base)))
+    fields["environment"] = _environment(options, environment)
+    if len(words) > 1:
+        fields["argv"] = list(words)
+    lost = lines and any(line.startswith(_FOREIGN) for line in text.split("\n"))
+    warnings = ("#PBS and #BSUB lines of the script win over options of the command line",) if lost else ()
+    return JobScript(_inserted(text, lines), fields, warnings)
+
+
+def from_command(command: Sequence[str], options: Sequence[Given], environment: Environment) -> JobScript:
+    """The job of one command with its arguments, which no shell interprets."""
+    # In quotes, the first word is no assignment and no word of the shell's own, such as `if`.
+    name = "'" + command[0].replace("'", "'\"'\"'") + "'"
+    line = " ".join([name, *map(shlex.quote, command[1:])])
+    return from_script(f"#!/bin/sh\n{line}\n", [command[0]], options, environment)
+
+
+def from_wrapped(text: str, options: Sequence[Given], environment: Environment) -> JobScript:
+    """The job of a line for the shell, as of `sbatch --wrap`."""
+    return from_script(f"#!/bin/sh\n{text}\n", ["wrap"], options, environment)
+
+
+def _names_itself(text: str) -> bool:
+    return any(line.startswith(_PREFIXES) and _NAME.search(line) for line in _head(text))
+
+
+def _head(text: str) -> list[str]:
+    """The lines before the first command, where `#SBATCH` lines count."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if line.lstrip(_BLANKS) and not line.lstrip(_BLANKS).startswith("#"):
+            break
+        found.append(line)
+    return found
+
+
+def _inserted(text: str, lines: Sequence[str]) -> str:
+    """The script with these lines behind its last `#SBATCH` line, or else behind its first line."""
+    if not lines:
+        return text
+    own = [number for number, line in enumerate(_head(text), start=1) if line.startswith(_PREFIXES)]
+    at = own[-1] if own else 1
+    before = text.split("\n")
+    return "\n".join([*before[:at], *lines, *(before[at:] or [""])])
+
+
+def _fields_and_lines(options: Sequence[Given]) -> tuple[Fields, list[str]]:
+    fields: Fields = {}
+    lines: list[str] = []
+    for each in options:
+        if each.name == "confirmed-usd-per-hour":
+            fields["confirmed_usd_per_hour"] = _dollars(each.value or "")
+        elif each.name not in SBATCH or each.name in _OF_COMMAND:
+            continue
+        elif (field := _grouped(each)) is not None:
+            for group in _GROUPS:
+                if field[0] in group:
+                    fields = {name: value for name, value in fields.items() if name not in group}
+            fields[field[0]] = field[1]
+        else:
+            lines.append(_line(each))
+    return fields, lines
+
+
+def _dollars(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongUsage("--confirmed-usd-per-hour must be an amount, such as 12.5") from None
+
+
+_GROUPS = (
+    frozenset({"memory_per_node", "memory_per_cpu", "memory_per_tres"}),
+    frozenset({"cpus_per_task", "cpus_per_tres"}),
+)
+
+
+def _mebibytes(text: str) -> int:
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    size, unit = int(found[1]), (found[2] or "m").lower()
+    return -(-size // 1024) if unit == "k" else size * _MIB[unit]
+
+
+def _positive(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise ValueError(text)
+    return int(text)
+
+
+_FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "mem": ("memory_per_node", _mebibytes),
+    "mem-per-cpu": ("memory_per_cpu", _mebibytes),
+    "mem-per-gpu": ("memory_per_tres", lambda text: f"gres/gpu:{_mebibytes(text)}"),
+    "cpus-per-task": ("cpus_per_task", _positive),
+    "cpus-per-gpu": ("cpus_per_tres", lambda text: f"gres/gpu:{_positive(text)}"),
+}
+
+
+def _grouped(given: Given) -> tuple[str, object] | None:
+    """The field of an option of a group; None for other options, and for a value that the gateway is to refuse."""
+    if given.name not in _FIELDS:
+        return None
+    field, read = _FIELDS[given.name]
+    try:
+        return field, read(given.value or "")
+    except ValueError:
+        return None
+
+
+def _line(given: Given) -> str:
+    """The `#SBATCH` line of an option. Raises WrongUsage."""
+    if given.value is None:
+        return f"#SBATCH --{given.name}"
+    if any(character in given.value for character in "\n\r\0"):
+        raise WrongUsage(f"the value of --{given.name} has a line end")
+    word = f"--{given.name}={given.value}"
+    if re.search(r"[\s\"'#\\]", word):
+        quoted = re.sub(r'(["\\])', r"\\\1", word)
+        word = f'"{quoted}"'
+    return f"#SBATCH {word}"
+
+
+def _environment(options: Sequence[Given], local: Environment) -> list[str]:
+    """The variables that the job is given: those of here that `--export` names, and PATH.
+
+    The gateway applies `--export` itself, and so sets its `NAME=VALUE` items.
+    """
+    exported = next((each.value or "" for each in reversed(options) if each.name == "export"), "")
+    names = [item.strip("'\"") for item in exported.split(",")]
+    if any(name.upper() == "ALL" for name in names):
+        return [f"{name}={value}" for name, value in local.items()] or [f"PATH={DEFAULT_PATH}"]
+    wanted = {"PATH": DEFAULT_PATH} | {name: local[name] for name in names if name in local}
+    return [f"{name}={value}" for name, value in wanted.items()]

@@ -1,0 +1,130 @@
+"""`templates` and `launch`: jobs from forms."""
+
+import json as json_text
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterra_cli import exit_codes
+from clusterra_cli.completion import known_templates
+from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected
+from clusterra_cli.output import Column, Output, note, warn
+from clusterra_cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from clusterra.models import Launchable
+
+Values = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter, as JSON or as text.")
+]
+
+
+def add_to(command: typer.Typer) -> None:
+    """Add these commands."""
+    for each in (templates, launch):
+        command.command()(each)
+
+
+def templates(
+    template_id: Annotated[
+        str | None, typer.Argument(autocompletion=known_templates, help="Show the parameters of this one.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    url: Url = None,
+) -> None:
+    """List the templates that can be launched, or show the parameters of one."""
+    output = Output(json, quiet)
+    with connected(url) as client:
+        found = client.templates()
+    if template_id is not None:
+        one = next((each for each in found if each.id == template_id), None)
+        if one is None:
+            exit_codes.end(exit_codes.NOT_FOUND, f"there is no template {template_id}")
+        output.document(one) if json else _show(output, one)
+    elif json:
+        output.document(found)
+    elif quiet:
+        output.ids(each.id for each in found)
+    else:
+        columns = (Column("TEMPLATE"), Column("KIND"), Column("CATEGORY"), Column("NAME"))
+        output.table(columns, ((each.id, each.kind, each.category, each.name) for each in found))
+
+
+def _show(output: Output, template: "Launchable") -> None:
+    output.text(f"{template.name}\n{template.description}")
+    output.table(
+        (Column("PARAMETER"), Column("TYPE"), Column("DEFAULT"), Column("NEEDED"), Column("DESCRIPTION")),
+        (
+            (
+                *(each.name, each.type, "" if each.default is None else json_text.dumps(each.default)),
+                *("yes" if each.required else "", each.description or each.label),
+            )
+            for each in template.parameters
+        ),
+    )
+    if template.inputs:
+        output.table(
+            (Column("INPUT"), Column("FORMAT"), Column("NEEDED"), Column("DESCRIPTION")),
+            ((each.name, each.format, "yes" if each.required else "", each.description) for each in template.inputs),
+        )
+
+
+def launch(
+    template_id: Annotated[
+        str, typer.Argument(autocompletion=known_templates, help="The template, as `clusterra templates` lists it.")
+    ],
+    values: Values = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", metavar="NAME=PATH", help="An input of the template.")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sbatch", metavar="NAME=VALUE", help="An option of sbatch by its long name, such as time=2:00:00."
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    url: Url = None,
+    cluster: Cluster = None,
+) -> None:
+    """Submit a job, or a workflow, from a template."""
+    output = Output(json, quiet)
+    with connected(url, cluster) as client:
+        launched = client.launch(
+            template_id,
+            {name: _value(value) for name, value in _pairs("--set", values or ())},
+            inputs=dict(_pairs("--input", inputs or ())),
+            sbatch_override=dict(_pairs("--sbatch", options or ())),
+        )
+    for each in launched.warnings:
+        warn(each)
+    if json:
+        output.document(launched)
+    elif quiet:
+        output.text(launched.job_id or launched.run_id or "")
+    else:
+        what = f"batch job {launched.job_id}" if launched.job_id else f"run {launched.run_id}"
+        output.text(f"Submitted {what}")
+        if launched.output_dir:
+            note(f"its results will be in {launched.output_dir}")
+
+
+def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Names with their values. Raises WrongUsage."""
+    pairs = []
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise WrongUsage(f"{option} {each}: it must be NAME=VALUE")
+        pairs.append((name, value))
+    return pairs
+
+
+def _value(text: str) -> Any:
+    try:
+        return json_text.loads(text)
+    except ValueError:
+        return text

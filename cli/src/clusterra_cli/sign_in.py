@@ -1,0 +1,169 @@
+"""`login`, `logout` and `whoami`."""
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterra_cli.connection import Json, Url, connected
+from clusterra_cli.output import Output, moment, money, note, warn
+from clusterra_cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from clusterra import Client
+
+DEFAULT_CONTEXT = "default"
+
+
+def add_to(command: typer.Typer) -> None:
+    """Add these commands."""
+    for each in (login, logout, whoami):
+        command.command()(each)
+
+
+def login(
+    url: Annotated[
+        str | None, typer.Argument(envvar="CLUSTERRA_URL", help="The gateway, such as https://clusterra.example.")
+    ] = None,
+    device: Annotated[
+        bool, typer.Option("--device", help="Show a code that you enter in the browser of any machine.")
+    ] = False,
+    token_stdin: Annotated[
+        bool, typer.Option("--token-stdin", help="Read a token from stdin, in place of signing in.")
+    ] = False,
+    context: Annotated[
+        str | None, typer.Option("--context", help="The name of the context that is made, by default `default`.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", "-M", help="The cluster of the context, by default your only one.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=90, help="For how many days this machine is signed in.")] = 30,
+) -> None:
+    """Sign in this machine: by a browser here, by a code for another machine's browser, or with a token.
+
+    The token is kept in the keyring, or else in a file that only you can read. With CLUSTERRA_TOKEN in the environment,
+    nothing else is needed.
+    """
+    from clusterra import Client, credentials
+    from clusterra import context as contexts
+
+    address = contexts.canonical_url(url or _address_of(context))
+    get = _read_token if token_stdin else partial(_by_code if device else _by_browser, address, days)
+    token = get()
+    with Client(address, token) as client:
+        profile = client.me()
+        chosen = cluster or _only_cluster(client)
+    place = credentials.store(address, token)
+    stored = contexts.load()
+    named = context or next((each.name for each in stored.by_name.values() if each.url == address), DEFAULT_CONTEXT)
+    contexts.save(stored.having(contexts.Context(named, address, chosen)))
+    note(f"{profile.email or profile.name} is signed in at {address}. The token is in {place.text}.")
+    if chosen is None:
+        note("choose a cluster: `clusterra clusters` lists them, `clusterra context set` takes one")
+    if os.environ.get(credentials.TOKEN):
+        warn(f"{credentials.TOKEN} is set, and goes before the stored token")
+
+
+def _address_of(context: str | None) -> str:
+    """The gateway of a stored context. Raises WrongUsage."""
+    from clusterra.context import load
+
+    stored = load()
+    known = stored.by_name.get(context) if context else stored.chosen
+    if known is None:
+        raise WrongUsage("which gateway?", "for example: clusterra login https://clusterra.example")
+    return known.url
+
+
+def _read_token() -> str:
+    token = sys.stdin.read(4096).strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise WrongUsage("there is no token on stdin")
+    return token
+
+
+def _by_browser(url: str, days: int) -> str:
+    import webbrowser
+
+    from clusterra.sign_in import Wanted, loopback
+
+    def opened(page: str) -> None:
+        note(f"Approve the sign-in in your browser: {page}")
+        if not webbrowser.open(page):
+            note("No browser could be opened here. On a machine without one: clusterra login --device")
+
+    return loopback(url, opened, wanted=Wanted(seconds=days * 86400)).token
+
+
+def _by_code(url: str, days: int) -> str:
+    from clusterra.sign_in import DevicePrompt, Wanted
+    from clusterra.sign_in import device as sign_in_by_code
+
+    def shown(prompt: DevicePrompt) -> None:
+        note(f"Open {prompt.verification_uri} in any browser, and enter the code {prompt.user_code}")
+
+    return sign_in_by_code(url, shown, wanted=Wanted(seconds=days * 86400)).token
+
+
+def _only_cluster(client: "Client") -> str | None:
+    from clusterra.errors import Forbidden
+
+    try:
+        found = client.clusters()
+    except Forbidden:
+        return None
+    return found[0].id if len(found) == 1 else None
+
+
+def logout(
+    revoke: Annotated[bool, typer.Option("--revoke", help="Also revoke the token, wherever it is used.")] = False,
+    url: Url = None,
+) -> None:
+    """Forget the token of this machine."""
+    from clusterra import credentials
+
+    with connected(url) as client:
+        if revoke:
+            _revoke(client)
+        forgotten = credentials.forget(client.url)
+    note(f"the token for {client.url} is forgotten" if forgotten else f"no token is stored for {client.url}")
+    if os.environ.get(credentials.TOKEN):
+        warn(f"{credentials.TOKEN} is set, and still signs you in")
+
+
+def _revoke(client: "Client") -> None:
+    """Revoke the token of the client. Its text contains its id."""
+    from clusterra import credentials
+
+    token = credentials.find(client.url)
+    known = [each.id for each in client.tokens() if token and f"_{each.id}_" in token]
+    for token_id in known:
+        client.revoke_token(token_id)
+    if not known:
+        warn("the token is none of a person, and stays valid: revoke it where it was made")
+
+
+def whoami(json: Json = False, url: Url = None) -> None:
+    """Show who you are, where, and what you spend."""
+    output = Output(json)
+    with connected(url) as client:
+        profile = client.me()
+        address = client.url
+    if json:
+        output.document(profile)
+        return
+    costs = profile.costs
+    output.fields(
+        {
+            "name": profile.name,
+            "email": profile.email,
+            "workspace": f"{profile.tenant.name} ({profile.tenant.id})",
+            "role": getattr(profile.role, "value", profile.role),
+            "gateway": address,
+            "signed in until": moment(profile.session_expires_at),
+            "cost this month": "" if costs is None else money(costs.month_to_date),
+            "cost an hour now": "" if costs is None else money(costs.burn_rate_per_hour),
+        }
+    )

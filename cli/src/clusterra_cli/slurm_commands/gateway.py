@@ -1,0 +1,164 @@
+"""Asks the gateway for what Slurm's commands ask slurmctld and slurmdbd.
+
+A read that fails is tried again for some seconds, because programs take "no job" and "no answer" for the end of a job.
+Then the command fails as Slurm's own does while slurmctld is away. Nothing here imports pydantic: commands start fast.
+"""
+
+import atexit
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from clusterra.context import ConfigError
+from clusterra.errors import (
+    ApiError,
+    ClusterraError,
+    Forbidden,
+    NotClusterra,
+    NotFound,
+    OutcomeUnknown,
+    SignInNeeded,
+    TooManyRequests,
+    Unavailable,
+    Unreachable,
+)
+from clusterra.exchange import Method, Query, Request
+from clusterra.retrying import ask
+from clusterra.site import chosen_site
+
+from clusterra_cli.slurm_commands.failures import DENIED, TIMED_OUT, Away, CommandFailed, NotKnown, Refused
+
+type Record = Mapping[str, Any]
+
+READ_SECONDS = 6.0
+"""For how long a read is tried: programs around Slurm give a command some 10 seconds."""
+ANSWER_SECONDS = 8.0
+CHANGE_SECONDS = 20.0
+VERSIONS = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
+"""Versions of slurmrestd's API, the one that is asked for first. A cluster serves some of them."""
+NOTHING: Query = {}
+
+
+class Gateway:
+    """The gateway, and one cluster of it."""
+
+    def __init__(self) -> None:
+        """Use CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, else the stored context. Raises CommandFailed."""
+        # Only here: a wrong command line is told before HTTP is imported.
+        from clusterra.endpoint import Endpoint
+        from clusterra.sync_transport import SyncTransport
+
+        try:
+            site = chosen_site(None, None, None)
+        except ConfigError as error:
+            raise CommandFailed(f"clusterra: {error}") from None
+        self.url = site.url
+        self._transport = SyncTransport(Endpoint(site.url, site.credentials, ANSWER_SECONDS))
+        atexit.register(self._transport.close)
+        self._cluster = site.cluster
+        self._versions: tuple[str, ...] = VERSIONS
+        self._confirmed = False
+
+    @property
+    def cluster(self) -> str:
+        """The cluster: the one that is named, or the only one of the caller. Raises CommandFailed, Refused."""
+        if self._cluster is None:
+            known = [each["id"] for each in self.ask("GET", "/v1/clusters")["clusters"]]
+            if len(known) != 1:
+                raise CommandFailed(f"clusterra: set CLUSTERRA_CLUSTER to one of {', '.join(known) or 'no cluster'}")
+            self._cluster = str(known[0])
+        return self._cluster
+
+    def slurm(self, path: str, query: Query = NOTHING) -> Record:
+        """What slurmrestd answers to a read, such as `slurm/jobs/`. Raises Refused, NotKnown, Away."""
+        family, _, rest = path.partition("/")
+        try:
+            return self._read(family, rest, query)
+        except NotKnown:
+            if rest.endswith("/"):
+                # Every cluster has its lists: a job must not seem gone where the cluster is not there.
+                raise Refused(f"there is no cluster {self.cluster} at {self.url}") from None
+            if self._confirmed:
+                raise
+        # Either there is no such thing, or the cluster does not serve this version.
+        self.slurm("slurm/ping/")
+        return self._read(family, rest, query)
+
+    def _read(self, family: str, rest: str, query: Query) -> Record:
+        """The same in the first version that is served: lists are there in each of them. Raises as `slurm`."""
+        while True:
+            try:
+                told = self.ask("GET", f"/v1/clusters/{self.cluster}/{family}/{self._versions[0]}/{rest}", query)
+            except NotKnown:
+                if self._confirmed or not rest.endswith("/") or len(self._versions) == 1:
+                    raise
+                self._versions = self._versions[1:]
+            else:
+                self._confirmed = True
+                return told
+
+    def jobs_api(self, method: Method, path: str, body: object = None, *, key: str | None = None) -> Record:
+        """A request of our own API of jobs, such as `42/hold`. Raises Refused, NotKnown, Away."""
+        return self.ask(method, f"/v1/clusters/{self.cluster}/jobs/{path}", body=body, key=key)
+
+    def ask(
+        self, method: Method, path: str, query: Query = NOTHING, body: object = None, key: str | None = None
+    ) -> Record:
+        """The answer to any request; empty for one without a body. Raises Refused, NotKnown, Away."""
+        request = Request(
+            method,
+            path,
+            query,
+            body,
+            idempotency_key=key,
+            deadline_seconds=READ_SECONDS if method == "GET" else CHANGE_SECONDS,
+            repeatable=method == "DELETE",
+        )
+        try:
+            answer = self._transport.run(ask(request, self.url))
+            told = answer.json if answer.body else {}
+        except ClusterraError as error:
+            raise refusal(error) from None
+        except ValueError:
+            raise Away(TIMED_OUT) from None
+        if not isinstance(told, dict):
+            raise Away(TIMED_OUT)
+        return told
+
+
+def refusal(error: ClusterraError) -> Refused:
+    """What an error of the SDK is for Slurm's commands."""
+    match error:
+        case Unreachable():
+            return Away(TIMED_OUT) if "Timeout" in str(error) and "Connect" not in str(error) else Away()
+        case NotClusterra():
+            return Away()
+        case Unavailable() | TooManyRequests():
+            return Away()
+        case OutcomeUnknown():
+            return Away(TIMED_OUT)
+        case SignInNeeded():
+            return Refused(f"Protocol authentication error: {error.detail}", 1007)
+        case NotFound():
+            return NotKnown()
+        case Forbidden():
+            return Refused(slurms_text(error) or str(error).replace("\n", ": ") or DENIED, error.code or 0)
+        case ApiError():
+            return Refused(slurms_text(error) or str(error).replace("\n", ": "), error.code or 0)
+    return Refused(str(error).replace("\n", ": "))
+
+
+def slurms_text(error: ApiError) -> str | None:
+    """Slurm's own sentence of an error; None where it is not Slurm's.
+
+    Slurm's number comes with slurmrestd's description and then Slurm's text for the number: `Batch job submission
+    failed: Invalid qos specification`.
+    """
+    if error.code is None:
+        return None
+    return error.detail.rpartition(": ")[2] or error.detail
+
+
+def verbose() -> bool:
+    """Whether people ask for more than Slurm's own sentences."""
+    return bool(os.environ.get("CLUSTERRA_DEBUG"))

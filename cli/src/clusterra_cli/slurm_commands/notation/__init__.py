@@ -1,0 +1,1 @@
+"""How Slurm writes columns, lists of nodes, sizes, states and times."""

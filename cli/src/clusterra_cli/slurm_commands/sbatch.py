@@ -1,0 +1,195 @@
+"""`sbatch`: submits a script, which stands in a file, on stdin, or in `--wrap`."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clusterra_cli.job_script import JobScript, from_script, from_wrapped
+from clusterra_cli.sbatch_options import SBATCH, Given
+from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
+from clusterra_cli.slurm_commands.gateway import Gateway, verbose
+from clusterra_cli.slurm_commands.getopt import Options, Words, read
+from clusterra_cli.slurm_commands.job_end import exit_code_of
+from clusterra_cli.slurm_commands.notation.hostlists import compressed
+from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
+from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.versions import print_version
+from clusterra_cli.usage import WrongUsage
+
+OPTIONS = Options(
+    "sbatch",
+    {name: takes for name, (_, takes) in SBATCH.items()} | {"get-user-env": "optional"},
+    {letter: name for name, (letter, _) in SBATCH.items() if letter},
+    {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"},
+)
+MAX_SCRIPT_BYTES = 4 * 1024 * 1024
+"""A longer script is refused here; the gateway has a bound of its own."""
+WRONG_OPTION = 255
+"""The exit code for an option that does not exist."""
+NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile", "parsable", "quiet", "verbose"})
+"""Options of the command, and those that mean nothing where no login shell submits."""
+_NO_MEANING = re.compile(r"^(#SBATCH\b.*?)[ \t]--(?:get-user-env|propagate)(?:=\S*)?(?=[ \t]|$)", re.MULTILINE)
+_EXPORT = re.compile(r"^#SBATCH[ \t]+(?:.*[ \t])?--export(?:=|[ \t]+)(\"[^\"]*\"|'[^']*'|\S+)", re.MULTILINE)
+_MEANINGS = (
+    ("there is no account", "Invalid account or account/partition combination specified"),
+    ("no worker has the feature", "Invalid feature specification"),
+    ("the largest worker has", "Requested node configuration is not available"),
+    ("quota", "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"),
+)
+"""What Slurm says for reasons that the gateway finds first: programs decide by Slurm's words."""
+_VARIABLES = {
+    "SBATCH_ACCOUNT": "account",
+    "SBATCH_ARRAY_INX": "array",
+    "SBATCH_CHDIR": "chdir",
+    "SBATCH_CONSTRAINT": "constraint",
+    "SBATCH_CPUS_PER_GPU": "cpus-per-gpu",
+    "SBATCH_DEPENDENCY": "dependency",
+    "SBATCH_ERROR": "error",
+    "SBATCH_EXCLUSIVE": "exclusive",
+    "SBATCH_EXPORT": "export",
+    "SBATCH_GPUS": "gpus",
+    "SBATCH_GPUS_PER_NODE": "gpus-per-node",
+    "SBATCH_GPUS_PER_TASK": "gpus-per-task",
+    "SBATCH_GRES": "gres",
+    "SBATCH_INPUT": "input",
+    "SBATCH_JOB_NAME": "job-name",
+    "SBATCH_MEM_PER_CPU": "mem-per-cpu",
+    "SBATCH_MEM_PER_GPU": "mem-per-gpu",
+    "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_NO_REQUEUE": "no-requeue",
+    "SBATCH_OPEN_MODE": "open-mode",
+    "SBATCH_OUTPUT": "output",
+    "SBATCH_PARTITION": "partition",
+    "SBATCH_QOS": "qos",
+    "SBATCH_REQUEUE": "requeue",
+    "SBATCH_RESERVATION": "reservation",
+    "SBATCH_SIGNAL": "signal",
+    "SBATCH_TIMELIMIT": "time",
+    "SBATCH_WCKEY": "wckey",
+}
+"""Variables that stand for options, and give way to those of the command line."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Submit a job, and with --wait return its exit code. Raises CommandFailed."""
+    try:
+        words = read(OPTIONS, arguments, first_word_ends=True)
+    except CommandFailed as failed:
+        raise CommandFailed(str(failed), WRONG_OPTION) from None
+    if words.has("version"):
+        return print_version("sbatch")
+    if words.has("test-only"):
+        raise CommandFailed("sbatch: error: --test-only is not supported over HTTP: see `clusterra submit --estimate`")
+    job = _job(words)
+    gateway = Gateway()
+    named = chosen_clusters("sbatch", words, gateway)
+    try:
+        told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
+    except Refused as error:
+        raise CommandFailed(refused_lines("sbatch", error), _failure_code()) from None
+    job_id = str(told["job_id"])
+    if words.has("verbose") or verbose():
+        for warning in (*job.warnings, *told.get("warnings", ())):
+            complain(f"sbatch: warning: {warning}")
+    if not words.has("quiet") or words.has("parsable"):
+        suffix = f";{named[0]}" if named and words.has("parsable") else f" on cluster {named[0]}" if named else ""
+        tell(f"{job_id}{suffix}" if words.has("parsable") else f"Submitted batch job {job_id}{suffix}")
+    return exit_code_of(gateway, job_id) if words.has("wait") else 0
+
+
+def refused_lines(command: str, error: Refused) -> str:
+    """What is printed for a refused submit: the gateway's own reason, where it is not Slurm's, and Slurm's sentence."""
+    meaning = str(error)
+    own = ""
+    if not error.number:
+        own = f"{command}: error: {error}\n"
+        meaning = next((slurms for ours, slurms in _MEANINGS if ours in meaning), "Unspecified error")
+    return f"{own}{command}: error: Batch job submission failed: {meaning}"
+
+
+def _job(words: Words) -> JobScript:
+    given = [*_of_environment(os.environ), *(Given(each.name, each.value) for each in words.options)]
+    sent = [each for each in given if each.name not in NOT_SENT] + _nodes_of_file(words)
+    wrapped = words.last("wrap")
+    try:
+        if wrapped is not None:
+            if words.others:
+                raise _wrong("Script arguments not permitted with --wrap option")
+            return from_wrapped(wrapped, sent, os.environ)
+        script = _script(words.others[0] if words.others else "", words.last("chdir"))
+        exported = [] if any(each.name == "export" for each in sent) else _exported(script)
+        job = from_script(script, words.others or ("sbatch",), [*sent, *exported], os.environ)
+    except WrongUsage as error:
+        raise _wrong(str(error)) from None
+    return JobScript(_NO_MEANING.sub(r"\1", job.script), job.job, job.warnings)
+
+
+def _exported(script: str) -> list[Given]:
+    """`--export` of the script: what it names has the values of here."""
+    found = _EXPORT.findall(script)
+    return [Given("export", found[-1].strip("\"'"))] if found else []
+
+
+def _of_environment(environment: Mapping[str, str]) -> list[Given]:
+    """The options that variables stand for."""
+    return [
+        Given(name, None if SBATCH[name][1] == "none" else environment[variable] or None)
+        for variable, name in _VARIABLES.items()
+        if variable in environment
+    ]
+
+
+def _nodes_of_file(words: Words) -> list[Given]:
+    path = words.last("nodefile")
+    if path is None:
+        return []
+    try:
+        return [Given("nodelist", compressed(Path(path).read_text().split()))]
+    except (OSError, UnicodeDecodeError):
+        raise _wrong(f"Unable to open file {path}") from None
+
+
+def _script(name: str, directory: str | None) -> str:
+    """The whole script. Raises CommandFailed for one that sbatch refuses."""
+    try:
+        if name in ("", "-"):
+            raw = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1)
+        else:
+            with _found(name, directory).open("rb") as file:
+                raw = file.read(MAX_SCRIPT_BYTES + 1)
+    except OSError:
+        raise _wrong(f"Unable to open file {name}") from None
+    if not raw:
+        raise _wrong("Batch script is empty!")
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise _wrong("Batch job submission failed: Pathname of a file, directory or other parameter too long")
+    if not raw.startswith(b"#!"):
+        raise _wrong("This does not look like a batch script: its first line must begin with #!")
+    if b"\0" in raw:
+        raise _wrong("The batch script contains a NULL character")
+    if b"\r\n" in raw:
+        raise _wrong("Batch script contains DOS line breaks (\\r\\n)")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise _wrong("The batch script is not UTF-8") from None
+
+
+def _found(name: str, directory: str | None) -> Path:
+    """The file that a name means: as it is, in the folder of the job if that is here, or a program of PATH."""
+    for place in (Path(name), Path(directory or ".") / name):
+        if place.exists():
+            return place
+    return Path(shutil.which(name) or name) if "/" not in name else Path(name)
+
+
+def _wrong(text: str) -> CommandFailed:
+    return CommandFailed(f"sbatch: error: {text}", _failure_code())
+
+
+def _failure_code() -> int:
+    given = os.environ.get("SLURM_EXIT_ERROR", "")
+    return int(given) if given.isdecimal() and int(given) < 256 else 1

@@ -1,0 +1,186 @@
+"""`squeue`: the jobs of the queue."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
+from clusterra_cli.slurm_commands.fields.job_values import Job
+from clusterra_cli.slurm_commands.fields.squeue_fields import LETTERS, LONG, NAMES, NORMAL
+from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.getopt import Words, options, read, split
+from clusterra_cli.slurm_commands.notation import states
+from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
+from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
+from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks
+from clusterra_cli.slurm_commands.records import count
+from clusterra_cli.slurm_commands.versions import print_version
+
+OPTIONS = options(
+    "squeue",
+    none="all:a array:r array-unique hide help helpFormat helpstate local long:l me noheader:h notme"
+    " only-job-state priority:P sibling start usage verbose:v version:V federation expand-patterns",
+    required="account:A clusters:M format:o Format:O iterate:i licenses:L name:n nodelist:w nodefile partition:p qos:q"
+    " reservation:R sort:S states:t user:u",
+    optional="jobs:j steps:s json yaml",
+)
+_UNABLE = (
+    *("steps", "iterate", "yaml", "start", "nodefile", "federation", "licenses", "nodelist", "notme", "help", "usage"),
+    *("helpFormat", "helpstate", "expand-patterns"),
+)
+_TEXTS = {"account": "account", "name": "name", "partition": "partition", "qos": "qos", "reservation": "resv_name"}
+"""Options that keep the jobs with one of their values in this field."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the jobs of the queue. Raises CommandFailed."""
+    words = _read(arguments)
+    if words.has("version"):
+        return print_version("squeue")
+    if unable := next((each for each in _UNABLE if words.has(each)), None):
+        raise CommandFailed(f"squeue: error: --{unable} is not supported over HTTP")
+    wanted_states = _states(words)
+    ids = _ids(words)
+    columns = _columns(words)
+    queue = Queue(gateway := Gateway())
+    named = chosen_clusters("squeue", words, gateway)
+    try:
+        jobs = queue.one(ids[0]) if len(ids) == 1 else queue.some(ids) if ids else queue.all()
+        keep = _filters(words, queue, jobs)
+    except Refused as error:
+        raise CommandFailed(f"slurm_load_jobs error: {error}") from None
+    each_task = words.has("array") or "SQUEUE_ARRAY" in os.environ
+    shown = [job for job in jobs if _in_states(job, wanted_states) and all(test(job) for test in keep)]
+    if words.has("json"):
+        import json
+
+        tell(json.dumps({"jobs": [job.record for job in shown], "errors": [], "warnings": []}))
+        return 0
+    newest_first = sorted(shown, key=lambda job: job.id, reverse=True)
+    shown = _sorted(words, list(by_tasks(newest_first)) if each_task else newest_first)
+    top = [f"CLUSTER: {each}" for each in named]
+    if words.has("long") and not words.has("noheader"):
+        top.append(time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(time.time())))
+    sys.stdout.write("".join(f"{line}\n" for line in top + lines(columns, shown, header=not words.has("noheader"))))
+    return 0
+
+
+def _read(arguments: Sequence[str]) -> Words:
+    """The command line. `-j 12` has its id as a word of its own, as its value is optional."""
+    words = read(OPTIONS, arguments)
+    ids = [each for each in words.options if each.name == "jobs"]
+    bare = bool(ids) and ids[-1].value is None
+    if len(words.others) > int(bare):
+        raise CommandFailed(f"squeue: error: Unrecognized option: {words.others[int(bare)]}")
+    return words
+
+
+def _ids(words: Words) -> tuple[str, ...]:
+    given = [each.value for each in words.options if each.name == "jobs"]
+    if not given:
+        return ()
+    told = given[-1] or next(iter(words.others), "")
+    ids = split(told)
+    for each in ids:
+        if JOB_ID.fullmatch(each) is None:
+            raise CommandFailed(f"squeue: error: Invalid job id: {each}")
+    return ids
+
+
+def _states(words: Words) -> frozenset[str] | None:
+    """The states to show; None for all."""
+    given = words.last("states", os.environ.get("SQUEUE_STATES"))
+    if not given:
+        return states.IN_QUEUE
+    if given.lower() == "all":
+        return None
+    found = []
+    for each in split(given):
+        name = states.named(each)
+        if name is None:
+            raise CommandFailed(
+                f"squeue: error: Invalid job state specified: {each}\n"
+                f"squeue: error: Valid job states include: {','.join(states.LISTED)}\n"
+            )
+        found.append(name)
+    return frozenset(found)
+
+
+def _in_states(job: Job, wanted: frozenset[str] | None) -> bool:
+    return wanted is None or bool(wanted & {job.base, *job.states})
+
+
+def _columns(words: Words) -> list[Column[Job]]:
+    """The last of -o and -O counts; without them SQUEUE_FORMAT2 or SQUEUE_FORMAT."""
+    given = next((each for each in reversed(words.options) if each.name in ("format", "Format")), None)
+    try:
+        if given is not None and given.name == "Format":
+            return by_names(given.value or "", NAMES)
+        if given is None and not words.has("long") and (form := os.environ.get("SQUEUE_FORMAT2")):
+            return by_names(form, NAMES)
+        usual = LONG if words.has("long") else os.environ.get("SQUEUE_FORMAT", NORMAL)
+        return by_letters((given.value if given is not None else None) or usual, LETTERS)
+    except NoField as error:
+        raise CommandFailed(f"squeue: error: Invalid job format specification: {error}") from None
+
+
+def _filters(words: Words, queue: Queue, jobs: Sequence[Job]) -> list[Callable[[Job], bool]]:
+    tests: list[Callable[[Job], bool]] = []
+    if words.has("me"):
+        tests.append(lambda job: count(job.record, "user_id") == queue.me[0])
+    elif users := words.items("user"):
+        _complain(users, queue, jobs)
+        tests.append(lambda job: job.user in users or job.count("user_id") in users)
+    for option, field in _TEXTS.items():
+        if wanted := words.items(option):
+            tests.append(_having(field, wanted))
+    return tests
+
+
+def _complain(users: Sequence[str], queue: Queue, jobs: Sequence[Job]) -> None:
+    """Say which users nobody knows, as far as the caller can know users: oneself, and those who have jobs."""
+    known = {queue.me[1], *(job.user for job in jobs)}
+    for each in users:
+        if not each.isdecimal() and each not in known:
+            complain(f"squeue: error: Invalid user: {each}\n")
+
+
+def _having(field: str, wanted: Sequence[str]) -> Callable[[Job], bool]:
+    return lambda job: bool(set(job.text(field, "").split(",")) & set(wanted)) or job.text(field, "") in wanted
+
+
+_KEYS: dict[str, Callable[[Job], object]] = {
+    "i": lambda job: (job.array_id or job.id, -1 if job.task_id is None else job.task_id),
+    "A": lambda job: job.id,
+    "j": lambda job: job.text("name", ""),
+    "P": lambda job: job.text("partition", ""),
+    "p": lambda job: count(job.record, "priority"),
+    "Q": lambda job: count(job.record, "priority"),
+    "S": lambda job: count(job.record, "start_time"),
+    "V": lambda job: count(job.record, "submit_time"),
+    "e": lambda job: count(job.record, "end_time"),
+    "t": lambda job: states.short(job.state),
+    "T": lambda job: job.state,
+    "u": lambda job: job.user,
+    "U": lambda job: count(job.record, "user_id"),
+    "N": lambda job: job.text("nodes", ""),
+    "D": lambda job: job.node_count,
+    "C": lambda job: count(job.record, "cpus"),
+    "M": lambda job: job.elapsed_seconds,
+    "l": lambda job: job.limit_minutes if job.limit_minutes is not None else 1 << 40,
+    "a": lambda job: job.text("account", ""),
+    "q": lambda job: job.text("qos", ""),
+}
+
+
+def _sorted(words: Words, jobs: list[Job]) -> list[Job]:
+    """Sorted by some keys. Slurm's own list has the newest job first, which decides where the keys are equal."""
+    given = split(words.last("sort", os.environ.get("SQUEUE_SORT", "P,t,-p")) or "")
+    for each in reversed(given):
+        key = _KEYS.get(each.lstrip("+-"))
+        if key is None:
+            raise CommandFailed(f"squeue: error: Invalid sort specification: {each}")
+        jobs = sorted(jobs, key=key, reverse=each.startswith("-"))  # type: ignore[arg-type]
+    return jobs

@@ -1,0 +1,89 @@
+"""`srun` where there is no allocation: a job of one command, whose output is shown as it is written.
+
+Inside of a job Slurm's own srun is there, and starts steps; this one only submits.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from clusterra.client import Client
+from clusterra.errors import ClusterraError
+
+from clusterra_cli.job_script import from_script
+from clusterra_cli.sbatch_options import Given
+from clusterra_cli.slurm_commands import sbatch
+from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
+from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.getopt import Options, read
+from clusterra_cli.slurm_commands.job_end import exit_code_of
+from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
+from clusterra_cli.slurm_commands.printing import complain
+from clusterra_cli.slurm_commands.versions import print_version
+from clusterra_cli.usage import WrongUsage
+
+_OF_TASKS = {"label": "l", "unbuffered": "u", "exact": "", "quit-on-interrupt": "", "disable-status": "X"}
+"""Options that change how srun shows its tasks: those without a value are passed on to the srun in the job."""
+_OF_TASKS_WITH_VALUE = {"cpu-bind": "", "kill-on-bad-exit": "K", "mpi": ""}
+OPTIONS = Options(
+    "srun",
+    {
+        **sbatch.OPTIONS.takes,
+        **dict.fromkeys(_OF_TASKS, "none"),
+        **dict.fromkeys(_OF_TASKS_WITH_VALUE, "optional"),
+        "cpu-bind": "required",
+        "mpi": "required",
+    },
+    {
+        **sbatch.OPTIONS.letters,
+        **{letter: name for name, letter in (_OF_TASKS | _OF_TASKS_WITH_VALUE).items() if letter},
+    },
+    sbatch.OPTIONS.same,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command as a job, and return its exit code. Raises CommandFailed."""
+    words = read(OPTIONS, arguments, first_word_ends=True)
+    if words.has("version"):
+        return print_version("srun")
+    if not words.others:
+        raise CommandFailed("srun: fatal: No command given to execute.")
+    if "SLURM_JOB_ID" in os.environ:
+        raise CommandFailed("srun: error: inside of a job use Slurm's own srun: it starts steps")
+    own = {*_OF_TASKS, *_OF_TASKS_WITH_VALUE}
+    passed = [
+        f"--{each.name}" + ("" if each.value is None else f"={each.value}")
+        for each in words.options
+        if each.name in own
+    ]
+    options = [Given(each.name, each.value) for each in words.options if each.name not in own | sbatch.NOT_SENT]
+    script = f"#!/bin/sh\nexec srun {shlex.join([*passed, *words.others])}\n"
+    try:
+        job = from_script(script, words.others[:1], options, os.environ)
+    except WrongUsage as error:
+        raise CommandFailed(f"srun: error: {error}") from None
+    gateway = Gateway()
+    chosen_clusters("srun", words, gateway)
+    try:
+        told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
+    except Refused as error:
+        raise CommandFailed(f"srun: error: Unable to allocate resources: {error}") from None
+    return _followed(gateway, str(told["job_id"]))
+
+
+def _followed(gateway: Gateway, job_id: str) -> int:
+    """Show the output until the job ends. An interrupt cancels the job, as it cancels srun's."""
+    complain(f"srun: job {job_id} queued and waiting for resources")
+    try:
+        with Client(gateway.url, cluster=gateway.cluster) as client:
+            for piece in client.job(job_id).follow():
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+    except ClusterraError as error:
+        complain(f"srun: error: the output cannot be followed: {error}")
+    except KeyboardInterrupt:
+        gateway.jobs_api("DELETE", job_id)
+        raise
+    return exit_code_of(gateway, job_id)

@@ -1,0 +1,214 @@
+"""What commands make of records: ids of arrays, states, exit codes, and jobs that accounting does not have yet."""
+
+import io
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusterra_cli.slurm_commands import sbatch
+from clusterra_cli.slurm_commands.accounting import read_jobs
+from clusterra_cli.slurm_commands.failures import CommandFailed, NotKnown, Refused
+from clusterra_cli.slurm_commands.fields.job_values import Job
+from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
+from clusterra_cli.slurm_commands.getopt import read
+from clusterra_cli.slurm_commands.job_end import ended_codes
+from clusterra_cli.slurm_commands.queue import Queue, by_tasks, selects
+
+NOW = 1_800_000_000.0
+
+
+def number(value: int) -> dict[str, object]:
+    return {"set": True, "infinite": False, "number": value}
+
+
+def job(job_id: int, *states: str, **more: Any) -> Job:
+    record = {
+        "job_id": job_id,
+        "job_state": list(states or ("PENDING",)),
+        "name": "fit",
+        "user_name": "ada",
+        "user_id": 5,
+    }
+    return Job(record | more, now=NOW)
+
+
+WAITING = job(12, array_job_id=number(12), array_task_string="3-5,9%2", array_max_tasks=number(2))
+TASK = job(13, "RUNNING", array_job_id=number(12), array_task_id=number(2), start_time=number(1_799_999_000))
+
+
+class Answers:
+    """A gateway that answers reads with these records. Others are not known."""
+
+    cluster = "main"
+
+    def __init__(self, queue: Sequence[Job], accounted: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.queue = queue
+        self.accounted = accounted
+        self.listed: Sequence[Job] = queue
+
+    def slurm(self, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        family, _, rest = path.partition("/")
+        if family == "slurmdb":
+            return {"jobs": self.accounted}
+        if rest == "jobs/":
+            return {"jobs": [each.record for each in self.listed]}
+        wanted = rest.rpartition("/")[2]
+        found = [each.record for each in self.queue if wanted in (str(each.id), str(each.array_id))]
+        if not found:
+            raise NotKnown
+        return {"jobs": found}
+
+    def ask(self, _method: str, _path: str) -> Mapping[str, Any]:
+        return {"uid": 5, "name": "ada"}
+
+
+def test_ids_of_arrays() -> None:
+    assert (WAITING.full_id, TASK.full_id, job(7).full_id) == ("12_[3-5,9%2]", "12_2", "7")
+    assert [each.full_id for each in by_tasks([WAITING, TASK])] == ["12_3", "12_4", "12_5", "12_9", "12_2"]
+
+
+def test_long_lists_of_tasks_are_cut_as_slurm_cuts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = ",".join(str(each) for each in range(1, 80, 2))
+    many = job(12, array_job_id=number(12), array_task_string=tasks)
+
+    assert many.full_id.endswith(",...]")
+    assert len(many.shown_tasks) <= 64
+    monkeypatch.setenv("SLURM_BITSTR_LEN", "0")
+    assert many.full_id == f"12_[{tasks}]"
+
+
+@pytest.mark.parametrize(
+    ("job_id", "found"),
+    [("12", [12, 13]), ("12_2", [13]), ("12_4", [12]), ("12_[2,4]", [12, 13]), ("13", [13]), ("12_7", []), ("1", [])],
+)
+def test_what_an_id_names(job_id: str, found: list[int]) -> None:
+    assert [each.id for each in (WAITING, TASK) if selects(job_id, each)] == found
+
+
+def test_one_task_that_waits_is_told_alone() -> None:
+    answers = Answers([WAITING, TASK])
+
+    assert [each.full_id for each in Queue(answers).one("12_4")] == ["12_4"]  # type: ignore[arg-type]
+
+
+def test_a_job_that_the_list_lacks_is_read_by_its_id() -> None:
+    answers = Answers([job(7), job(8)])
+    answers.listed = [job(7)]
+
+    assert [each.id for each in Queue(answers).some(["7", "8", "9"])] == [7, 8]  # type: ignore[arg-type]
+
+
+def test_times() -> None:
+    assert TASK.elapsed_seconds == 1000
+    assert job(1, time_limit=number(90)).limit == "1:30:00"
+    assert job(1, time_limit={"set": False, "infinite": True, "number": 0}).limit == "UNLIMITED"
+
+
+@pytest.mark.parametrize(
+    ("records", "codes"),
+    [
+        ([("COMPLETED", 0, 0)], [0]),
+        ([("FAILED", 7, 0), ("COMPLETED", 0, 0)], [7, 0]),
+        ([("FAILED", 0, 9)], [1]),
+        ([("TIMEOUT", 0, 0)], [1]),
+        ([("CANCELLED", 0, 15)], [1]),
+        ([("COMPLETED", 0, 0), ("RUNNING", 0, 0)], None),
+        ([("COMPLETED", 0, 0), ("COMPLETING", 0, 0)], None),
+        ([], None),
+    ],
+)
+def test_the_exit_code_of_a_job_that_was_waited_for(
+    records: list[tuple[str, int, int]], codes: list[int] | None
+) -> None:
+    told = [
+        {"job_state": [state], "exit_code": {"return_code": number(code), "signal": {"id": number(signal)}}}
+        for state, code, signal in records
+    ]
+
+    assert ended_codes(told) == codes
+
+
+def accounted(job_id: int, state: str) -> dict[str, Any]:
+    return {"job_id": job_id, "user": "ada", "state": {"current": [state]}, "name": "fit"}
+
+
+def test_a_job_is_told_before_accounting_has_it_and_its_end_when_the_queue_has_it() -> None:
+    queued = [job(7, "COMPLETED"), job(8, "PENDING"), job(9, "RUNNING")]
+    gateway = Answers(queued, [accounted(7, "RUNNING"), accounted(9, "RUNNING"), accounted(6, "FAILED")])
+
+    found = read_jobs(gateway, Queue(gateway), ["6", "7", "8", "9"], (0, None))  # type: ignore[arg-type]
+
+    assert [(VALUES["JobID"](Row(each)), VALUES["State"](Row(each))) for each in found] == [
+        ("6", "FAILED"),
+        ("7", "COMPLETED"),
+        ("8", "PENDING"),
+        ("9", "RUNNING"),
+    ]
+
+
+def test_resources_of_a_job_that_only_the_queue_has() -> None:
+    queued = job(8, tres_req_str="cpu=2,mem=1.50G,node=1,gres/gpu:a10g=1", tres_alloc_str="")
+    gateway = Answers([queued])
+
+    [found] = read_jobs(gateway, Queue(gateway), ["8"], (0, None))  # type: ignore[arg-type]
+
+    assert VALUES["ReqMem"](Row(found)) == "1536M"
+    assert VALUES["ReqTRES"](Row(found)) == "cpu=2,gres/gpu:a10g=1,mem=1536M,node=1"
+    assert VALUES["AllocCPUS"](Row(found)) == "0"
+
+
+def made(monkeypatch: pytest.MonkeyPatch, *arguments: str, script: str = "", **variables: str) -> Any:
+    monkeypatch.setattr("os.environ", variables)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(script.encode())))
+    return sbatch._job(read(sbatch.OPTIONS, arguments, first_word_ends=True))
+
+
+def test_named_variables_of_the_script_and_of_the_command_line_have_the_values_of_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = "#!/bin/sh\n#SBATCH --export=COLOUR,MISSING\n#SBATCH --get-user-env=L\nenv\n"
+
+    by_script = made(monkeypatch, script=script, COLOUR="blue", SECRET="x")
+    by_option = made(monkeypatch, "--export=SECRET", script=script, COLOUR="blue", SECRET="x")
+    unnamed = made(monkeypatch, script="#!/bin/sh\nenv\n", COLOUR="blue")
+
+    assert "COLOUR=blue" in by_script.job["environment"]
+    assert not any(each.startswith("SECRET") for each in by_script.job["environment"])
+    assert "SECRET=x" in by_option.job["environment"]
+    assert not any(each.startswith("COLOUR") for each in unnamed.job["environment"])
+    assert "get-user-env" not in by_script.script
+
+
+def test_the_command_line_wins_over_variables_and_these_over_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "#!/bin/sh\n#SBATCH -p three\ntrue\n"
+
+    job = made(monkeypatch, "-p", "one", "-M", "main", "--wait", script=script, SBATCH_PARTITION="two", SBATCH_QOS="q")
+
+    lines = [each for each in job.script.split("\n") if "partition" in each or "-p " in each or "qos" in each]
+    assert lines[0] == "#SBATCH -p three"
+    assert lines[-1] == "#SBATCH --partition=one"
+    assert "#SBATCH --qos=q" in lines
+    assert "clusters" not in job.script
+    assert "wait" not in job.script
+
+
+def test_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "#SBATCH --job-name=sbatch" in made(monkeypatch, script="#!/bin/sh\ntrue\n").script
+    assert "#SBATCH --job-name=wrap" in made(monkeypatch, "--wrap", "true").script
+
+
+def test_a_reason_that_is_not_slurms_is_told_before_slurms_sentence() -> None:
+    slurms = sbatch.refused_lines("sbatch", Refused("Invalid qos specification", 2066))
+    ours = sbatch.refused_lines("sbatch", Refused("there is no account nope for jobs: leave it out"))
+
+    assert slurms == "sbatch: error: Batch job submission failed: Invalid qos specification"
+    assert ours == (
+        "sbatch: error: there is no account nope for jobs: leave it out\n"
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    )
+
+
+def test_a_wrapped_line_takes_no_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandFailed, match="Script arguments not permitted"):
+        made(monkeypatch, "--wrap", "true", "x")

@@ -1,0 +1,51 @@
+"""Runs a command of ours and Slurm's own of the same name, as the same person."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from clusterra_contracts.identity import SlurmUser
+from clusterra_lab.slurm.control_plane import SlurmCluster
+
+DEADLINE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The commands of one person: ours on the gateway, and Slurm's in the cluster."""
+
+    slurm: SlurmCluster
+    owner: SlurmUser
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    async def ours(self, *argv: str, stdin: str = "", **variables: str) -> Ran:
+        """Run a command of ours to its end."""
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONWARNINGS": "error", **self.variables, **variables}
+        command = (sys.executable, "-m", "clusterra_cli.slurm_commands", *argv)
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                out, err = await process.communicate(stdin.encode())
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        return Ran(process.returncode or 0, out.decode(), err.decode())
+
+    async def slurms(self, *argv: str) -> Ran:
+        """Run Slurm's own command to its end."""
+        person = ("setpriv", f"--reuid={self.owner.uid}", f"--regid={self.owner.gid}", "--clear-groups")
+        environment = {"SLURM_JWT": self.slurm.token_of(self.owner), "PATH": "/usr/bin:/bin"}
+        ran = await self.slurm.run(*person, *argv, env=environment)
+        return Ran(ran.returncode, ran.stdout, ran.stderr)

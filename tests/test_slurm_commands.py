@@ -1,0 +1,245 @@
+"""Our squeue, sacct, sinfo, scontrol, scancel and sbatch beside Slurm's own: the same text, exit codes and jobs."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.job_states import ENDED
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import User
+from clusterra_lab.stack.stack import Stack
+from slurm_command_pairs import Commands, Ran
+
+pytestmark = pytest.mark.usefixtures("queue")
+
+_ALL = (
+    "%i|%A|%B|%c|%C|%d|%D|%E|%f|%F|%g|%G|%h|%H|%I|%j|%J|%k|%K|%l|%m|%n|%N|%o|%O|%P|%q|%Q|%r|%R|%t|%T|%u|%U|%v|%V|%w|%W"
+)
+_FIELDS = (
+    "jobid,jobidraw,jobname,state,exitcode,derivedexitcode,nodelist,nnodes,ncpus,alloccpus,reqcpus,account,partition,"
+    "comment,reason,reqmem,submit,start,end,eligible,timelimit,timelimitraw,user,uid,group,qos,priority,workdir,"
+    "alloctres,reqtres,submitline,constraints,wckey,planned,suspended,flags,ntasks,allocnodes,layout"
+)
+EQUAL = (
+    ("squeue",),
+    ("squeue", "-h"),
+    ("squeue", "-l", "-h"),
+    ("squeue", "-t", "all"),
+    ("squeue", "-t", "all", "-r"),
+    ("squeue", "-t", "PD,R", "--me"),
+    ("squeue", "-t", "all", "-o", _ALL),
+    ("squeue", "-t", "all", "-o", "%x|%X|%y|%Y|%z|%Z|%b|%a|%s|%e|%S|%p"),
+    ("squeue", "--noheader", "-o", "%i %t", "-t", "all", "--me"),
+    ("squeue", "-a", "-o", "%A %t"),
+    ("squeue", "-h", "-o", "%T %B"),
+    ("squeue", "--me", "-o", '"%i","%j","%t","%M","%L","%D","%C","%m","%b","%R"'),
+    ("squeue", "--states=all", "-h", "--format=%i;%j;%t;%T;%r", "-a", "-n", "finished,failed"),
+    ("squeue", "-h", "-t", "PD", "-o", "%.20i^^^%8j<>%.5u%3t%5D%q"),
+    ("squeue", "-t", "all", "-O", "JobArrayID,StateCompact,Reason"),
+    ("squeue", "-O", "JobID:5,Name:.10,State:10xx,NodeList,UserName:.8,TimeLimit"),
+    ("squeue", "-S", "i", "-t", "all", "-o", "%i %j"),
+    ("squeue", "-S", "-i", "-h", "-o", "%i %Q"),
+    ("squeue", "-j", "999999"),
+    ("squeue", "-j", "999999,999998", "-h"),
+    ("squeue", "-j", "abc"),
+    ("squeue", "-t", "foo"),
+    ("squeue", "--foo"),
+    ("squeue", "-o"),
+    ("sacct",),
+    ("sacct", "-X"),
+    ("sacct", "-P"),
+    ("sacct", "-p", "-X"),
+    ("sacct", "-b"),
+    ("sacct", "-n", "-X", "-o", "jobid,state%20"),
+    ("sacct", "-X", "--noheader", "--format=jobid%-15,jobname%4,nodelist%-256"),
+    ("sacct", "-P", "-X", "-o", _FIELDS),
+    ("sacct", "-P", "-o", _FIELDS),
+    ("sacct", "-X", "--parsable2", "--noheader", "--format=JobIdRaw,State", "--name", "finished"),
+    ("sacct", "-n", "-o", "Account%256"),
+    ("sacct", "-j", "999999"),
+    ("sacct", "-o", "foo"),
+    ("sacct", "--helpformat"),
+    ("sacct", "--foo"),
+    ("sacct", "a"),
+    ("sinfo",),
+    ("sinfo", "-h", "-N"),
+    ("sinfo", "-h", "-N", "-o", "%N %t %T %C"),
+    ("sinfo", "-s"),
+    ("sinfo", "-o", "%P"),
+    ("sinfo", "-a", "-o", "%P %G %l %p %c %m"),
+    ("sinfo", "-o", "%P|%a|%D|%t|%T|%N|%C|%f|%F|%A|%z|%X|%Y|%Z|%w|%E|%g|%h|%L|%r|%s|%S|%d|%I|%v|%b|%B|%o|%R"),
+    ("sinfo", "-O", "partition,nodelist,statecompact"),
+    ("scontrol", "show", "job"),
+    ("scontrol", "-o", "show", "job"),
+    ("scontrol", "show", "job", "999999"),
+    ("scontrol", "show", "partition"),
+    ("scontrol", "show", "hostnames", "n[1-3,07-09],b"),
+    ("scontrol", "show", "hostname", "a[1-2]b"),
+    ("scontrol", "show", "hostlist", "n1,n2,n3,b"),
+    ("scontrol", "show", "foo"),
+    ("scontrol", "foo"),
+    ("scontrol", "requeue", "999999"),
+    ("scontrol", "hold", "999999"),
+    ("scontrol", "update", "JobId=999999", "TimeLimit=5"),
+    ("scontrol", "update", "JobId=999999", "Foo=5"),
+    ("scancel", "999999"),
+    ("scancel", "-v", "999999"),
+    ("scancel", "--signal", "USR1", "999999"),
+    ("scancel",),
+    ("scancel", "abc"),
+    ("scancel", "--foo"),
+    ("sbatch", "--foo", "x"),
+    ("sbatch", "--wrap", "true", "x"),
+    ("sbatch", "/nonexistent"),
+    ("sbatch", "-d", "afterok:99999", "--wrap", "true"),
+    ("sbatch", "-a", "foo", "--wrap", "true"),
+)
+"""Command lines whose output, errors and exit code must be those of Slurm."""
+
+
+@pytest.fixture
+async def commands(lab: Stack, ada: User) -> AsyncIterator[Commands]:
+    owner = SlurmUser(name=ada.profile.name, uid=ada.profile.uid, gid=ada.profile.uid)
+    async with ada.api_token("slurm-commands") as token:
+        variables = {"CLUSTERRA_URL": lab.gateway_url, "CLUSTERRA_TOKEN": token, "CLUSTERRA_CLUSTER": ada.cluster}
+        yield Commands(lab.slurm, owner, variables)
+
+
+@pytest.fixture(scope="module")
+async def queue(lab: Stack) -> AsyncIterator[dict[str, str]]:
+    """Jobs of ada in several states, by their names."""
+    async with lab.user("ada@acme.example") as ada:
+        jobs = {
+            name: (await ada.submit(f"#!/bin/sh\n{lines}\n", {"name": name})).job_id
+            for name, lines in (
+                ("finished", "#SBATCH -t 5\nhostname\nsrun true"),
+                ("failed", "#SBATCH -t 5 -c 2\nexit 3"),
+                ("running", "#SBATCH -n 2 --mem=300 -t 1:00:00\nsleep 3000"),
+                ("held-with-a-long-name", "#SBATCH -H -c 2 -C compute\nsleep 600"),
+                ("array", "#SBATCH -a 1-5%2 -H -t 1-2\nsleep 600"),
+            )
+        }
+        dependent = f"#!/bin/sh\n#SBATCH -d afterok:{jobs['running']}\ntrue\n"
+        jobs["dependent"] = (await ada.submit(dependent, {"name": "dependent"})).job_id
+
+        async def settled() -> bool:
+            states = [(await ada.job(jobs[name])).state for name in ("finished", "failed", "running")]
+            return states[0] in ENDED and states[1] in ENDED and states[2] == "RUNNING"
+
+        await until(settled, seconds=180, every=0.2, what="two ended jobs and a running one")
+        yield jobs
+        for job_id in jobs.values():
+            await ada.cancel(job_id)
+
+
+async def test_output_errors_and_exit_codes_are_those_of_slurm(commands: Commands) -> None:
+    different: dict[str, tuple[Ran, Ran]] = {}
+
+    async def compare(argv: tuple[str, ...]) -> None:
+        real = own = Ran(0, "", "")
+        # Between the two commands a second may pass, and the gateway's list may be some seconds old.
+        for _ in range(8):
+            real, own = await commands.slurms(*argv), await commands.ours(*argv)
+            if (real.code, steady(real.out), real.err.strip()) == (own.code, steady(own.out), own.err.strip()):
+                return
+            await asyncio.sleep(0.5)
+        different[" ".join(argv)] = (real, own)
+
+    for argv in EQUAL:
+        await compare(argv)
+
+    assert not different, "\n".join(f"{line}\n{real}\n{own}" for line, (real, own) in different.items())
+
+
+def steady(output: str) -> str:
+    """The output without the costs, which the cluster notes in running jobs each second."""
+    return re.sub(r"cost_usd=[0-9.]+", "cost_usd=N", output)
+
+
+SCRIPTS = (
+    ("#!/bin/sh\n#SBATCH --job-name=one --time=0:86400\n#SBATCH --mem 3072M\ntrue\n", ("--hold",)),
+    ("#!/bin/sh\n#SBATCH -t 51:00:00 -c 2 --no-requeue\ntrue\n", ("-H", "-c", "4", "-J", "two", "--nice=5")),
+    ("#!/bin/sh\n#SBATCH -n4 --mem-per-cpu=100\ntrue\n", ("-H", "--mem-per-cpu=512", "-N1", "--signal", "B:USR2@30")),
+    ("#!/bin/sh\n#SBATCH --array=0-4\ntrue\n", ("-H", "-a", "1-9:2%3", "-t5", "--begin=2035-01-01T00:00")),
+    ("#!/bin/sh\ntrue\n", ("-H", "--exclusive", "-C", "compute", "--open-mode=append", "-e", "/dev/null")),
+)
+_SAME = (
+    *("name", "state_reason", "job_state", "partition", "account", "qos", "nice", "requeue", "array_task_string"),
+    *("time_limit", "cpus", "cpus_per_task", "tasks", "memory_per_node", "memory_per_cpu", "node_count", "features"),
+    *("dependency", "shared", "tres_req_str", "excluded_nodes", "licenses", "priority", "standard_error", "max_nodes"),
+    *("array_max_tasks", "user_id", "group_id", "hold", "batch_flag", "contiguous", "wckey"),
+)
+
+
+@pytest.mark.parametrize(("script", "options"), SCRIPTS)
+async def test_a_script_makes_the_same_job_as_with_slurms_own_sbatch(
+    lab: Stack, ada: User, commands: Commands, script: str, options: tuple[str, ...]
+) -> None:
+    own = await commands.ours("sbatch", "--parsable", *options, stdin=script)
+    real = await lab.slurm.sbatch(commands.owner, script, *options)
+
+    assert (own.code, own.err) == (0, "")
+    records = [await _record(ada, job_id) for job_id in (own.out.strip(), real)]
+    assert {name: records[0][name] for name in _SAME} == {name: records[1][name] for name in _SAME}
+    for job_id in (own.out.strip(), real):
+        assert (await commands.ours("scancel", job_id)) == Ran(0, "", "")
+
+
+async def _record(ada: User, job_id: str) -> dict[str, Any]:
+    async with ada.session.get(f"/v1/clusters/{ada.cluster}/slurm/v0.0.45/job/{job_id}") as answer:
+        record: dict[str, Any] = json.loads(await answer.text())["jobs"][0]
+        return record
+
+
+async def test_a_job_is_known_to_all_commands_as_soon_as_it_is_submitted(commands: Commands) -> None:
+    submitted = await commands.ours("sbatch", "-H", "--wrap", "true")
+    job_id = submitted.out.split()[-1]
+
+    listed = await commands.ours("squeue", "-h", "-j", job_id, "-o", "%i %t %j")
+    several = await commands.ours("squeue", "-h", "-j", f"{job_id},{job_id}", "-o", "%i")
+    accounted = await commands.ours("sacct", "-X", "-n", "-P", "-j", job_id, "-o", "jobid,state")
+    shown = await commands.ours("scontrol", "-o", "show", "job", job_id)
+
+    assert submitted == Ran(0, f"Submitted batch job {job_id}\n", "")
+    assert listed == Ran(0, f"{job_id} PD wrap\n", "")
+    assert several == Ran(0, f"{job_id}\n", "")
+    assert accounted == Ran(0, f"{job_id}|PENDING\n", "")
+    assert f"JobId={job_id} JobName=wrap" in shown.out
+    assert await commands.ours("scancel", job_id) == Ran(0, "", "")
+
+
+async def test_scontrol_changes_holds_and_releases(ada: User, commands: Commands) -> None:
+    job_id = (
+        await commands.ours("sbatch", "--parsable", "-H", "-t", "9", "--begin=now+1hour", stdin=_TRUE)
+    ).out.strip()
+
+    assert await commands.ours("scontrol", "update", f"JobId={job_id}", "TimeLimit=1:30:00", "Name=other") == _DONE
+    assert await commands.ours("scontrol", "release", job_id) == _DONE
+    released = await _record(ada, job_id)
+    assert await commands.ours("scontrol", "hold", job_id) == _DONE
+    held = await _record(ada, job_id)
+
+    assert (released["time_limit"]["number"], released["name"], released["hold"]) == (90, "other", False)
+    assert held["state_reason"] == "JobHeldUser"
+    assert await commands.ours("scancel", "-n", "other") == _DONE
+    assert (await _record(ada, job_id))["job_state"] == ["CANCELLED"]
+
+
+async def test_sbatch_waits_for_the_exit_code_and_sends_the_values_of_named_variables(
+    lab: Stack, commands: Commands
+) -> None:
+    path = f"{lab.slurm.shared_path}/exported.out"
+    script = f'#!/bin/sh\n#SBATCH --export=COLOUR --get-user-env=L -o {path}\necho "$COLOUR $1"\nexit 7\n'
+
+    ended = await commands.ours("sbatch", "--wait", "--parsable", "/dev/stdin", "-x", stdin=script, COLOUR="blue")
+
+    assert (ended.code, ended.err) == (7, "")
+    assert (lab.slurm.shared_dir / "exported.out").read_text() == "blue -x\n"
+
+
+_TRUE = "#!/bin/sh\ntrue\n"
+_DONE = Ran(0, "", "")
