@@ -1,10 +1,13 @@
 """The thresholds of Python's garbage collector, tested in this very process and restored afterwards."""
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
 
 import pytest
+from clusterra_lab.machine.process import until
+from clusterra_runtime import interpreter
 from clusterra_runtime.interpreter import OBJECTS, collect_seldom
 
 
@@ -54,6 +57,17 @@ def test_cycles_are_freed_in_the_end() -> None:
     assert collections_while_creating(OBJECTS + 1000) > 0
 
     assert garbage() is None
+
+
+async def test_little_garbage_is_freed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "COLLECT_SECONDS", 0.01)
+    collect_seldom()
+    garbage = weakref.ref(Cycle())
+
+    collecting = asyncio.create_task(interpreter.collect_young())
+
+    await until(lambda: garbage() is None, seconds=90, what="the garbage to be collected")
+    collecting.cancel()
 
 
 def test_present_objects_are_collected_once_and_then_never_again() -> None:

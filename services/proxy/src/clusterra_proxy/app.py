@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.bus.subjects import SHARD_COUNT
-from clusterra_runtime.interpreter import collect_seldom
+from clusterra_runtime.interpreter import collect_seldom, collect_young
 from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.lease_thread import LeaseThread
 from clusterra_runtime.nats.registry import Registry
@@ -33,6 +33,7 @@ async def app(service: Service) -> AsyncIterator[None]:
             division = f"clusters/{SHARD_COUNT}"
             leases = LeaseThread(settings, service.name, SHARD_COUNT, shards.lead, division=division)
             service.background("leases", leases.run)
+            service.background("garbage collection", collect_young)
             Clusters(service, client, settings, shards, secrets).follow(registry)
             yield
     finally:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from clusterra_contracts.rpc.forget import Forget
-from clusterra_runtime.interpreter import collect_seldom
+from clusterra_runtime.interpreter import collect_seldom, collect_young
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker
 from clusterra_runtime.nats.registry import Registry
@@ -70,6 +70,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     service.background("shards", shards.run)
                     service.background("record levels", levels.watch)
                     service.background("outbox", lambda: outbox.relay(FLEETS))
+                    service.background("garbage collection", collect_young)
                     yield
             finally:
                 await registry.stop()
