@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.job_states import ENDED
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
-from clusterra_lab.stack.stack import Stack
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from slurm_command_pairs import Commands, Ran
 
 pytestmark = pytest.mark.usefixtures("queue")
@@ -101,6 +102,14 @@ EQUAL = (
 """Command lines whose output, errors and exit code must be those of Slurm."""
 
 
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """A lab of this file's own: jobs of other files would end while two lists of them are compared."""
+    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment={"CLUSTERRA_COST_NOTE_SECONDS": "1"})
+    async with stack(tmp_path_factory.mktemp("lab"), options) as running:
+        yield running
+
+
 @pytest.fixture
 async def commands(lab: Stack, ada: User) -> AsyncIterator[Commands]:
     owner = SlurmUser(name=ada.profile.name, uid=ada.profile.uid, gid=ada.profile.uid)
@@ -171,7 +180,7 @@ _SAME = (
     *("name", "state_reason", "job_state", "partition", "account", "qos", "nice", "requeue", "array_task_string"),
     *("time_limit", "cpus", "cpus_per_task", "tasks", "memory_per_node", "memory_per_cpu", "node_count", "features"),
     *("dependency", "shared", "tres_req_str", "excluded_nodes", "licenses", "priority", "standard_error", "max_nodes"),
-    *("array_max_tasks", "user_id", "group_id", "hold", "batch_flag", "contiguous", "wckey"),
+    *("minimum_cpus_per_node", "array_max_tasks", "user_id", "group_id", "hold", "batch_flag", "contiguous", "wckey"),
 )
 
 

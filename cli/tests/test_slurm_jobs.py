@@ -212,3 +212,10 @@ def test_a_reason_that_is_not_slurms_is_told_before_slurms_sentence() -> None:
 def test_a_wrapped_line_takes_no_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandFailed, match="Script arguments not permitted"):
         made(monkeypatch, "--wrap", "true", "x")
+
+
+def test_a_job_that_never_started_has_no_start() -> None:
+    never = {"time": {"start": 4294967294, "end": 0}}
+
+    assert VALUES["Start"](Row(never)) == "None"
+    assert VALUES["End"](Row(never)) == "Unknown"

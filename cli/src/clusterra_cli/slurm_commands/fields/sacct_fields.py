@@ -8,6 +8,8 @@ from clusterra_cli.slurm_commands.notation.sizes import exact, mebibytes
 from clusterra_cli.slurm_commands.records import Record, count, exit_code, infinite, number, objects, part, text, texts
 
 _UNKNOWN = "Unknown"
+_NEVER = 4294967294
+"""Slurm's number for none: the start of a job that was cancelled before it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def _moment(name: str, step_name: str | None = None) -> Callable[[Row], str]:
         if row.step is not None and step_name is None:
             return ""
         seconds = number(part(row.record, "time"), name if row.step is None else step_name or name)
+        if seconds == _NEVER:
+            return "None"
         return times.moment(seconds) if seconds else _UNKNOWN
 
     return told
