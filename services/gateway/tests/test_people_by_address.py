@@ -194,6 +194,22 @@ async def test_who_has_another_address_since_a_sign_in_is_found_by_it(
     assert await written(store) == ["king@acme.example"]
 
 
+async def test_an_address_that_an_earlier_release_changed_alone_is_written_at_the_next_sign_in(
+    store: CountingStore, directory: Directory, users: Users
+) -> None:
+    enrolment = enrolment_of(directory)
+    joined = await enrolment.member(Identity(ISSUER, "ada", "ada@acme.example", True, "Ada"))
+    await store.write(Update(ACCOUNTS, member_key(joined.id), set={"email": "king@acme.example"}))
+
+    await enrolment.member(Identity(ISSUER, "ada", "king@acme.example", True, "Ada"))
+
+    assert await written(store) == ["king@acme.example"]
+    await deactivated(users, "king@acme.example")
+    member = await directory.member(joined.id)
+    assert member is not None
+    assert member.disabled
+
+
 async def test_who_stays_after_the_end_of_their_tenant_gets_no_name_there_again(
     store: CountingStore, directory: Directory
 ) -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from clusterra import Client, SignInNeeded
 from clusterra.credentials import store
-from clusterra.sign_in import DevicePrompt, SignedIn, SignInFailed, Wanted, device, loopback
+from clusterra.sign_in.flows import DevicePrompt, SignedIn, SignInFailed, Wanted, device, loopback
 from gateway_world import World
 from program_sign_in import decide
 from test_loopback import asked as opened

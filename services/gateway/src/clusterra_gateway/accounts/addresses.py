@@ -1,7 +1,7 @@
 """Finds the people of a tenant by their addresses, and reads no other member.
 
-The reservation of a person's user name has their address, too. A release before did not write it there. The member of
-such a reservation is read, and the reservation gets the address.
+The reservation of a user name also has its owner's address. Earlier releases did not write it: the member of such a
+reservation is read, and the address is added.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from clusterra_gateway.accounts.records import OPERATOR, Member, UserNameReserva
 
 PAGE = 1000
 MOST_COMPLETED = 500
-"""How many reservations of a release before get their address in one search. The rest get it in later ones."""
+"""How many reservations of earlier releases get their address in one search. The rest get it in later ones."""
 
 
 def reservation_of(member: Member) -> UserNameReservation:
@@ -29,12 +29,14 @@ def reservation_of(member: Member) -> UserNameReservation:
 
 
 async def readdressed(directory: Directory, member: Member) -> list[Update]:
-    """The writes that go with a change of a member's address. Raises StoreError.
+    """The updates that give the reservation of a member's name their address. Raises StoreError.
 
-    None where the tenant is gone, and with it the name: a person stays who belongs to another tenant, too.
+    Empty where it has the address, and where the tenant is gone, and with it the name. A gateway of an earlier release
+    changes the address of the member alone, so this is called at each sign-in.
     """
     key = user_name_key(member.tenant, member.user)
-    if await directory.store.get(ACCOUNTS, key) is None:
+    item = await directory.store.get(ACCOUNTS, key)
+    if item is None or UserNameReservation.of(item).email == member.email.lower():
         return []
     return [Update(ACCOUNTS, key, set={"email": member.email.lower()}, condition=Present())]
 
@@ -71,7 +73,7 @@ def _is_wanted(member: Member, tenant: str, addresses: Collection[str], ids: Col
 
 
 async def _complete(directory: Directory, found: Collection[tuple[Item, Member]]) -> None:
-    """Write the addresses into reservations of a release before, unless one has changed since it was read."""
+    """Write the addresses into reservations of earlier releases, unless one has changed since it was read."""
 
     async def write(item: Item, email: Mapping[str, str]) -> None:
         with suppress(ConditionFailed):

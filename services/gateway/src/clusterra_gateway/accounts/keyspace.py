@@ -7,7 +7,7 @@
 | | `tenant#<tenant>` | a tenant that is being deleted |
 | `tenant#<tenant>` | `tenant` | the tenant; after its deletion the tombstone, for some time |
 | | `uid` | the counter of its members' uids |
-| | `name#<name>` | the reservation of a Slurm user name, with the address of whom it belongs to |
+| | `name#<name>` | the reservation of a Slurm user name, with its owner's address |
 | | `service-account#<name>` | the mark of a service account that exists, for their list |
 | | `deactivated#<name>` | the mark of a member who may submit nothing, with their names on clusters |
 | | `identity-source#<source>` | where the users of clusters come from whose uids Clusterra does not allocate |

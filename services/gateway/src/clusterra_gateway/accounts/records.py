@@ -220,7 +220,7 @@ class UserNameReservation(Record):
     owner: str
     """A member's id, or `OPERATOR`."""
     email: str | None = None
-    """The member's address in lower case. None where a release before wrote it, and for `OPERATOR`."""
+    """The member's address in lower case. None where an earlier release wrote it, and for `OPERATOR`."""
 
 
 class ApiToken(Record):

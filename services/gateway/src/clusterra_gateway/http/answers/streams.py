@@ -25,7 +25,7 @@ from clusterra_gateway.http.requests.long_transfers import (
 log = structlog.get_logger()
 
 SLICE_BYTES = 32 * 1024
-"""As many bytes are handed to a connection at once. Its buffer takes two or three slices before the gateway waits."""
+"""Bytes that are handed to a connection at once. Its buffer takes two or three slices before the gateway waits."""
 TABLE_WEIGHT = 2
 """A list or table that is read page by page counts as so many streams: it holds the text of a page."""
 

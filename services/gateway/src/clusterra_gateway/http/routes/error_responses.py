@@ -20,7 +20,8 @@ REQUEST_ID_HEADER = {REQUEST_ID: {"schema": {"type": "string"}, "required": True
 _RETRY_AFTER_HEADER = {
     "Retry-After": {"description": "Seconds until the same request may succeed.", "schema": {"type": "integer"}}
 }
-_TRIED_AGAIN = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
+_TRIED_AGAIN = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, None)
+"""The statuses that may have Retry-After; None stands for `default`, and so for 503."""
 
 
 class ErrorResponses:

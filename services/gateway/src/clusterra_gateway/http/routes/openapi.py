@@ -22,7 +22,7 @@ Slurm as a service: the jobs, files, events and costs of a workspace's clusters,
 A browser sends the cookie of its session, and a program a bearer token (`POST /v1/users/me/tokens`). `x-role` is the
 least role that may call an operation, and `x-scope` what a limited token needs for it.
 
-Errors are problems (RFC 9457). Programs decide by their `type`: `GET {TYPES}` lists all. 429 and 503 say in
+Errors are problems (RFC 9457). Programs decide by their `type`: `GET {TYPES}` lists all. 409, 429 and 503 may say in
 `Retry-After` when to try again. A request with an `Idempotency-Key` is carried out once, however often it is sent.
 
 New fields may be added to answers at any time: ignore those that you do not know.

@@ -219,8 +219,8 @@ class Enrolment:
             updated = updated.with_role(invitation.role)
         try:
             write = Update(ACCOUNTS, key, set=updated.attributes(), condition=VersionIs(item.version))
-            if updated.email != known.email:
-                others = await readdressed(self._directory, updated)
+            others = await readdressed(self._directory, updated)
+            if others or updated.email != known.email:
                 token = f"address-{secrets.token_hex(16)}"
                 await self._directory.store.transact([write, *others], token=token)
             elif updated != known:
