@@ -65,7 +65,7 @@ async def test_a_job_from_its_submit_to_its_end(command: CommandLine) -> None:
     async with asyncio.timeout(120):
         _, told = await followed.communicate()
 
-    assert f"{job_id}  hello.sh  ada   RUNNING" in table.out, table
+    assert [job_id, "hello.sh", "ada", "RUNNING"] in [line.split() for line in table.out.splitlines()], table
     assert "state       RUNNING" in shown.out, shown
     assert runs["state"] == "running"
     assert runs["places"][0]["worker"] in {each["name"] for each in nodes}

@@ -144,8 +144,8 @@ async def test_events_tell_of_a_job(client: AsyncClient) -> None:
 async def test_a_template_is_launched_and_its_job_can_be_read_from_all_sides(client: AsyncClient) -> None:
     assert "shell" in [each.id for each in await client.templates()]
 
-    launched = await client.launch("shell", {"commands": "sleep 20"}, key="sdk-launch-01")
-    again = await client.launch("shell", {"commands": "sleep 20"}, key="sdk-launch-01")
+    launched = await client.launch("shell", {"commands": "sleep 600"}, key="sdk-launch-01")
+    again = await client.launch("shell", {"commands": "sleep 600"}, key="sdk-launch-01")
 
     assert (again.job_id, again.repeated) == (launched.job_id, True)
     assert launched.job_id is not None

@@ -2,11 +2,12 @@
 
 import subprocess
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from clusterra_cli import job_script
-from clusterra_cli.job_script import DEFAULT_PATH, JobScript
+from clusterra_cli.getopt import Given
+from clusterra_cli.job_script import DEFAULT_PATH, JobScript, dollars, from_script
 from clusterra_cli.sbatch_options import read
 from clusterra_cli.usage import WrongUsage
 from clusterra_contracts.rpc.slurm import JobDescription
@@ -153,3 +154,18 @@ def test_a_command_gives_the_job_its_name() -> None:
 
 def test_a_wrapped_line_is_for_the_shell() -> None:
     assert job_script.from_wrapped("echo a | wc", [], {}).script.endswith("\necho a | wc\n")
+
+
+@pytest.mark.parametrize(("exported", "sent"), [("ALL", False), ("NONE", False), ("ALL,CLUSTERRA_TOKEN", True)])
+def test_the_token_goes_to_a_job_only_by_its_name(exported: str, sent: bool) -> None:
+    local = {"CLUSTERRA_TOKEN": "secret", "A": "1"}
+
+    job = from_script("#!/bin/sh\n", ["job.sh"], [Given("export", exported)], local)
+
+    assert ("CLUSTERRA_TOKEN=secret" in cast(list[str], job.job["environment"])) == sent
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "-", "1e999"])
+def test_an_amount_is_a_number(text: str) -> None:
+    with pytest.raises(WrongUsage, match="amount"):
+        dollars(text)

@@ -1,6 +1,7 @@
 """What reaches a terminal."""
 
 import io
+import json
 import sys
 
 import pytest
@@ -84,3 +85,11 @@ def test_durations_are_slurms() -> None:
 
 def test_small_amounts_have_more_places() -> None:
     assert [money(each) for each in (None, "0.012345", 1234.5)] == ["", "$0.0123", "$1,234.50"]
+
+
+def test_json_has_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(json=True).document({"name": "\x9b2J\u202e\x7f\x1b"})
+
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    assert json.loads(shown) == {"name": "\x9b2J\u202e\x7f\x1b"}

@@ -1,7 +1,8 @@
 """The command line is read as sbatch reads it."""
 
 import pytest
-from clusterra_cli.sbatch_options import OWN, SBATCH, Given, read
+from clusterra_cli.getopt import Given
+from clusterra_cli.sbatch_options import OWN, SBATCH, read
 from clusterra_cli.usage import WrongUsage
 from clusterra_sbatch.options import LONG, SHORT
 
@@ -53,11 +54,11 @@ def test_options_end_at_the_script(line: str, options: list[tuple[str, str | Non
         ("--mem-per", "ambiguous"),
         ("--cpus", "ambiguous"),
         ("--clust", "ambiguous"),
-        ("--tiem=5 job.sh", "there is no option --tiem"),
-        ("-y job.sh", "there is no option -y"),
-        ("--hold=yes job.sh", "takes no value"),
+        ("--tiem=5 job.sh", "unrecognized option '--tiem=5'"),
+        ("-y job.sh", "invalid option -- 'y'"),
+        ("--hold=yes job.sh", "doesn't allow an argument"),
         ("job.sh --time", None),
-        ("--time", "needs a value"),
+        ("--time", "requires an argument"),
     ],
 )
 def test_a_wrong_option_is_named(line: str, said: str | None) -> None:

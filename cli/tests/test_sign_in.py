@@ -160,6 +160,6 @@ async def test_contexts(alone: CommandLine) -> None:
 async def test_without_a_gateway_the_command_says_what_to_do(alone: CommandLine) -> None:
     ran = await alone("jobs")
 
-    assert ran.code == 1, ran
+    assert ran.code == 2, ran
     assert "clusterra login" in ran.err
     assert (await alone("login")).code == 2

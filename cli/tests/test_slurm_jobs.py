@@ -3,17 +3,19 @@
 import io
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from clusterra_cli.getopt import read
 from clusterra_cli.slurm_commands import sbatch
 from clusterra_cli.slurm_commands.accounting import read_jobs
 from clusterra_cli.slurm_commands.failures import CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
-from clusterra_cli.slurm_commands.getopt import read
-from clusterra_cli.slurm_commands.job_end import ended_codes
-from clusterra_cli.slurm_commands.queue import Queue, by_tasks, selects
+from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.job_end import ended_codes, exit_code_of
+from clusterra_cli.slurm_commands.queue import MAX_TASKS, Queue, by_tasks, selects, task_numbers
+from clusterra_cli.slurm_commands.scancel import selections
 
 NOW = 1_800_000_000.0
 
@@ -108,25 +110,77 @@ def test_times() -> None:
 @pytest.mark.parametrize(
     ("records", "codes"),
     [
-        ([("COMPLETED", 0, 0)], [0]),
-        ([("FAILED", 7, 0), ("COMPLETED", 0, 0)], [7, 0]),
-        ([("FAILED", 0, 9)], [1]),
-        ([("TIMEOUT", 0, 0)], [1]),
-        ([("CANCELLED", 0, 15)], [1]),
-        ([("COMPLETED", 0, 0), ("RUNNING", 0, 0)], None),
-        ([("COMPLETED", 0, 0), ("COMPLETING", 0, 0)], None),
-        ([], None),
+        ([("COMPLETED", 0, 0)], {1: 0}),
+        ([("FAILED", 7, 0), ("COMPLETED", 0, 0)], {1: 7, 2: 0}),
+        ([("FAILED", 0, 9)], {1: 1}),
+        ([("TIMEOUT", 0, 0)], {1: 1}),
+        ([("CANCELLED", 0, 15)], {1: 1}),
+        ([("COMPLETED", 0, 0), ("RUNNING", 0, 0)], {1: 0}),
+        ([("COMPLETING", 0, 0), ("FAILED", 2, 0)], {2: 2}),
+        ([], {}),
     ],
 )
-def test_the_exit_code_of_a_job_that_was_waited_for(
-    records: list[tuple[str, int, int]], codes: list[int] | None
-) -> None:
-    told = [
-        {"job_state": [state], "exit_code": {"return_code": number(code), "signal": {"id": number(signal)}}}
-        for state, code, signal in records
-    ]
+def test_the_exit_code_of_a_job_that_was_waited_for(records: list[tuple[str, int, int]], codes: dict[int, int]) -> None:
+    told = [ended(number, *each) for number, each in enumerate(records, start=1)]
 
     assert ended_codes(told) == codes
+
+
+def ended(job_id: int, state: str, code: int, signal: int = 0) -> dict[str, Any]:
+    exit_code = {"return_code": number(code), "signal": {"id": number(signal)}}
+    return {"job_id": job_id, "job_state": [state], "exit_code": exit_code}
+
+
+class Polls:
+    """In place of the gateway: each poll of an array has its own answer."""
+
+    def __init__(self, *answers: list[dict[str, Any]] | Refused) -> None:
+        self._answers = iter(answers)
+
+    def slurm(self, _path: str) -> dict[str, Any]:
+        answer = next(self._answers)
+        if isinstance(answer, Refused):
+            raise answer
+        return {"jobs": answer}
+
+
+def test_the_code_of_a_task_that_slurm_has_forgotten_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    both = [ended(1, "FAILED", 3), ended(2, "RUNNING", 0)]
+
+    assert exit_code_of(cast(Gateway, Polls(both, Refused("failed", 500), [ended(2, "COMPLETED", 0)])), "1") == 3
+
+
+def test_a_wait_ends_with_the_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+    with pytest.raises(CommandFailed, match="goes on"):
+        exit_code_of(cast(Gateway, Polls(Refused("Protocol authentication error", 1007))), "1")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "task_id", "named"),
+    [
+        ("3-10%2", None, ["42_[3-10]"]),
+        ("3,5-7", None, ["42_[3,5-7]"]),
+        ("", 2, ["42_2"]),
+        (",".join(map(str, range(1000, 1100))), None, None),
+    ],
+)
+def test_a_filter_cancels_no_other_task_of_an_array(tasks: str, task_id: int | None, named: list[str] | None) -> None:
+    fields = {"array_task_id": number(task_id)} if task_id is not None else {"array_task_string": tasks}
+    found = selections(job(50, array_job_id=number(42), **fields))
+
+    if named is not None:
+        assert found == named
+    else:
+        assert all(len(each) < 420 for each in found)
+        assert ",".join(each.removeprefix("42_[").removesuffix("]") for each in found) == tasks
+
+
+def test_a_huge_range_of_tasks_is_bounded() -> None:
+    assert len(task_numbers("0-9999999999")) == MAX_TASKS
+    assert task_numbers("0-" + "9" * 400) == []
 
 
 def accounted(job_id: int, state: str) -> dict[str, Any]:

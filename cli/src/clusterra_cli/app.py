@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from clusterra_cli import (
+from clusterra_cli import exit_codes
+from clusterra_cli.commands import (
     api_requests,
     contexts,
     event_feed,
-    exit_codes,
     fleet,
     job_changes,
     jobs,

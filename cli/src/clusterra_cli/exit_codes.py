@@ -22,6 +22,7 @@ def end(code: int, text: str) -> Never:
 def told(error: Exception) -> int | None:
     """Tell people an error of the SDK; the exit code for it. None for an error that nobody expects."""
     from clusterra import errors
+    from clusterra.context import ConfigError
 
     if not isinstance(error, errors.ClusterraError):
         return None
@@ -29,6 +30,8 @@ def told(error: Exception) -> int | None:
     code = FAILED
     if isinstance(error, errors.SignInNeeded):
         text, code = f"{text}\nSign in with `clusterra login`.", SIGN_IN
+    elif isinstance(error, ConfigError):
+        code = USAGE
     elif isinstance(error, errors.NotFound):
         code = NOT_FOUND
     elif isinstance(error, errors.Forbidden | errors.Refused):

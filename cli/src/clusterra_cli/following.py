@@ -13,13 +13,18 @@ type Stream = Literal["stdout", "stderr"]
 
 
 def follow(job: "Job", output: Output, *, tail: int | None = None) -> int:
-    """Print the job's output as it is written, until the job has ended."""
-    print_output(job, output, tail=tail)
+    """Print the job's output as it is written, until the job has ended. Returns its exit code."""
+    from clusterra.errors import Forbidden, NotFound
+
+    try:
+        print_output(job, output, tail=tail)
+    except (NotFound, Forbidden) as error:
+        note(f"the output of job {job.id} cannot be followed: {error}")
     return wait(job, output)
 
 
 def wait(job: "Job", output: Output) -> int:
-    """Wait until the job has ended."""
+    """Wait until the job has ended. Returns its exit code."""
     from clusterra.result import returncode
 
     record = job.wait()

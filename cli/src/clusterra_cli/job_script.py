@@ -6,16 +6,21 @@ with. Of options that exclude each other, such as `--mem` and `--mem-per-cpu`, a
 fields of the job, which replace the script's whole group.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterra_cli.sbatch_options import SBATCH, Given
+from clusterra_cli.getopt import Given
+from clusterra_cli.sbatch_options import SBATCH
 from clusterra_cli.usage import WrongUsage
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """The PATH of a job. Paths of another machine would lead nowhere."""
+
+SECRETS = frozenset({"CLUSTERRA_TOKEN"})
+"""Variables that go to a job only where `--export` names them: everybody in the job could act as the person."""
 
 type Environment = Mapping[str, str]
 type Fields = dict[str, object]
@@ -71,10 +76,10 @@ def from_wrapped(text: str, options: Sequence[Given], environment: Environment) 
 
 
 def _names_itself(text: str) -> bool:
-    return any(line.startswith(_PREFIXES) and _NAME.search(line) for line in _head(text))
+    return any(line.startswith(_PREFIXES) and _NAME.search(line) for line in head(text))
 
 
-def _head(text: str) -> list[str]:
+def head(text: str) -> list[str]:
     """The lines before the first command, where `#SBATCH` lines count."""
     found: list[str] = []
     for line in text.split("\n"):
@@ -88,7 +93,7 @@ def _inserted(text: str, lines: Sequence[str]) -> str:
     """The script with these lines behind its last `#SBATCH` line, or else behind its first line."""
     if not lines:
         return text
-    own = [number for number, line in enumerate(_head(text), start=1) if line.startswith(_PREFIXES)]
+    own = [number for number, line in enumerate(head(text), start=1) if line.startswith(_PREFIXES)]
     at = own[-1] if own else 1
     before = text.split("\n")
     return "\n".join([*before[:at], *lines, *(before[at:] or [""])])
@@ -99,7 +104,7 @@ def _fields_and_lines(options: Sequence[Given]) -> tuple[Fields, list[str]]:
     lines: list[str] = []
     for each in options:
         if each.name == "confirmed-usd-per-hour":
-            fields["confirmed_usd_per_hour"] = _dollars(each.value or "")
+            fields["confirmed_usd_per_hour"] = dollars(each.value or "")
         elif each.name not in SBATCH or each.name in _OF_COMMAND:
             continue
         elif (field := _grouped(each)) is not None:
@@ -112,11 +117,15 @@ def _fields_and_lines(options: Sequence[Given]) -> tuple[Fields, list[str]]:
     return fields, lines
 
 
-def _dollars(text: str) -> float:
+def dollars(text: str) -> float:
+    """An amount in USD. Raises WrongUsage."""
     try:
-        return float(text)
+        amount = float(text)
     except ValueError:
-        raise WrongUsage("--confirmed-usd-per-hour must be an amount, such as 12.5") from None
+        amount = math.nan
+    if not math.isfinite(amount):
+        raise WrongUsage("--confirmed-usd-per-hour must be an amount, such as 12.5")
+    return amount
 
 
 _GROUPS = (
@@ -180,6 +189,7 @@ def _environment(options: Sequence[Given], local: Environment) -> list[str]:
     exported = next((each.value or "" for each in reversed(options) if each.name == "export"), "")
     names = [item.strip("'\"") for item in exported.split(",")]
     if any(name.upper() == "ALL" for name in names):
-        return [f"{name}={value}" for name, value in local.items()] or [f"PATH={DEFAULT_PATH}"]
+        kept = {name: value for name, value in local.items() if name not in SECRETS or name in names}
+        return [f"{name}={value}" for name, value in kept.items()] or [f"PATH={DEFAULT_PATH}"]
     wanted = {"PATH": DEFAULT_PATH} | {name: local[name] for name in names if name in local}
     return [f"{name}={value}" for name, value in wanted.items()]

@@ -31,6 +31,11 @@ def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape", "surrogatepass").decode()
 
 
+def _safe(json_text: str) -> str:
+    """JSON in which also those control characters are escapes that JSON itself lets pass."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
+
+
 def one_line(text: object) -> str:
     """A text for a cell of a table: line ends and tabs are escapes too."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
@@ -64,11 +69,11 @@ class Output:
 
     def document(self, value: Any) -> None:
         """Print a whole answer as JSON."""
-        _write(json.dumps(plain(value), indent=2, ensure_ascii=not _unicode()) + "\n")
+        _write(_safe(json.dumps(plain(value), indent=2, ensure_ascii=not _unicode())) + "\n")
 
     def json_line(self, value: Any) -> None:
         """Print one item of a stream as a line of JSON."""
-        _write(json.dumps(plain(value), separators=(",", ":"), ensure_ascii=not _unicode()) + "\n")
+        _write(_safe(json.dumps(plain(value), separators=(",", ":"), ensure_ascii=not _unicode())) + "\n")
 
     def text(self, text: str) -> None:
         """Print a line, or several lines."""

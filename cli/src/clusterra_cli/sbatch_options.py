@@ -6,12 +6,10 @@ it may be given, the gateway decides.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
+from clusterra_cli import getopt
+from clusterra_cli.getopt import Given, Options, TakesValue, WrongOption
 from clusterra_cli.usage import WrongUsage
-
-type TakesValue = Literal["none", "required", "optional"]
 
 _REQUIRED = (
     "account:A acctg-freq array:a autocomplete batch bb bbf begin:b chdir:D cluster cluster-constraint clusters:M"
@@ -47,68 +45,21 @@ OWN: Mapping[str, tuple[str, TakesValue]] = _named("confirmed-usd-per-hour key u
 _SAME = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node", "test-only": "estimate"}
 """Names of the same option."""
 _ALL = {**SBATCH, **OWN}
-_BY_LETTER = {short: long for long, (short, _) in _ALL.items() if short}
-
-
-@dataclass(frozen=True)
-class Given:
-    """An option by its long name, and its value."""
-
-    name: str
-    value: str | None = None
+# Own options are never shortened: sbatch may get others that begin so.
+_KNOWN = Options(
+    "sbatch",
+    {name: takes for name, (_, takes) in _ALL.items()},
+    {short: name for name, (short, _) in _ALL.items() if short},
+    _SAME,
+    whole=frozenset(OWN),
+)
 
 
 def read(arguments: Sequence[str]) -> tuple[list[Given], list[str]]:
     """The options before the first other word, and the words from there on. Raises WrongUsage."""
-    given: list[Given] = []
-    words = list(arguments)
-    while words:
-        word = words[0]
-        if word == "--":
-            return given, words[1:]
-        if not word.startswith("-") or word == "-":
-            break
-        del words[0]
-        found = [_long(word[2:])] if word.startswith("--") else _short(word[1:])
-        last = found[-1]
-        if last.value is None and _ALL[last.name][1] == "required":
-            if not words:
-                raise WrongUsage(f"--{last.name} needs a value")
-            found[-1] = Given(last.name, words.pop(0))
-        given += found
-    return [Given(_SAME.get(each.name, each.name), each.value) for each in given], words
-
-
-def _long(text: str) -> Given:
-    name, equals, value = text.partition("=")
-    long = _whole_name(name)
-    if equals and _ALL[long][1] == "none":
-        raise WrongUsage(f"--{long} takes no value")
-    return Given(long, value if equals else None)
-
-
-def _whole_name(name: str) -> str:
-    """The long name that this is, or that alone begins so: of sbatch's names only, because others may be added."""
-    if name in _ALL:
-        return name
-    found = sorted({_SAME.get(long, long) for long in SBATCH if long.startswith(name)}) if name else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise WrongUsage(f"--{name} is ambiguous: {', '.join(f'--{each}' for each in found)}")
-    near = difflib.get_close_matches(name[:60].lower(), _ALL, 1)
-    raise WrongUsage(f"there is no option --{name}", f"did you mean --{near[0]}?" if near else "")
-
-
-def _short(letters: str) -> list[Given]:
-    found: list[Given] = []
-    while letters:
-        long = _BY_LETTER.get(letters[0])
-        if long is None:
-            raise WrongUsage(f"there is no option -{letters[0]}")
-        letters = letters[1:]
-        if _ALL[long][1] != "none":
-            found.append(Given(long, letters or None))
-            break
-        found.append(Given(long))
-    return found
+    try:
+        words = getopt.read(_KNOWN, arguments, first_word_ends=True)
+    except WrongOption as wrong:
+        near = difflib.get_close_matches(wrong.name[:60].lower(), _ALL, 1) if wrong.name else []
+        raise WrongUsage(str(wrong), f"did you mean --{near[0]}?" if near else "") from None
+    return list(words.options), list(words.others)

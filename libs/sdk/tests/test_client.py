@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from clusterra import AsyncClient, AsyncJob, Client, Job, NotClusterra, SignInNeeded, Unreachable
 from clusterra.errors import AnswerTooLong
-from clusterra.waits import MOST_BY_EVENTS, Waits
+from clusterra.http.waits import MOST_BY_EVENTS, Waits
 
 TOKEN = "clusterra_secret"
 CLUSTERS = {"clusters": [{"id": "main", "name": "Main", "state": "active", "connection_state": "x", "degraded": []}]}
@@ -114,7 +114,7 @@ def test_a_page_with_200_is_no_answer() -> None:
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra.endpoint.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("clusterra.http.endpoint.MAX_BODY_BYTES", 1000)
     long = server(lambda _: (200, "text/plain", b"x" * 1001))
     with long as (url, _), Client(url, TOKEN) as client, pytest.raises(AnswerTooLong, match="follow"):
         client.job("7", cluster="main").output()
@@ -187,8 +187,8 @@ def test_a_page_in_place_of_an_output_is_no_output() -> None:
 
 
 def test_nobody_at_the_address_is_told_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra.retrying.FIRST_PAUSE_SECONDS", 100.0)
-    monkeypatch.setattr("clusterra.retrying.LONGEST_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr("clusterra.http.retrying.FIRST_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr("clusterra.http.retrying.LONGEST_PAUSE_SECONDS", 100.0)
     with server(clusters) as (url, _):
         pass
 

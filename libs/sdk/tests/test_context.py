@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from clusterra.context import ConfigError, Context, Contexts, canonical_url, load, path, save
+from clusterra.context import ConfigError, Context, Contexts, canonical_url, is_private, load, path, save
 from clusterra.credentials import FixedToken
-from clusterra.site import chosen_site
+from clusterra.target import chosen_target
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,23 +100,23 @@ def test_what_is_no_address_is_refused(given: str) -> None:
 
 def test_the_caller_goes_before_the_environment_and_that_before_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="clusterra login"):
-        chosen_site(None, None, None)
+        chosen_target(None, None, None)
 
     save(Contexts().having(Context("work", "https://work.example", "main")))
-    assert chosen_site(None, None, None).url == "https://work.example"
-    assert chosen_site(None, None, None).cluster == "main"
+    assert chosen_target(None, None, None).url == "https://work.example"
+    assert chosen_target(None, None, None).cluster == "main"
 
     monkeypatch.setenv("CLUSTERRA_URL", "https://other.example")
-    monkeypatch.setenv("CLUSTERRA_TOKEN", "from the environment")
-    site = chosen_site(None, None, None)
-    assert (site.url, site.cluster) == ("https://other.example", None)
-    assert site.credentials.token() == "from the environment"
+    monkeypatch.setenv("CLUSTERRA_TOKEN", "from-the-environment")
+    target = chosen_target(None, None, None)
+    assert (target.url, target.cluster) == ("https://other.example", None)
+    assert target.credentials.token() == "from-the-environment"
 
     monkeypatch.setenv("CLUSTERRA_CLUSTER", "of the environment")
-    site = chosen_site("https://mine.example", "mine", None)
-    assert (site.url, site.cluster) == ("https://mine.example", "of the environment")
-    assert site.credentials == FixedToken("mine")
-    assert "mine" not in repr(site.credentials)
+    target = chosen_target("https://mine.example", "mine", None)
+    assert (target.url, target.cluster) == ("https://mine.example", "of the environment")
+    assert target.credentials == FixedToken("mine")
+    assert "mine" not in repr(target.credentials)
 
 
 def test_contexts_are_chosen_and_removed() -> None:
@@ -127,3 +127,20 @@ def test_contexts_are_chosen_and_removed() -> None:
     assert both.without("a").current is None
     with pytest.raises(ConfigError, match="a, b"):
         both.using("c")
+
+
+@pytest.mark.parametrize(
+    ("url", "private"),
+    [
+        ("https://clusterra.example", True),
+        ("http://127.0.0.1:8080", True),
+        ("http://[::1]:8080", True),
+        ("http://localhost", True),
+        ("http://lab.localhost", True),
+        ("http://clusterra.example", False),
+        ("http://10.0.0.7", False),
+        ("http://localhost.example", False),
+    ],
+)
+def test_an_address_is_private_by_tls_or_on_this_machine(url: str, private: bool) -> None:
+    assert is_private(url) == private

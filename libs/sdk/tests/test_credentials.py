@@ -8,7 +8,7 @@ from pathlib import Path
 import keyring
 import keyring.backends.fail
 import pytest
-from clusterra.credentials import CredentialsError, Place, StoredToken, file, find, forget, store
+from clusterra.credentials import CredentialsError, Place, StoredToken, checked_token, file, find, forget, store
 from keyring.backend import KeyringBackend
 
 URL = "https://clusterra.example"
@@ -124,3 +124,15 @@ def test_a_token_that_is_refused_is_read_again_once_it_has_changed() -> None:
     assert credentials.renewed("old") == "new"
     assert credentials.token() == "new"
     assert "new" not in repr(credentials)
+
+
+def test_a_token_loses_the_line_end_of_its_file() -> None:
+    assert checked_token("clusterra_abc\n") == "clusterra_abc"
+
+
+@pytest.mark.parametrize("given", ["", " ", "a b", "a\nb", "t\x00", "tök"])
+def test_what_is_no_token_is_refused_and_not_repeated(given: str) -> None:
+    with pytest.raises(CredentialsError) as refused:
+        checked_token(given)
+
+    assert not given.strip() or given not in str(refused.value)

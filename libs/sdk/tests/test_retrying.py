@@ -14,7 +14,7 @@ from clusterra.errors import (
     Unreachable,
 )
 from clusterra.exchange import Answer, Failure, Request
-from clusterra.retrying import LONGEST_PAUSE_SECONDS, SETTLING_SECONDS, ask, decide, pause_seconds
+from clusterra.http.retrying import LONGEST_PAUSE_SECONDS, SETTLING_SECONDS, ask, decide, pause_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 from played_steps import JSON, Player, after, problem

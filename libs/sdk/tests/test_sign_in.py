@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from clusterra.loopback_listener import Listener
-from clusterra.pkce import Proof, new_proof
-from clusterra.sign_in import DevicePrompt, SignInFailed, Wanted, device, loopback
+from clusterra.sign_in.flows import DevicePrompt, SignInFailed, Wanted, device, loopback
+from clusterra.sign_in.loopback_listener import Listener
+from clusterra.sign_in.pkce import Proof, new_proof
 
 type Paths = Mapping[str, Callable[[str], tuple[int, Any]]]
 
@@ -147,7 +147,7 @@ def test_a_browser_that_comes_from_another_gateway_is_refused() -> None:
 
 def test_a_device_is_polled_until_the_person_has_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("clusterra.sign_in.time.sleep", pauses.append)
+    monkeypatch.setattr("clusterra.sign_in.flows.time.sleep", pauses.append)
     answers = iter(
         [
             (400, {"error": "authorization_pending"}),
@@ -179,7 +179,7 @@ def test_a_device_is_polled_until_the_person_has_decided(monkeypatch: pytest.Mon
 
 
 def test_a_denied_device_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterra.sign_in.time.sleep", lambda _: None)
+    monkeypatch.setattr("clusterra.sign_in.flows.time.sleep", lambda _: None)
 
     def begun(url: str) -> dict[str, object]:
         page = f"{url}/v1/auth/device"

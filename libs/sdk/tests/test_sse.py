@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from clusterra.sse import MAX_EVENT_BYTES, EventParser, EventTooLong, ServerSentEvent
+from clusterra.http.sse import MAX_EVENT_BYTES, EventParser, EventTooLong, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +42,10 @@ def test_events_are_the_same_however_they_are_cut(told: list[tuple[str, str]], c
 @given(data=st.binary(max_size=200), cuts=st.lists(st.integers(0, 200), max_size=8))
 def test_any_bytes_are_read_the_same_however_they_are_cut(data: bytes, cuts: list[int]) -> None:
     assert parsed(pieces_of(data, cuts)) == parsed([data])
+
+
+def test_a_line_end_that_is_cut_in_two_hides_no_empty_line() -> None:
+    assert parsed([b"data: a\r", b"\n", b"\n"]) == [ServerSentEvent("a", "message", None)]
 
 
 def test_pings_and_other_fields_are_no_events() -> None:

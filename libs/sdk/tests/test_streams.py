@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from clusterra.errors import Forbidden, NotFound, Unreachable
 from clusterra.exchange import Answer, Failure, Request
+from clusterra.http.streams import LAST_EVENT_ID, resumed
 from clusterra.operations.api import Api
 from clusterra.operations.events import streamed
 from clusterra.operations.outputs import Ended, Restarted, Text, followed
-from clusterra.streams import LAST_EVENT_ID, resumed
 from hypothesis import given
 from hypothesis import strategies as st
 from played_steps import EVENTS, Player, problem

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from clusterra.errors import NotFound, WaitTimeout
 from clusterra.exchange import Answer, Failure, Request
+from clusterra.http.sse import ServerSentEvent
 from clusterra.operations.api import Api
 from clusterra.operations.waiting import Awaited, completed, tells, wait
-from clusterra.sse import ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 from played_steps import EVENTS, JSON, Player, problem
@@ -165,3 +165,10 @@ def test_what_events_tell_of_a_job() -> None:
     assert told({"data": []}) == "nothing"
     assert told(None) == "nothing"
     assert tells(ServerSentEvent("{}", "reset", "9"), "7") == "change"
+
+
+def test_a_wait_that_begins_while_the_gateway_is_away_goes_on() -> None:
+    player = Player(stream=lambda _: (AWAY, iter(())))
+    player.serve = lambda _: record("COMPLETED") if player.now > 5000 else AWAY
+
+    assert player.run(wait(JOB, None)).state == "COMPLETED"

@@ -5,7 +5,6 @@ Then the command fails as Slurm's own does while slurmctld is away. Nothing here
 """
 
 import atexit
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +22,8 @@ from clusterra.errors import (
     Unreachable,
 )
 from clusterra.exchange import Method, Query, Request
-from clusterra.retrying import ask
-from clusterra.site import chosen_site
+from clusterra.http.retrying import ask
+from clusterra.target import chosen_target
 
 from clusterra_cli.slurm_commands.failures import DENIED, TIMED_OUT, Away, CommandFailed, NotKnown, Refused
 
@@ -45,17 +44,17 @@ class Gateway:
     def __init__(self) -> None:
         """Use CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, else the stored context. Raises CommandFailed."""
         # Only here: a wrong command line is told before HTTP is imported.
-        from clusterra.endpoint import Endpoint
-        from clusterra.sync_transport import SyncTransport
+        from clusterra.http.endpoint import Endpoint
+        from clusterra.http.sync_transport import SyncTransport
 
         try:
-            site = chosen_site(None, None, None)
+            target = chosen_target(None, None, None)
         except ConfigError as error:
             raise CommandFailed(f"clusterra: {error}") from None
-        self.url = site.url
-        self._transport = SyncTransport(Endpoint(site.url, site.credentials, ANSWER_SECONDS))
+        self.url = target.url
+        self._transport = SyncTransport(Endpoint(target.url, target.credentials, ANSWER_SECONDS))
         atexit.register(self._transport.close)
-        self._cluster = site.cluster
+        self._cluster = target.cluster
         self._versions: tuple[str, ...] = VERSIONS
         self._confirmed = False
 
@@ -157,8 +156,3 @@ def slurms_text(error: ApiError) -> str | None:
     if error.code is None:
         return None
     return error.detail.rpartition(": ")[2] or error.detail
-
-
-def verbose() -> bool:
-    """Whether people ask for more than Slurm's own sentences."""
-    return bool(os.environ.get("CLUSTERRA_DEBUG"))

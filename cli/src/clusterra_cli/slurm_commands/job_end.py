@@ -3,44 +3,61 @@
 import time
 from collections.abc import Sequence
 
-from clusterra_cli.slurm_commands.failures import Away, NotKnown
+from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.records import Record, count, exit_code, objects, part, texts
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 10.0
+UNKNOWN_SECONDS = 60.0
+"""After so long without a record of the job nobody knows it."""
+_SIGN_IN = 1007
 
 
 def exit_code_of(gateway: Gateway, job_id: str) -> int:
     """The exit code of a job at its end: the highest one of an array, and 1 for a job that a signal ended.
 
-    It has no time limit of its own: the job has one, and whoever waits can be interrupted.
+    It has no time limit of its own: the job has one, and whoever waits can be interrupted. Raises CommandFailed where
+    the sign-in has ended, and where nobody knows the job.
     """
-    pause = FIRST_PAUSE_SECONDS
+    pause, codes, seen_at = FIRST_PAUSE_SECONDS, dict[int, int](), time.monotonic()
     while True:
         try:
-            ends = ended_codes(_records(gateway, job_id))
-        except Away:
-            ends = None
-        if ends is not None:
-            return max(ends, default=0)
+            records = _records(gateway, job_id)
+        except Refused as error:
+            if error.number == _SIGN_IN:
+                raise CommandFailed(f"error: job {job_id} goes on: {error}") from None
+            records, seen_at = [], time.monotonic()
+        # Slurm forgets each task some minutes after its end, so the codes are kept.
+        codes |= ended_codes(records)
+        if records:
+            seen_at = time.monotonic()
+            if all(has_ended(each) for each in records):
+                return max(codes.values(), default=0)
+        elif time.monotonic() - seen_at > UNKNOWN_SECONDS:
+            raise CommandFailed(f"error: job {job_id}: {INVALID_JOB}")
         time.sleep(pause)
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
-def ended_codes(records: Sequence[Record]) -> list[int] | None:
-    """The exit codes of the records of a job; None while one of them has not ended, or none is known."""
-    if not records:
-        return None
-    found = []
+def ended_codes(records: Sequence[Record]) -> dict[int, int]:
+    """The exit codes of those records that have ended, by their ids."""
+    found = {}
     for record in records:
-        named = texts(record, "job_state") or texts(part(record, "state"), "current")
-        if states.told(named) not in states.ENDED:
-            return None
-        code, signal = exit_code(record)
-        ended_otherwise = states.base(named) != "COMPLETED" and not code
-        found.append(1 if signal or ended_otherwise else code)
+        if has_ended(record):
+            code, signal = exit_code(record)
+            ended_otherwise = states.base(_named(record)) != "COMPLETED" and not code
+            found[count(record, "job_id")] = 1 if signal or ended_otherwise else code
     return found
+
+
+def has_ended(record: Record) -> bool:
+    """Whether a job, or the task of an array, has ended."""
+    return states.told(_named(record)) in states.ENDED
+
+
+def _named(record: Record) -> Sequence[str]:
+    return texts(record, "job_state") or texts(part(record, "state"), "current")
 
 
 def _records(gateway: Gateway, job_id: str) -> list[Record]:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from clusterra_cli.getopt import split
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.getopt import split
 from clusterra_cli.slurm_commands.notation.times import DAY, HOUR, MINUTE, read_moment
 
 _CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")

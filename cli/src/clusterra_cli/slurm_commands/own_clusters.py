@@ -2,9 +2,9 @@
 
 import os
 
+from clusterra_cli.getopt import Words, split
 from clusterra_cli.slurm_commands.failures import CommandFailed
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, split
 
 
 def chosen_clusters(command: str, words: Words, gateway: Gateway) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from clusterra_cli.slurm_commands.failures import CommandFailed
+from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.printing import complain, tell
 
 COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo", "scontrol", "srun")
@@ -37,6 +37,10 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         complain(str(failed))
         return failed.code
+    except Refused as error:
+        sys.stdout.flush()
+        complain(f"{name}: error: {error}")
+        return 1
     except BrokenPipeError:
         # Who reads has gone, as `head` does. Nothing is written any more, also not at the end of Python.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

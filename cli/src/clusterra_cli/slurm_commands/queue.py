@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from clusterra_cli.slurm_commands.failures import NotKnown
 from clusterra_cli.slurm_commands.fields.job_values import Job
@@ -13,6 +14,8 @@ JOB_ID = re.compile(r"([1-9][0-9]{0,9})(?:_(?:([0-9]{1,7})|\[([0-9,:%-]{1,400})\
 MAX_READ_ALONE = 20
 """Jobs that are missing in the list are read one by one up to this number: the list may be some seconds old."""
 MAX_TASKS = 100_000
+MAX_DIGITS = 10
+"""Slurm has no larger numbers of tasks."""
 
 
 class Queue:
@@ -92,7 +95,8 @@ def task_numbers(tasks: str) -> list[int]:
         first, dash, last = numbers.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             continue
-        found += range(int(first), int(last or first) + 1, int(step) if step.isdecimal() and int(step) else 1)
-        if len(found) > MAX_TASKS:
-            break
-    return found[:MAX_TASKS]
+        if max(len(first), len(last), len(step)) > MAX_DIGITS:
+            continue
+        numbered = range(int(first), int(last or first) + 1, int(step) if step.isdecimal() and int(step) else 1)
+        found += islice(numbered, MAX_TASKS - len(found))
+    return found

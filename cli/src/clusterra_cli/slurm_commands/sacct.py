@@ -7,19 +7,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterra_cli.getopt import Words, options, split
 from clusterra_cli.slurm_commands.accounting import read_jobs
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.fields.sacct_names import BRIEF, DEFAULT, NAMES, WIDTHS
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, options, read, split
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.times import read_moment
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import tell
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, task_numbers
 from clusterra_cli.slurm_commands.records import Record, count, number, objects, part, text
-from clusterra_cli.slurm_commands.versions import print_version
 
 OPTIONS = options(
     "sacct",
@@ -31,10 +31,8 @@ OPTIONS = options(
     " cluster units whole-hetjob",
     optional="json yaml",
     same={"user": "uid", "cluster": "clusters", "group": "gid"},
-)
-_UNABLE = (
-    *("long", "batch-script", "env-vars", "completion", "yaml", "flags", "gid", "nodelist", "reason", "wckeys"),
-    *("ncpus", "nnodes", "timelimit-min", "timelimit-max", "units", "truncate", "help", "usage", "whole-hetjob"),
+    unsupported="long batch-script env-vars completion yaml flags gid nodelist reason wckeys ncpus nnodes"
+    " timelimit-min timelimit-max units truncate whole-hetjob noconvert array expand-patterns",
 )
 _FIELD = re.compile(r"([A-Za-z]+)(?:%(-?[0-9]{1,6}))?")
 _ID = re.compile(rf"({JOB_ID.pattern})(?:\.([a-z0-9]+))?")
@@ -55,13 +53,11 @@ class _Column:
 def main(arguments: Sequence[str]) -> int:
     """Print the jobs. Raises CommandFailed."""
     words = _read(arguments)
-    if words.has("version"):
-        return print_version("sacct")
+    if asked_about(OPTIONS, words):
+        return 0
     if words.has("helpformat"):
         sys.stdout.write(_all_names())
         return 0
-    if unable := next((each for each in _UNABLE if words.has(each)), None):
-        raise CommandFailed(f"sacct: error: --{unable} is not supported over HTTP")
     columns = _columns(words)
     ids = _ids(words)
     window = _window(words, ids)
@@ -73,17 +69,18 @@ def main(arguments: Sequence[str]) -> int:
         jobs = [_with_uid(each, queue) for each in found if _kept(each, words, queue)]
     except Refused as error:
         raise CommandFailed(f"sacct: error: {error}") from None
-    if words.has("json"):
-        import json
-
-        tell(json.dumps({"jobs": jobs, "errors": [], "warnings": []}))
-        return 0
     rows = [row for job in jobs for row in _rows(job, alone=words.has("allocations"))]
     shown = [
         row
         for row in rows
         if (not ids or any(_selects(each, row) for each in ids)) and (not wanted_states or row.state in wanted_states)
     ]
+    if words.has("json"):
+        import json
+
+        kept = {id(row.job) for row in shown}
+        tell(json.dumps({"jobs": [each for each in jobs if id(each) in kept], "errors": [], "warnings": []}))
+        return 0
     _print(words, columns, shown)
     return 0
 

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusterra_cli.job_script import JobScript, from_script, from_wrapped
-from clusterra_cli.sbatch_options import SBATCH, Given
+from clusterra_cli.getopt import Given, Options, Words
+from clusterra_cli.job_script import JobScript, from_script, from_wrapped, head
+from clusterra_cli.sbatch_options import SBATCH
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
-from clusterra_cli.slurm_commands.gateway import Gateway, verbose
-from clusterra_cli.slurm_commands.getopt import Options, Words, read
+from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, tell
-from clusterra_cli.slurm_commands.versions import print_version
 from clusterra_cli.usage import WrongUsage
 
 OPTIONS = Options(
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         words = read(OPTIONS, arguments, first_word_ends=True)
     except CommandFailed as failed:
         raise CommandFailed(str(failed), WRONG_OPTION) from None
-    if words.has("version"):
-        return print_version("sbatch")
+    if asked_about(OPTIONS, words):
+        return 0
     if words.has("test-only"):
         raise CommandFailed("sbatch: error: --test-only is not supported over HTTP: see `clusterra submit --estimate`")
     job = _job(words)
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refused as error:
         raise CommandFailed(refused_lines("sbatch", error), _failure_code()) from None
     job_id = str(told["job_id"])
-    if words.has("verbose") or verbose():
+    if words.has("verbose"):
         for warning in (*job.warnings, *told.get("warnings", ())):
             complain(f"sbatch: warning: {warning}")
     if not words.has("quiet") or words.has("parsable"):
@@ -124,12 +124,15 @@ def _job(words: Words) -> JobScript:
         job = from_script(script, words.others or ("sbatch",), [*sent, *exported], os.environ)
     except WrongUsage as error:
         raise _wrong(str(error)) from None
-    return JobScript(_NO_MEANING.sub(r"\1", job.script), job.job, job.warnings)
+    lines = head(job.script)
+    rest = job.script.split("\n")[len(lines) :]
+    kept = [_NO_MEANING.sub(r"\1", line) for line in lines]
+    return JobScript("\n".join([*kept, *rest]), job.job, job.warnings)
 
 
 def _exported(script: str) -> list[Given]:
     """`--export` of the script: what it names has the values of here."""
-    found = _EXPORT.findall(script)
+    found = _EXPORT.findall("\n".join(head(script)))
     return [Given("export", found[-1].strip("\"'"))] if found else []
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from clusterra_cli.getopt import Words, options, split
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, options, read, split
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue
 from clusterra_cli.slurm_commands.records import count
-from clusterra_cli.slurm_commands.versions import print_version
 
 OPTIONS = options(
     "scancel",
@@ -20,9 +20,11 @@ OPTIONS = options(
     required="account:A clusters:M name:n jobname nodelist:w partition:p qos:q reservation:R signal:s state:t user:u"
     " wckey",
     same={"jobname": "name"},
+    unsupported="nodelist cron hurry interactive admin-comment",
 )
 _FILTERS = ("account", "name", "partition", "qos", "reservation", "state", "user", "wckey", "me")
-_UNABLE = ("nodelist", "cron", "hurry", "interactive", "admin-comment", "help", "usage")
+MAX_SELECTION = 400
+"""The most characters of the tasks that one request names."""
 _TEXTS = {
     "account": "account",
     "name": "name",
@@ -38,10 +40,8 @@ _NUMBERS |= {"18": "CONT", "19": "STOP", "20": "TSTP", "21": "TTIN", "22": "TTOU
 def main(arguments: Sequence[str]) -> int:
     """Cancel the jobs that are named or that filters find. Raises CommandFailed."""
     words = read(OPTIONS, arguments)
-    if words.has("version"):
-        return print_version("scancel")
-    if unable := next((each for each in _UNABLE if words.has(each)), None):
-        raise CommandFailed(f"scancel: error: --{unable} is not supported over HTTP")
+    if asked_about(OPTIONS, words):
+        return 0
     ids = [each for word in words.others for each in split(word)]
     for each in ids:
         if JOB_ID.fullmatch(each.partition(".")[0]) is None:
@@ -117,14 +117,27 @@ def _found(words: Words, ids: Sequence[str], queue: Queue) -> list[str]:
     jobs = queue.some(ids) if ids else queue.all()
     mine = None if users else queue.me[0]
     return [
-        job.full_id if job.task_id is not None else str(job.array_id or job.id)
+        job_id
         for job in jobs
         if job.base not in states.ENDED
         and (not wanted or wanted & {job.base, *job.states})
         and (not users or job.user in users or job.count("user_id") in users)
         and (mine is None or count(job.record, "user_id") == mine)
         and all(_has(job, words, option, field) for option, field in _TEXTS.items())
+        for job_id in selections(job)
     ]
+
+
+def selections(job: Job) -> list[str]:
+    """What names exactly the tasks of a record, which of an array are some: a cancel of `42` would end all of them."""
+    if not job.array_id or not job.tasks:
+        return [job.full_id]
+    found, tasks = [""], job.tasks.partition("%")[0]
+    for item in tasks.split(","):
+        if found[-1] and len(found[-1]) + len(item) >= MAX_SELECTION:
+            found.append("")
+        found[-1] += f",{item}" if found[-1] else item
+    return [f"{job.array_id}_[{each}]" for each in found]
 
 
 def _has(job: Job, words: Words, option: str, field: str) -> bool:

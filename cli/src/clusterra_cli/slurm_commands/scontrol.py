@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from clusterra_cli.getopt import Words, options, split
+from clusterra_cli.slurm_commands.command_lines import VERSION, asked_about, read
 from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.scontrol_records import Lines, job_lines, node_lines, partition_lines, written
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, options, read, split
 from clusterra_cli.slurm_commands.job_updates import changes
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, compressed, expanded
 from clusterra_cli.slurm_commands.notation.times import moment
@@ -19,7 +20,6 @@ from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, tell
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue
 from clusterra_cli.slurm_commands.records import Record, objects, text
-from clusterra_cli.slurm_commands.versions import VERSION, print_version
 
 OPTIONS = options(
     "scontrol",
@@ -27,6 +27,7 @@ OPTIONS = options(
     required="clusters:M cluster uid:u",
     optional="json",
     same={"cluster": "clusters"},
+    unsupported="uid yaml json future",
 )
 MAX_ARRAY_SIZE, MIN_JOB_AGE_SECONDS = 10_001, 300
 """What `show config` tells: the largest array, and for how long Slurm keeps a job that has ended, as in the lab."""
@@ -49,10 +50,8 @@ class _Call:
 def main(arguments: Sequence[str]) -> int:
     """Carry out a keyword. Raises CommandFailed."""
     words = read(OPTIONS, arguments)
-    if words.has("version"):
-        return print_version("scontrol")
-    if unable := next((each for each in ("uid", "yaml", "json", "help", "future") if words.has(each)), None):
-        raise CommandFailed(f"scontrol: error: --{unable} is not supported over HTTP")
+    if asked_about(OPTIONS, words):
+        return 0
     if not words.others:
         raise CommandFailed("scontrol: error: no keyword given, such as: show job 42")
     keyword, *rest = words.others

@@ -5,16 +5,16 @@ import sys
 import time
 from collections.abc import Sequence
 
+from clusterra_cli.getopt import Words, options
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.sinfo_fields import LETTERS, NAMES, OF_NODES, Line
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, options, read
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import tell
 from clusterra_cli.slurm_commands.records import Record, objects, text, texts
-from clusterra_cli.slurm_commands.versions import print_version
 
 OPTIONS = options(
     "sinfo",
@@ -23,23 +23,21 @@ OPTIONS = options(
     required="iterate:i clusters:M nodes:n format:o Format:O partition:p sort:S states:t cluster state",
     optional="json yaml",
     same={"cluster": "clusters", "state": "states"},
+    unsupported="iterate reservation yaml federation dead responding future exact sort",
 )
 NORMAL = "%9P %.5a %.10l %.6D %.6t %N"
 LONG = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
 SUMMARY = "%9P %.5a %.10l %.16F %N"
-_UNABLE = ("iterate", "reservation", "yaml", "federation", "dead", "responding", "future", "exact", "help", "usage")
 type _Columns = list[Column[Line]]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print partitions and nodes. Raises CommandFailed."""
     words = read(OPTIONS, arguments)
-    if words.has("version"):
-        return print_version("sinfo")
+    if asked_about(OPTIONS, words):
+        return 0
     if words.others:
         raise CommandFailed(f"sinfo: error: Unrecognized option: {words.others[0]}")
-    if unable := next((each for each in _UNABLE if words.has(each)), None):
-        raise CommandFailed(f"sinfo: error: --{unable} is not supported over HTTP")
     gateway = Gateway()
     named = chosen_clusters("sinfo", words, gateway)
     try:

@@ -5,18 +5,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from clusterra_cli.getopt import Words, options, split
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.squeue_fields import LETTERS, LONG, NAMES, NORMAL
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Words, options, read, split
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, tell
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks
 from clusterra_cli.slurm_commands.records import count
-from clusterra_cli.slurm_commands.versions import print_version
 
 OPTIONS = options(
     "squeue",
@@ -25,10 +25,8 @@ OPTIONS = options(
     required="account:A clusters:M format:o Format:O iterate:i licenses:L name:n nodelist:w nodefile partition:p qos:q"
     " reservation:R sort:S states:t user:u",
     optional="jobs:j steps:s json yaml",
-)
-_UNABLE = (
-    *("steps", "iterate", "yaml", "start", "nodefile", "federation", "licenses", "nodelist", "notme", "help", "usage"),
-    *("helpFormat", "helpstate", "expand-patterns"),
+    unsupported="steps iterate yaml start nodefile federation licenses nodelist notme helpFormat"
+    " helpstate expand-patterns array-unique priority",
 )
 _TEXTS = {"account": "account", "name": "name", "partition": "partition", "qos": "qos", "reservation": "resv_name"}
 """Options that keep the jobs with one of their values in this field."""
@@ -37,10 +35,8 @@ _TEXTS = {"account": "account", "name": "name", "partition": "partition", "qos":
 def main(arguments: Sequence[str]) -> int:
     """Print the jobs of the queue. Raises CommandFailed."""
     words = _read(arguments)
-    if words.has("version"):
-        return print_version("squeue")
-    if unable := next((each for each in _UNABLE if words.has(each)), None):
-        raise CommandFailed(f"squeue: error: --{unable} is not supported over HTTP")
+    if asked_about(OPTIONS, words):
+        return 0
     wanted_states = _states(words)
     ids = _ids(words)
     columns = _columns(words)

@@ -7,20 +7,20 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from clusterra.client import Client
 from clusterra.errors import ClusterraError
 
+from clusterra_cli.getopt import Given, Options
 from clusterra_cli.job_script import from_script
-from clusterra_cli.sbatch_options import Given
 from clusterra_cli.slurm_commands import sbatch
+from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.getopt import Options, read
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain
-from clusterra_cli.slurm_commands.versions import print_version
 from clusterra_cli.usage import WrongUsage
 
 _OF_TASKS = {"label": "l", "unbuffered": "u", "exact": "", "quit-on-interrupt": "", "disable-status": "X"}
@@ -46,8 +46,8 @@ OPTIONS = Options(
 def main(arguments: Sequence[str]) -> int:
     """Run a command as a job, and return its exit code. Raises CommandFailed."""
     words = read(OPTIONS, arguments, first_word_ends=True)
-    if words.has("version"):
-        return print_version("srun")
+    if asked_about(OPTIONS, words):
+        return 0
     if not words.others:
         raise CommandFailed("srun: fatal: No command given to execute.")
     if "SLURM_JOB_ID" in os.environ:
@@ -70,11 +70,19 @@ def main(arguments: Sequence[str]) -> int:
         told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
         raise CommandFailed(f"srun: error: Unable to allocate resources: {error}") from None
-    return _followed(gateway, str(told["job_id"]))
+    job_id = str(told["job_id"])
+    try:
+        _follow(gateway, job_id)
+        return exit_code_of(gateway, job_id)
+    except KeyboardInterrupt:
+        # As at srun, an interrupt ends the job.
+        with suppress(Refused):
+            gateway.jobs_api("DELETE", job_id)
+        raise
 
 
-def _followed(gateway: Gateway, job_id: str) -> int:
-    """Show the output until the job ends. An interrupt cancels the job, as it cancels srun's."""
+def _follow(gateway: Gateway, job_id: str) -> None:
+    """Show the output until the job ends."""
     complain(f"srun: job {job_id} queued and waiting for resources")
     try:
         with Client(gateway.url, cluster=gateway.cluster) as client:
@@ -83,7 +91,3 @@ def _followed(gateway: Gateway, job_id: str) -> int:
                 sys.stdout.flush()
     except ClusterraError as error:
         complain(f"srun: error: the output cannot be followed: {error}")
-    except KeyboardInterrupt:
-        gateway.jobs_api("DELETE", job_id)
-        raise
-    return exit_code_of(gateway, job_id)

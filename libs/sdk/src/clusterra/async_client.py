@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any
 
 from clusterra.async_job import AsyncJob
-from clusterra.async_transport import AsyncTransport
 from clusterra.client import NOTHING, any_request
 from clusterra.credentials import Credentials
-from clusterra.endpoint import Endpoint
 from clusterra.exchange import Answer, Method
+from clusterra.http.async_transport import AsyncTransport
+from clusterra.http.endpoint import Endpoint
 from clusterra.models import (
     Budget,
     Cluster,
@@ -33,7 +33,7 @@ from clusterra.operations import clusters, events, jobs, money, people, template
 from clusterra.operations.api import Api, Value
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
-from clusterra.site import chosen_site
+from clusterra.target import chosen_target
 
 
 class AsyncClient:
@@ -54,9 +54,9 @@ class AsyncClient:
 
         `timeout` is the longest silence of the gateway in seconds. Raises ConfigError where no gateway is known.
         """
-        site = chosen_site(url, token, cluster)
-        self._api = Api(site.url, site.cluster)
-        self._transport = AsyncTransport(Endpoint(site.url, site.credentials, timeout))
+        target = chosen_target(url, token, cluster)
+        self._api = Api(target.url, target.cluster)
+        self._transport = AsyncTransport(Endpoint(target.url, target.credentials, timeout))
 
     @property
     def url(self) -> str:
@@ -238,15 +238,20 @@ class AsyncClient:
         sbatch_override: Mapping[str, Any] = NOTHING,
         cluster: str | None = None,
         run_name: str | None = None,
+        confirmed_usd_per_hour: float | None = None,
         key: str | None = None,
     ) -> Launched:
-        """Launch a template with values for its parameters and inputs: one job, or the run of a workflow."""
+        """Launch a template with values for its parameters and inputs: one job, or the run of a workflow.
+
+        `confirmed_usd_per_hour` is needed where a job costs more than the cluster lets pass without a confirmation.
+        """
         values = {
             "params": dict(params),
             "inputs": dict(inputs),
             "sbatch_override": dict(sbatch_override),
             "cluster_id": cluster or self._api.cluster,
             "run_name": run_name,
+            "confirmed_usd_per_hour": confirmed_usd_per_hour,
         }
         return await self._transport.run(templates.launch(self._api, template, values, key))
 

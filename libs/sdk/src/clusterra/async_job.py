@@ -13,7 +13,7 @@ from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Te
 from clusterra.result import Result
 
 if TYPE_CHECKING:
-    from clusterra.async_transport import AsyncTransport
+    from clusterra.http.async_transport import AsyncTransport
 
 
 class AsyncJob:

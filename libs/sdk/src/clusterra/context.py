@@ -10,6 +10,7 @@ import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -117,8 +118,23 @@ def written(contexts: Contexts) -> str:
     return "\n".join(lines)
 
 
+def is_private(url: str) -> bool:
+    """Whether nobody else can read what is sent to an address: by TLS, or because it stays on this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def canonical_url(given: str) -> str:
-    """The address of a gateway as it is compared and stored: without a path at its end. Raises ConfigError."""
+    """The address of a gateway in the form that is compared and stored. Raises ConfigError.
+
+    Its host has lower-case letters, its port is left out where it is the usual one, and no slash is at its end.
+    """
     try:
         parts = urlsplit(given.strip())
         host, port = parts.hostname, parts.port

@@ -44,6 +44,14 @@ class Credentials(Protocol):
         ...
 
 
+def checked_token(given: str) -> str:
+    """A token without the blanks around it, such as the line end of a file. Raises CredentialsError, without it."""
+    token = given.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise CredentialsError("the token has characters that no token has: copy it again")
+    return token
+
+
 @dataclass(frozen=True, slots=True)
 class FixedToken:
     """A token that the caller gave."""
@@ -95,7 +103,7 @@ def find(url: str) -> str | None:
     """The token for a gateway; None where there is none. Raises CredentialsError."""
     given = os.environ.get(TOKEN)
     if given:
-        return given
+        return checked_token(given)
     own = canonical_url(url)
     in_file = _stored().get(own)
     if in_file is not None:

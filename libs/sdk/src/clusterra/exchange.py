@@ -1,4 +1,4 @@
-"""What an operation asks of its transport, and what it is answered. Nothing here reads or writes.
+"""Sans-I/O: what an operation asks of its transport, and what it is answered. Nothing here reads or writes.
 
 An operation is a generator of steps. The sync and the async client carry out the same steps, each with its own
 transport, so that everything that decides (retries, pages, resumed streams) is written once, and tested without a
@@ -76,7 +76,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Ask for the seconds on a clock that never goes back."""
+    """Ask for the seconds on a monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)

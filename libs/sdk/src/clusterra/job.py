@@ -13,7 +13,7 @@ from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Te
 from clusterra.result import Result
 
 if TYPE_CHECKING:
-    from clusterra.sync_transport import SyncTransport
+    from clusterra.http.sync_transport import SyncTransport
 
 
 class Job:

@@ -1,4 +1,4 @@
-"""The fields of sacct: their names in their order, their widths, and what they tell of a job or a step."""
+"""What the fields of sacct say of a job or a step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

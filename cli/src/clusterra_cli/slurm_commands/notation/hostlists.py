@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterra_cli.slurm_commands.getopt import split
+from clusterra_cli.getopt import split
 
 MAX_HOSTS = 65_536
 """The most names that a list may stand for."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from clusterra.context import ConfigError
 from clusterra.errors import NotClusterra, media_type
 from clusterra.exchange import Answer, Request, Steps
-from clusterra.retrying import ask
+from clusterra.http.retrying import ask
 
 JOB_ID = re.compile(r"[1-9][0-9]{0,9}(_[0-9]{1,7})?")
 MAX_PAGE = 1000

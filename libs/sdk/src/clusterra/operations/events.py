@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from clusterra.errors import Forbidden
 from clusterra.exchange import Emit, Request, Steps, Stream
+from clusterra.http.sse import ServerSentEvent
+from clusterra.http.streams import LAST_EVENT_ID, resumed
 from clusterra.models import Event, EventPage
 from clusterra.operations.api import Api, query
 from clusterra.operations.pages import paged
-from clusterra.sse import ServerSentEvent
-from clusterra.streams import LAST_EVENT_ID, resumed
 
 PAGE_EVENTS = 500
 

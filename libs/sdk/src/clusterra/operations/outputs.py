@@ -6,9 +6,9 @@ from typing import Literal
 
 from clusterra.errors import ApiError, NotClusterra, media_type
 from clusterra.exchange import Emit, Request, Steps, Stream
+from clusterra.http.sse import ServerSentEvent
+from clusterra.http.streams import resumed
 from clusterra.operations.api import Api, Value, query
-from clusterra.sse import ServerSentEvent
-from clusterra.streams import resumed
 
 type OutputStream = Literal["stdout", "stderr"]
 MAX_TAIL_LINES = 10_000

@@ -16,7 +16,7 @@ def launchables(api: Api) -> Steps[list[Launchable]]:
 
 
 def launch(api: Api, launchable_id: str, values: Mapping[str, Any], key: str | None) -> Steps[Launched]:
-    """Launch a template, once. `values` has `params`, `inputs`, `sbatch_override`, `cluster_id` and `run_name`."""
+    """Launch a template, once. `values` are the fields of the API's LaunchRequest; those that are None are not sent."""
     path = f"{LAUNCHABLES}/{segment(launchable_id)}/submit"
     given = {name: value for name, value in values.items() if value is not None}
     request = Request("POST", path, body=given, idempotency_key=key)

@@ -11,13 +11,12 @@ from typing import Literal
 
 from clusterra.errors import ClusterraError, Forbidden, WaitTimeout
 from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, Stream, now, pause
+from clusterra.http.retrying import is_transient
+from clusterra.http.sse import ServerSentEvent
+from clusterra.http.streams import SILENCE_SECONDS, resumed
 from clusterra.models import JobRecord
 from clusterra.operations.api import Api
-from clusterra.retrying import passes
-from clusterra.sse import ServerSentEvent
-from clusterra.streams import SILENCE_SECONDS, resumed
 
-LIVE_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 ENDED_STATES = frozenset(
     {
         "COMPLETED",
@@ -42,6 +41,8 @@ SILENT_SECONDS = 16.0
 END_KINDS = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
 READS_AFTER_END = 6
 AFTER_END_SECONDS = 0.5
+LAST_LOOK_SECONDS = 5.0
+"""When the caller's time is over, the jobs are read once more, for so long at most."""
 
 
 def has_ended(record: JobRecord) -> bool:
@@ -107,7 +108,8 @@ def completed(jobs: Sequence[Awaited], timeout: float | None, *, by_events: bool
 def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[Ended]:
     """The jobs that end, until none is left, or until reads alone must tell it.
 
-    That is so for a caller who may not read events, and when less time is left than a stream may be silent.
+    That is so for a caller who may not read events, while no stream can be opened, and when less time is left than a
+    stream may be silent.
     """
     stream = resumed(Request("GET", any_job.events_path), any_job.api.url)
     reply = None
@@ -119,6 +121,10 @@ def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[E
             step: Step | Emit[object] = stream.send(reply)
         except (StopIteration, Forbidden):
             return
+        except ClusterraError as error:
+            if is_transient(error):
+                return
+            raise
         if not isinstance(step, Emit):
             reply = yield step if ends is None else _bounded(step, ends - at)
             continue
@@ -127,7 +133,7 @@ def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[E
             told = tells(step.value, job.job_id)
             if told == "nothing" and at < reads.due:
                 continue
-            record = yield from _read(job, reads, READS_AFTER_END if told == "end" else 1)
+            record = yield from _read(job, reads, READS_AFTER_END if told == "end" else 1, ends)
             if record is not None:
                 del left[job.job_id]
                 yield Emit((job.job_id, record))
@@ -140,8 +146,11 @@ def _by_reads(left: _Waiting, ends: float | None) -> Stream[Ended]:
         reads.due, reads.interval = min(reads.due, began), SHORT_INTERVAL_SECONDS
     while True:
         for job, reads in tuple(left.values()):
-            if reads.due <= (at := (yield from now())) or (ends is not None and at >= ends):
-                record = yield from _read(job, reads, 1)
+            at = yield from now()
+            if ends is not None and at >= ends + LAST_LOOK_SECONDS:
+                break
+            if reads.due <= at or (ends is not None and at >= ends):
+                record = yield from _read(job, reads, 1, ends)
                 if record is not None:
                     del left[job.job_id]
                     yield Emit((job.job_id, record))
@@ -168,7 +177,7 @@ def tells(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
     return "change" if isinstance(named, str) and named.partition("_")[0] == job_id else "nothing"
 
 
-def _read(job: Awaited, reads: _Reads, times: int) -> Steps[JobRecord | None]:
+def _read(job: Awaited, reads: _Reads, times: int, ends: float | None) -> Steps[JobRecord | None]:
     """The record of a job that has ended; None for one that has not, or that nobody tells of now.
 
     It is read several times, because the record may follow the event of an end a moment later. Raises the errors that
@@ -177,10 +186,14 @@ def _read(job: Awaited, reads: _Reads, times: int) -> Steps[JobRecord | None]:
     for attempt in range(times):
         if attempt:
             yield from pause(AFTER_END_SECONDS)
+        answer_seconds = None
+        if ends is not None:
+            answer_seconds = max(ends - (yield from now()), LAST_LOOK_SECONDS)
+        request = Request("GET", job.path, deadline_seconds=0.0, answer_seconds=answer_seconds)
         try:
-            record = yield from job.api.read(JobRecord, Request("GET", job.path, deadline_seconds=0.0))
+            record = yield from job.api.read(JobRecord, request)
         except ClusterraError as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
         else:
             if has_ended(record):

@@ -19,5 +19,5 @@ class Proof:
 
 
 def new_proof() -> Proof:
-    """A new secret of 43 letters and digits."""
+    """A new verifier: 43 letters, digits, `-` and `_` (256 random bits)."""
     return Proof(secrets.token_urlsafe(32))

@@ -23,7 +23,7 @@ def add_to(command: typer.Typer) -> None:
 
 
 def api(
-    method: Annotated[str, typer.Argument(help="GET, POST, PUT, PATCH or DELETE.")],
+    method: Annotated[str, typer.Argument(help="GET, HEAD, POST, PUT, PATCH or DELETE.")],
     path: Annotated[
         str, typer.Argument(help="From /v1 on. {cluster} is the chosen cluster: /v1/clusters/{cluster}/runs.")
     ],

@@ -16,13 +16,13 @@ from urllib.parse import urlencode
 
 from clusterra.context import canonical_url
 from clusterra.credentials import NoToken
-from clusterra.endpoint import Endpoint
 from clusterra.errors import ClusterraError, NotClusterra, media_type
 from clusterra.exchange import Answer, Failure, Request
-from clusterra.loopback_listener import Listener
-from clusterra.pkce import new_proof
-from clusterra.retrying import ask, failed
-from clusterra.sync_transport import SyncTransport
+from clusterra.http.endpoint import Endpoint
+from clusterra.http.retrying import ask, failed
+from clusterra.http.sync_transport import SyncTransport
+from clusterra.sign_in.loopback_listener import Listener
+from clusterra.sign_in.pkce import new_proof
 
 CLIENT_ID = "clusterra-cli"
 METADATA = "/.well-known/oauth-authorization-server"

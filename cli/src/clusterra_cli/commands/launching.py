@@ -9,6 +9,7 @@ import typer
 from clusterra_cli import exit_codes
 from clusterra_cli.completion import known_templates
 from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected
+from clusterra_cli.job_script import dollars
 from clusterra_cli.output import Column, Output, note, warn
 from clusterra_cli.usage import WrongUsage
 
@@ -85,6 +86,10 @@ def launch(
             "--sbatch", metavar="NAME=VALUE", help="An option of sbatch by its long name, such as time=2:00:00."
         ),
     ] = None,
+    confirmed: Annotated[
+        str | None, typer.Option("--confirmed-usd-per-hour", help="Confirm the cost of each of its jobs, in USD.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="A key of your own: sent again, nothing is launched twice.")] = None,
     json: Json = False,
     quiet: Quiet = False,
     url: Url = None,
@@ -98,6 +103,8 @@ def launch(
             {name: _value(value) for name, value in _pairs("--set", values or ())},
             inputs=dict(_pairs("--input", inputs or ())),
             sbatch_override=dict(_pairs("--sbatch", options or ())),
+            confirmed_usd_per_hour=None if confirmed is None else dollars(confirmed),
+            key=key,
         )
     for each in launched.warnings:
         warn(each)
@@ -123,8 +130,12 @@ def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
+
+
 def _value(text: str) -> Any:
     try:
-        return json_text.loads(text)
+        return json_text.loads(text, parse_constant=_no_number)
     except ValueError:
         return text

@@ -1,4 +1,6 @@
-"""Counts the waits of a client at a time: they must not take all streams that the gateway lets a person have."""
+"""Counts the concurrent waits of a client, so that they leave streams for the person's other programs."""
+
+from threading import Lock
 
 MOST_BY_EVENTS = 8
 """A person may have 50 streams and other long transfers at a replica."""
@@ -9,10 +11,13 @@ class Waits:
 
     def __init__(self) -> None:
         self._count = 0
+        self._changing = Lock()
 
     def __enter__(self) -> bool:
-        self._count += 1
-        return self._count <= MOST_BY_EVENTS
+        with self._changing:
+            self._count += 1
+            return self._count <= MOST_BY_EVENTS
 
     def __exit__(self, *_: object) -> None:
-        self._count -= 1
+        with self._changing:
+            self._count -= 1

@@ -8,9 +8,9 @@ from typing import assert_never
 
 import httpx2
 
-from clusterra.endpoint import Body, Endpoint, answer_of, failure_of
 from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
-from clusterra.waits import Waits
+from clusterra.http.endpoint import Body, Endpoint, answer_of, failure_of
+from clusterra.http.waits import Waits
 
 
 class AsyncTransport:

@@ -229,5 +229,10 @@ def logs(
 
 def _bytes(client: "Client", wanted: "Job", tail: int | None, stream: Stream) -> bytes:
     """The output as it is. The SDK's own `output` is text, in which other bytes than UTF-8 are replaced."""
+    from clusterra.errors import NotClusterra, media_type
+
     path = f"/v1/clusters/{client.cluster}/jobs/{wanted.id}/output"
-    return client.request("GET", path, query={"stream": stream, "tail": tail}).body
+    answer = client.request("GET", path, query={"stream": stream, "tail": tail})
+    if media_type(answer) != "text/plain":
+        raise NotClusterra(client.url, answer.status, answer.body)
+    return answer.body

@@ -40,6 +40,10 @@ def login(
         str | None, typer.Option("--cluster", "-M", help="The cluster of the context, by default your only one.")
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=90, help="For how many days this machine is signed in.")] = 30,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Send the token over plain HTTP, which others can read."),
+    ] = False,
 ) -> None:
     """Sign in this machine: by a browser here, by a code for another machine's browser, or with a token.
 
@@ -50,13 +54,16 @@ def login(
     from clusterra import context as contexts
 
     address = contexts.canonical_url(url or _address_of(context))
+    if not (insecure or contexts.is_private(address)):
+        raise WrongUsage(f"{address} is not HTTPS", "take https://, or --insecure where nobody else can listen")
     get = _read_token if token_stdin else partial(_by_code if device else _by_browser, address, days)
     token = get()
     with Client(address, token) as client:
         profile = client.me()
-        chosen = cluster or _only_cluster(client)
+        stored = contexts.load()
+        before = next((each.cluster for each in stored.by_name.values() if each.url == address), None)
+        chosen = cluster or before or _only_cluster(client)
     place = credentials.store(address, token)
-    stored = contexts.load()
     named = context or next((each.name for each in stored.by_name.values() if each.url == address), DEFAULT_CONTEXT)
     contexts.save(stored.having(contexts.Context(named, address, chosen)))
     note(f"{profile.email or profile.name} is signed in at {address}. The token is in {place.text}.")
@@ -87,7 +94,7 @@ def _read_token() -> str:
 def _by_browser(url: str, days: int) -> str:
     import webbrowser
 
-    from clusterra.sign_in import Wanted, loopback
+    from clusterra.sign_in.flows import Wanted, loopback
 
     def opened(page: str) -> None:
         note(f"Approve the sign-in in your browser: {page}")
@@ -98,8 +105,8 @@ def _by_browser(url: str, days: int) -> str:
 
 
 def _by_code(url: str, days: int) -> str:
-    from clusterra.sign_in import DevicePrompt, Wanted
-    from clusterra.sign_in import device as sign_in_by_code
+    from clusterra.sign_in.flows import DevicePrompt, Wanted
+    from clusterra.sign_in.flows import device as sign_in_by_code
 
     def shown(prompt: DevicePrompt) -> None:
         note(f"Open {prompt.verification_uri} in any browser, and enter the code {prompt.user_code}")

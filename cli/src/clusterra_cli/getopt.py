@@ -8,9 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterra_cli.slurm_commands.failures import CommandFailed
-
 type TakesValue = Literal["none", "required", "optional"]
+
+
+class WrongOption(Exception):
+    """An option that cannot be read. The text is getopt's. `name`: the long name of an option that does not exist."""
+
+    def __init__(self, text: str, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +27,13 @@ class Options:
     takes: Mapping[str, TakesValue]
     """By long names."""
     letters: Mapping[str, str]
-    """The long names by letters."""
+    """The long names by short options."""
     same: Mapping[str, str]
     """Names that mean another one."""
+    unsupported: frozenset[str] = frozenset()
+    """Options that exist, and that this program cannot carry out."""
+    whole: frozenset[str] = frozenset()
+    """Long names that cannot be shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,13 @@ class Words:
 
 
 def options(
-    command: str, *, none: str = "", required: str = "", optional: str = "", same: Mapping[str, str] | None = None
+    command: str,
+    *,
+    none: str = "",
+    required: str = "",
+    optional: str = "",
+    same: Mapping[str, str] | None = None,
+    unsupported: str = "",
 ) -> Options:
     """A table of options, each written as `name` or `name:letter`."""
     takes: dict[str, TakesValue] = {}
@@ -67,11 +83,11 @@ def options(
             takes[name] = kind
             if letter:
                 letters[letter] = name
-    return Options(command, takes, letters, same or {})
+    return Options(command, takes, letters, same or {}, frozenset(unsupported.split()))
 
 
 def read(known: Options, arguments: Sequence[str], *, first_word_ends: bool = False) -> Words:
-    """The options and the other words of a command line. Raises CommandFailed as getopt complains."""
+    """The options and the other words of a command line. Raises WrongOption."""
     given: list[Given] = []
     others: list[str] = []
     left = list(arguments)
@@ -90,15 +106,10 @@ def read(known: Options, arguments: Sequence[str], *, first_word_ends: bool = Fa
         last = found[-1]
         if last.value is None and known.takes[last.name] == "required":
             if not left:
-                raise wrong(known, _lacks_value(word, known, last))
+                raise WrongOption(_lacks_value(word, known, last))
             found[-1] = Given(last.name, left.pop(0))
         given += [Given(known.same.get(each.name, each.name), each.value) for each in found]
     return Words(tuple(given), tuple(others))
-
-
-def wrong(known: Options, text: str) -> CommandFailed:
-    """The failure of a wrong command line."""
-    return CommandFailed(f'{known.command}: {text}\nTry "{known.command} --help" for more information')
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -123,18 +134,18 @@ def _long(known: Options, text: str) -> Given:
     name, equals, value = text.partition("=")
     long = name if name in known.takes else _shortened(known, name, text)
     if equals and known.takes[long] == "none":
-        raise wrong(known, f"option '--{long}' doesn't allow an argument")
+        raise WrongOption(f"option '--{long}' doesn't allow an argument")
     return Given(long, value if equals else None)
 
 
 def _shortened(known: Options, name: str, text: str) -> str:
-    found = [long for long in known.takes if name and long.startswith(name)]
+    found = [long for long in known.takes if name and long.startswith(name) and long not in known.whole]
     if len({known.same.get(long, long) for long in found}) == 1:
         return found[0]
     if found:
         possible = " ".join(f"'--{each}'" for each in found)
-        raise wrong(known, f"option '--{text}' is ambiguous; possibilities: {possible}")
-    raise wrong(known, f"unrecognized option '--{text}'")
+        raise WrongOption(f"option '--{text}' is ambiguous; possibilities: {possible}")
+    raise WrongOption(f"unrecognized option '--{text}'", name)
 
 
 def _letters(known: Options, letters: str) -> list[Given]:
@@ -143,7 +154,7 @@ def _letters(known: Options, letters: str) -> list[Given]:
         letter, letters = letters[0], letters[1:]
         name = known.letters.get(letter)
         if name is None:
-            raise wrong(known, f"invalid option -- '{letter}'")
+            raise WrongOption(f"invalid option -- '{letter}'")
         if known.takes[name] != "none":
             found.append(Given(name, letters or None))
             break

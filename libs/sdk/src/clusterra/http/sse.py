@@ -40,7 +40,7 @@ class EventParser:
         """The events that these bytes complete. Raises EventTooLong."""
         found = []
         if self._after_cr and data[:1] == b"\n":
-            data = data[1:]
+            data, self._after_cr = data[1:], False
         if data:
             self._after_cr = False
         for part in data.splitlines(keepends=True):  # of bytes: at LF, CR LF and CR only

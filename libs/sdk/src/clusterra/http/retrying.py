@@ -24,7 +24,7 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
 SETTLING_SECONDS = 120.0
 """How long an earlier request with the same key is awaited. The gateway settles its outcome within this time."""
-_PASSING = (502, 503, 504)
+_TRANSIENT = (502, 503, 504)
 _IN_FLIGHT = "in-flight"
 _UNKNOWN = "outcome-unknown"
 
@@ -45,7 +45,7 @@ def keyed(request: Request) -> Request:
     return replace(request, idempotency_key=uuid.uuid4().hex)
 
 
-def harmless(request: Request) -> bool:
+def is_safe_to_retry(request: Request) -> bool:
     """Whether the request may be sent again after it may have been carried out."""
     return request.method in ("GET", "HEAD") or request.repeatable or request.idempotency_key is not None
 
@@ -54,7 +54,7 @@ def decide(request: Request, reply: Answer | Failure) -> Retry | None:
     """Whether and when to send a request again; None for a reply that is final."""
     again = Retry(None, request.deadline_seconds)
     if isinstance(reply, Failure):
-        return again if harmless(request) or not reply.sent else None
+        return again if is_safe_to_retry(request) or not reply.sent else None
     if reply.status < 400:
         return None
     after = retry_after(reply)
@@ -66,13 +66,13 @@ def decide(request: Request, reply: Answer | Failure) -> Retry | None:
         # Without Retry-After nobody will ever know the outcome.
         settles = request.idempotency_key is not None and after is not None
         return Retry(after, SETTLING_SECONDS) if settles else None
-    if reply.status in _PASSING and harmless(request):
+    if reply.status in _TRANSIENT and is_safe_to_retry(request):
         return replace(again, after_seconds=after)
     return None
 
 
 def pause_seconds(attempt: int, chance: float) -> float:
-    """The pause after a failed attempt, the first of which is 0. `chance` is one of 0 to 1, so that clients spread."""
+    """Exponential backoff with jitter, in seconds. `attempt` counts from 0; `chance` is a random number of 0 to 1."""
     longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(attempt, 20))
     return longest * (0.5 + chance / 2)
 
@@ -103,8 +103,8 @@ def failed(url: str, reply: Answer | Failure) -> ClusterraError:
     return Unreachable(url, reply.error) if isinstance(reply, Failure) else error_of(url, reply)
 
 
-def passes(error: ClusterraError) -> bool:
-    """Whether the same read may succeed later. So "unknown" is never taken for "failed"."""
+def is_transient(error: ClusterraError) -> bool:
+    """Whether an error is transient: the same read may succeed later. So "unknown" is never taken for "failed"."""
     match error:
         case Unreachable() | TooManyRequests():
             return True

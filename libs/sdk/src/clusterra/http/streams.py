@@ -1,4 +1,4 @@
-"""Streams that resume by themselves: behind the last event that was received, until the end or an error that stays."""
+"""Event streams that resume behind the last event that was received, until `end` or a permanent error."""
 
 import random
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from clusterra.errors import StreamEnded, media_type
 from clusterra.exchange import Answer, Emit, Failure, Request, Stream, now, opened, pause, read
-from clusterra.retrying import failed, passes, pause_seconds
-from clusterra.sse import EventParser, EventTooLong, ServerSentEvent
+from clusterra.http.retrying import failed, is_transient, pause_seconds
+from clusterra.http.sse import EventParser, EventTooLong, ServerSentEvent
 
 SILENCE_SECONDS = 45.0
 """After so long without a byte a stream is opened again: the gateway writes every 15 s."""
@@ -16,14 +16,14 @@ LAST_EVENT_ID = "last-event-id"
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """Something came, but no event: a moment at which the caller of a stream may do something else."""
+class NoEvent:
+    """No event came. The stream yields this after a ping and before it reconnects, so that its caller can act."""
 
 
-HEARTBEAT = Heartbeat()
+NO_EVENT = NoEvent()
 
 
-def resumed(request: Request, url: str) -> Stream[ServerSentEvent | Heartbeat]:
+def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
     """The events of a stream, across broken connections and restarts of the gateway. Each event comes once.
 
     `end` is the last event of a stream that has one. A gateway that has never answered is tried for the request's
@@ -48,14 +48,14 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | Heartbeat]:
                     if event.event == "end":
                         return
                 if not events:
-                    yield Emit(HEARTBEAT)
+                    yield Emit(NO_EVENT)
         else:
             error = failed(url, reply)
             patient = connected or (yield from now()) < began + request.deadline_seconds
-            if not (patient and passes(error)):
+            if not (patient and is_transient(error)):
                 raise error
         attempt = 0 if event_seen else attempt + 1
-        yield Emit(HEARTBEAT)
+        yield Emit(NO_EVENT)
         yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
 
 

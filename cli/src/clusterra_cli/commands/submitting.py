@@ -12,9 +12,10 @@ from typer.core import TyperCommand
 from clusterra_cli import job_script
 from clusterra_cli.connection import connected
 from clusterra_cli.following import follow, interruptible, wait
+from clusterra_cli.getopt import Given
 from clusterra_cli.job_script import JobScript
 from clusterra_cli.output import Output, duration, moment, money, note, warn
-from clusterra_cli.sbatch_options import Given, read
+from clusterra_cli.sbatch_options import read
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:

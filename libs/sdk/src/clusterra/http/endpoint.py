@@ -83,7 +83,9 @@ class Endpoint:
 
 def failure_of(error: Exception) -> Failure:
     """What an error of the HTTP client means."""
-    text = str(error) or "no more is known"
+    # What cannot be sent is named in the text of such an error, and may be the token.
+    text = "the request cannot be sent" if isinstance(error, httpx2.LocalProtocolError) else str(error)
+    text = text or "no more is known"
     return Failure(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NOT_SENT))
 
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.jobs import point_in_time
 from clusterra_cli.connection import Cluster, Json, Limit, Url, connected
-from clusterra_cli.jobs import point_in_time
 from clusterra_cli.output import Output, moment, note
 
 if TYPE_CHECKING:

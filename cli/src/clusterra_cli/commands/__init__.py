@@ -1,0 +1,1 @@
+"""The commands of `clusterra`, a module for each group."""

@@ -1,0 +1,1 @@
+"""Requests and streams over HTTP: retries, resumption, and the two transports."""
