@@ -53,6 +53,8 @@ def test_no_loop_that_kills_outlives_its_job(tmp_path: Path, machine: str) -> No
           as 5001 "{ESCAPED}" || :
           until pgrep --uid 5001 >/dev/null; do sleep 0.01; done
           script epilog
+          # A process that was killed is there until it has had its next turn of a CPU.
+          for wait in $(seq 80); do pgrep --uid 5001 >/dev/null || break; sleep 0.1; done
           echo $(pgrep --uid 5001 | wc --lines) $(pgrep --uid 5002 | wc --lines)
         done
         """,
