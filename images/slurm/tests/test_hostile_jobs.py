@@ -35,7 +35,7 @@ def played(tmp_path: Path, script: str) -> str:
     bound = f"mount --bind {tmp_path} /srv"
     namespaces = ["unshare", "--mount", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--propagation=private"]
     command = [*namespaces, "sh", "-ec", f"{bound}\n{MACHINE}\n{script}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.mark.parametrize("machine", ["a worker's container", "a machine with others"])

@@ -41,7 +41,7 @@ def played(tmp_path: Path, script: str) -> list[str]:
         (tmp_path / name).write_bytes((SCRIPTS / name).read_bytes())
     bound = f"mount --bind {tmp_path} /srv"
     command = ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{bound}\n{SITE}\n{script}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout.splitlines()
 
 
 @pytest.mark.parametrize("trick", TRICKS)
