@@ -105,7 +105,14 @@ class Soak:
             if sacct.returncode or squeue.returncode:
                 return False
             recorded, queued = audit.runs(sacct.stdout), audit.runs(squeue.stdout)
-            return not queued
+            # After a restart of slurmdbd, accounting hears of an end some seconds later.
+            return not queued and not lost()[0]
+
+        def lost() -> tuple[set[str], set[str]]:
+            """The keys whose job is neither known nor was lost by a killed slurmctld, and those that it lost."""
+            missing = audit.lost(accepted, recorded, queued)
+            by_slurm = audit.lost_by_slurmctld(missing, self._load.accepted_at, self._troubles.slurmctld_killed_at)
+            return missing - by_slurm, by_slurm
 
         await _patiently(all_ended, HEAL_SECONDS)
         progress("waiting for the events and for the end of all workers")
@@ -126,17 +133,16 @@ class Soak:
 
         await _patiently(nothing_left, max(HEAL_SECONDS - (time.monotonic() - began), 60.0))
         orphans = await self._orphans()
-        lost = audit.lost(accepted, recorded, queued)
-        by_slurm = audit.lost_by_slurmctld(lost, self._load.accepted_at, self._troubles.slurmctld_killed_at)
+        missing, by_slurm = lost()
         return {
-            "lost": len(lost - by_slurm),
+            "lost": len(missing),
             "doubled": len(audit.doubled(recorded)),
             "orphans": sum(orphans.values()),
             "mib_per_hour": {name: mib_per_hour(samples) for name, samples in self._samples.items()},
             "troubles": dict(sorted(self._troubles.counts.items())),
             "jobs": len(accepted),
             "lost_by_killed_slurmctld": sorted(by_slurm),
-            "lost_keys": sorted(lost - by_slurm),
+            "lost_keys": sorted(missing),
             "doubled_keys": sorted(audit.doubled(recorded)),
             "unfinished": sorted(audit.unfinished(accepted, recorded, queued)),
             "unknown_to_clients": sorted(audit.unknown_to_clients(accepted, recorded)),
