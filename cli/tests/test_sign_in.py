@@ -152,7 +152,7 @@ async def test_contexts(alone: CommandLine) -> None:
     assert "*  home" in table.out
     assert (await alone("context", "remove", "work")).code == 0
     assert (await alone("context", "list", "--quiet")).out == "home\n"
-    assert (await alone("context", "use", "work")).code == 1
+    assert (await alone("context", "use", "work")).code == 2
     assert (await alone("context", "remove", "work")).code == 5
     assert (await alone("context", "set", "new")).code == 2
 
