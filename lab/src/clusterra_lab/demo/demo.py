@@ -161,9 +161,12 @@ async def _ask_for_states(board: Board) -> None:
         for run in board.runs:
             if not run.ended:
                 try:
-                    board.observer.states[run.job_id] = (await run.user.job(run.job_id)).state
+                    state = (await run.user.job(run.job_id)).state
                 except AWAY:
                     break
+                # An event may have told the end meanwhile: an answer from before does not undo it.
+                if board.observer.states.get(run.job_id) not in ENDED:
+                    board.observer.states[run.job_id] = state
 
 
 async def _record_log(board: Board, run: Run) -> None:
