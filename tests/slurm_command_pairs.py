@@ -8,17 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterra_contracts.identity import SlurmUser
 from clusterra_lab.slurm.control_plane import SlurmCluster
-
-DEADLINE_SECONDS = 120
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+from command_line import DEADLINE_SECONDS, Ran
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from slurm_command_pairs import Commands, Ran
+from command_line import Ran
+from slurm_command_pairs import Commands
 
 pytestmark = pytest.mark.usefixtures("queue")
 

@@ -253,8 +253,8 @@ def test_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reason_that_is_not_slurms_is_told_before_slurms_sentence() -> None:
-    slurms = sbatch.refused_lines("sbatch", Refused("Invalid qos specification", 2066))
-    ours = sbatch.refused_lines("sbatch", Refused("there is no account nope for jobs: leave it out"))
+    slurms = sbatch.refused_lines(Refused("Invalid qos specification", 2066))
+    ours = sbatch.refused_lines(Refused("there is no account nope for jobs: leave it out"))
 
     assert slurms == "sbatch: error: Batch job submission failed: Invalid qos specification"
     assert ours == (

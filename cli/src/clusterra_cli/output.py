@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -82,6 +82,21 @@ class Output:
     def ids(self, ids: Iterable[str]) -> None:
         """Print ids below each other."""
         _write("".join(f"{visible(each)}\n" for each in ids))
+
+    def listed[T](
+        self,
+        found: Sequence[T],
+        columns: Sequence[Column],
+        row: Callable[[T], Sequence[object]],
+        ident: Callable[[T], str],
+    ) -> None:
+        """Print a list as JSON, as its ids, or as a table."""
+        if self.json:
+            self.document(found)
+        elif self.quiet:
+            self.ids(map(ident, found))
+        else:
+            self.table(columns, map(row, found))
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Print a table. It fits the width of a terminal; elsewhere nothing is cut off."""

@@ -20,19 +20,14 @@ def add_to(command: typer.Typer) -> None:
 
 def clusters(json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """List the clusters of your workspace."""
-    output = Output(json, quiet)
     with connected(url) as client:
         found = client.clusters()
-    if json:
-        output.document(found)
-    elif quiet:
-        output.ids(each.id for each in found)
-    else:
-        columns = (Column("CLUSTER"), Column("NAME"), Column("STATE"), Column("EDGE"), Column("DEGRADED"))
-        output.table(
-            columns,
-            ((each.id, each.name, each.state, each.connection_state, _degraded(each)) for each in found),
-        )
+    Output(json, quiet).listed(
+        found,
+        (Column("CLUSTER"), Column("NAME"), Column("STATE"), Column("EDGE"), Column("DEGRADED")),
+        lambda each: (each.id, each.name, each.state, each.connection_state, _degraded(each)),
+        lambda each: each.id,
+    )
 
 
 def _degraded(cluster: "Cluster") -> str:
@@ -43,49 +38,36 @@ def _degraded(cluster: "Cluster") -> str:
 
 def nodes(json: Json = False, quiet: Quiet = False, url: Url = None, cluster: ClusterOption = None) -> None:
     """List the workers that there are now, as Slurm knows them."""
-    output = Output(json, quiet)
     with connected(url, cluster) as client:
         found = client.nodes()
-    if json:
-        output.document(found)
-    elif quiet:
-        output.ids(each.name for each in found)
-    else:
-        columns = (
+    Output(json, quiet).listed(
+        found,
+        (
             *(Column("NODE"), Column("STATE"), Column("CPUS", right=True), Column("USED", right=True)),
             *(Column("MEMORY MiB", right=True), Column("GRES"), Column("REASON")),
-        )
-        output.table(
-            columns,
-            (
-                (each.name, "+".join(each.state), each.cpus, each.alloc_cpus, each.real_memory, each.gres, each.reason)
-                for each in found
-            ),
-        )
+        ),
+        lambda each: (
+            *(each.name, "+".join(each.state), each.cpus, each.alloc_cpus),
+            *(each.real_memory, each.gres, each.reason),
+        ),
+        lambda each: each.name,
+    )
 
 
 def shapes(json: Json = False, quiet: Quiet = False, url: Url = None, cluster: ClusterOption = None) -> None:
     """List the kinds of workers that the cluster may buy, with their prices."""
-    output = Output(json, quiet)
     with connected(url, cluster) as client:
         found = client.shapes()
-    if json:
-        output.document(found)
-    elif quiet:
-        output.ids(each.name for each in found)
-    else:
-        columns = (
+    Output(json, quiet).listed(
+        found,
+        (
             *(Column("SHAPE"), Column("CPUS", right=True), Column("MEMORY GiB", right=True), Column("GPUS")),
             *(Column("USD/HOUR", right=True), Column("AT MOST", right=True)),
-        )
-        output.table(
-            columns,
-            (
-                (
-                    *(each.name, each.vcpu, f"{each.memory_gib:g}"),
-                    f"{each.gpu_count} × {each.gpu_model}" if each.gpu_count else "",
-                    *(money(each.usd_per_hour), each.most),
-                )
-                for each in found
-            ),
-        )
+        ),
+        lambda each: (
+            *(each.name, each.vcpu, f"{each.memory_gib:g}"),
+            f"{each.gpu_count} × {each.gpu_model}" if each.gpu_count else "",
+            *(money(each.usd_per_hour), each.most),
+        ),
+        lambda each: each.name,
+    )

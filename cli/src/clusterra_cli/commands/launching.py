@@ -44,13 +44,13 @@ def templates(
         if one is None:
             exit_codes.end(exit_codes.NOT_FOUND, f"there is no template {template_id}")
         output.document(one) if json else _show(output, one)
-    elif json:
-        output.document(found)
-    elif quiet:
-        output.ids(each.id for each in found)
-    else:
-        columns = (Column("TEMPLATE"), Column("KIND"), Column("CATEGORY"), Column("NAME"))
-        output.table(columns, ((each.id, each.kind, each.category, each.name) for each in found))
+        return
+    output.listed(
+        found,
+        (Column("TEMPLATE"), Column("KIND"), Column("CATEGORY"), Column("NAME")),
+        lambda each: (each.id, each.kind, each.category, each.name),
+        lambda each: each.id,
+    )
 
 
 def _show(output: Output, template: "Launchable") -> None:

@@ -21,22 +21,14 @@ def add_to(command: typer.Typer) -> None:
 @tokens.command("list")
 def list_tokens(json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """List your tokens."""
-    output = Output(json, quiet)
     with connected(url) as client:
         found = client.tokens()
-    if json:
-        output.document(found)
-    elif quiet:
-        output.ids(each.id for each in found)
-    else:
-        columns = (Column("TOKEN"), Column("NAME"), Column("MADE"), Column("VALID UNTIL"), Column("SCOPES"))
-        output.table(
-            columns,
-            (
-                (each.id, each.name, moment(each.created_at), moment(each.expires_at), _scopes(each.scopes))
-                for each in found
-            ),
-        )
+    Output(json, quiet).listed(
+        found,
+        (Column("TOKEN"), Column("NAME"), Column("MADE"), Column("VALID UNTIL"), Column("SCOPES")),
+        lambda each: (each.id, each.name, moment(each.created_at), moment(each.expires_at), _scopes(each.scopes)),
+        lambda each: each.id,
+    )
 
 
 def _scopes(scopes: tuple[str, ...] | None) -> str:

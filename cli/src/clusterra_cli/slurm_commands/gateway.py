@@ -5,8 +5,6 @@ Then the command fails as Slurm's own does while slurmctld is away. Nothing here
 """
 
 import atexit
-from collections.abc import Mapping
-from typing import Any
 
 from clusterra.context import ConfigError
 from clusterra.errors import (
@@ -26,8 +24,7 @@ from clusterra.http.retrying import ask
 from clusterra.target import chosen_target
 
 from clusterra_cli.slurm_commands.failures import DENIED, TIMED_OUT, Away, CommandFailed, NotKnown, Refused
-
-type Record = Mapping[str, Any]
+from clusterra_cli.slurm_commands.records import Record
 
 READ_SECONDS = 6.0
 """For how long a read is tried: programs around Slurm give a command some 10 seconds."""

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
-        raise CommandFailed(refused_lines("sbatch", error), _failure_code()) from None
+        raise CommandFailed(refused_lines(error), _failure_code()) from None
     job_id = str(told["job_id"])
     if words.has("verbose"):
         for warning in (*job.warnings, *told.get("warnings", ())):
@@ -100,14 +100,14 @@ def main(arguments: Sequence[str]) -> int:
     return exit_code_of(gateway, job_id) if words.has("wait") else 0
 
 
-def refused_lines(command: str, error: Refused) -> str:
+def refused_lines(error: Refused) -> str:
     """What is printed for a refused submit: the gateway's own reason, where it is not Slurm's, and Slurm's sentence."""
     meaning = str(error)
     own = ""
     if not error.number:
-        own = f"{command}: error: {error}\n"
+        own = f"sbatch: error: {error}\n"
         meaning = next((slurms for ours, slurms in _MEANINGS if ours in meaning), "Unspecified error")
-    return f"{own}{command}: error: Batch job submission failed: {meaning}"
+    return f"{own}sbatch: error: Batch job submission failed: {meaning}"
 
 
 def _job(words: Words) -> JobScript:

@@ -106,6 +106,19 @@ type Stream[T] = Generator[Step | Emit[T], Reply, None]
 """An operation with any number of results, one after the other."""
 
 
+def next_of[T](stream: Stream[T]) -> Generator[Step, Reply, Emit[T] | None]:
+    """The next value that a stream emits; None at its end."""
+    reply: Reply = None
+    while True:
+        try:
+            step = stream.send(reply)
+        except StopIteration:
+            return None
+        if isinstance(step, Emit):
+            return step
+        reply = yield step
+
+
 def send(request: Request) -> Steps[Answer | Failure]:
     """Send a request once."""
     return cast("Answer | Failure", (yield request))

@@ -252,7 +252,7 @@ VALUES: Mapping[str, Callable[[Row], str]] = {
     ),
     "ReqCPUS": lambda row: str(_required_cpus(row)),
     "ReqMem": _requested_memory,
-    "ReqNodes": lambda row: _node_count(row),
+    "ReqNodes": _node_count,
     "ReqTRES": _resources("requested"),
     "Reservation": _only_job(lambda row: text(part(row.job, "reservation"), "name")),
     "ReqReservation": _only_job(lambda row: text(part(row.job, "reservation"), "requested")),

@@ -37,16 +37,17 @@ class Line:
         base = next((place for place, each in enumerate(node_values.BASE) if each in found), 0)
         return base + (100 if "DRAIN" in found else 0)
 
-    def least(self, values: Iterable[int]) -> str:
-        """The smallest of some numbers, with a `+` where others are larger."""
-        found = sorted(values)
-        if not found:
-            return "0"
-        return f"{found[0]}+" if found[-1] > found[0] else str(found[0])
+
+def _smallest(values: Iterable[int]) -> str:
+    """The smallest of some numbers, with a `+` where others are larger."""
+    found = sorted(values)
+    if not found:
+        return "0"
+    return f"{found[0]}+" if found[-1] > found[0] else str(found[0])
 
 
 def _least(name: str) -> Callable[[Line], str]:
-    return lambda line: line.least(count(each, name) for each in line.nodes)
+    return lambda line: _smallest(count(each, name) for each in line.nodes)
 
 
 def _first(told: Callable[[Record], str], nothing: str = "(null)") -> Callable[[Line], str]:

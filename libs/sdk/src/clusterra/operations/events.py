@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from clusterra.errors import Forbidden
-from clusterra.exchange import Emit, Request, Steps, Stream
+from clusterra.exchange import Emit, Request, Steps, Stream, next_of
 from clusterra.http.sse import ServerSentEvent
 from clusterra.http.streams import LAST_EVENT_ID, resumed
 from clusterra.models import Event, EventPage
@@ -72,17 +72,8 @@ def streamed(api: Api, cluster: str | None, after: str | None) -> Stream[Streame
     path = api.on("events", cluster)
     headers = {} if after is None else {LAST_EVENT_ID: after}
     stream = resumed(Request("GET", f"{path}/stream", headers=headers), api.url)
-    reply = None
-    while True:
-        try:
-            step = stream.send(reply)
-        except StopIteration:
-            return
-        if not isinstance(step, Emit):
-            reply = yield step
-            continue
-        reply = None
-        if isinstance(step.value, ServerSentEvent) and (told := _told(step.value)) is not None:
+    while (emitted := (yield from next_of(stream))) is not None:
+        if isinstance(emitted.value, ServerSentEvent) and (told := _told(emitted.value)) is not None:
             yield Emit(told)
 
 

@@ -81,11 +81,11 @@ def listed(api: Api, wanted: JobFilter, cluster: str | None, limit: int | None) 
     yield from paged(api, request, JobPage, lambda page: (page.jobs, page.cursor), limit)
 
 
-def path_of(api: Api, job_id: str, cluster: str | None, below: str = "") -> str:
-    """The path of a job, or of something below it. Raises ValueError for what is no id of a job."""
+def path_of(api: Api, job_id: str, cluster: str | None) -> str:
+    """The path of a job. Raises ValueError for what is no id of a job."""
     if JOB_ID.fullmatch(job_id) is None:
         raise ValueError(f"a job id looks like 42, the id of an array task like 42_7, and not like {job_id[:40]!r}")
-    return api.on(f"jobs/{segment(job_id)}{below}", cluster)
+    return api.on(f"jobs/{segment(job_id)}", cluster)
 
 
 def record(api: Api, path: str) -> Steps[JobRecord]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clusterra.errors import ApiError, NotClusterra, media_type
-from clusterra.exchange import Emit, Request, Steps, Stream
+from clusterra.exchange import Emit, Request, Steps, Stream, next_of
 from clusterra.http.sse import ServerSentEvent
 from clusterra.http.streams import resumed
 from clusterra.operations.api import Api, Value, query
@@ -59,18 +59,9 @@ def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> 
     begin: dict[str, Value] = {} if tail is None else (yield from _begin(api, path, stream, tail))
     asked = query({"stream": stream, **begin})
     events = resumed(Request("GET", f"{path}/output/stream", asked), api.url)
-    reply = None
-    while True:
-        try:
-            step = events.send(reply)
-        except StopIteration:
-            return
-        if not isinstance(step, Emit):
-            reply = yield step
-            continue
-        reply = None
-        if isinstance(step.value, ServerSentEvent):
-            yield Emit(_piece(step.value))
+    while (emitted := (yield from next_of(events))) is not None:
+        if isinstance(emitted.value, ServerSentEvent):
+            yield Emit(_piece(emitted.value))
 
 
 def _begin(api: Api, path: str, stream: OutputStream, tail: int) -> Steps[dict[str, Value]]:

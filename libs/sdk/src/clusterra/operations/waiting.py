@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clusterra.errors import ClusterraError, Forbidden, WaitTimeout
-from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, Stream, now, pause
+from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, Stream, next_of, now, pause
 from clusterra.http.retrying import is_transient
 from clusterra.http.sse import ServerSentEvent
 from clusterra.http.streams import SILENCE_SECONDS, resumed
@@ -82,13 +82,11 @@ def wait(job: Awaited, timeout: float | None, *, by_events: bool = True) -> Step
 
     Raises WaitTimeout, and the errors of `clusterra.errors` that do not pass, such as SignInNeeded and NotFound.
     """
-    ended, reply = completed((job,), timeout, by_events=by_events), None
-    while True:
-        step = ended.send(reply)
-        if isinstance(step, Emit):
-            ended.close()
-            return step.value[1]
-        reply = yield step
+    completing = completed((job,), timeout, by_events=by_events)
+    ended = yield from next_of(completing)
+    completing.close()
+    assert ended is not None  # noqa: S101 - without an end it has raised WaitTimeout
+    return ended.value[1]
 
 
 def completed(jobs: Sequence[Awaited], timeout: float | None, *, by_events: bool = True) -> Stream[Ended]:
