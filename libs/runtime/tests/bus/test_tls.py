@@ -1,11 +1,14 @@
 """TLS: a client talks only to a server with a certificate of the configured authority for the name in the address."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from clusterra_lab.kube.certificates import Authority
 from clusterra_lab.machine.process import until
+from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.credentials import CredentialsUnreadable
 from clusterra_runtime.settings import ServiceSettings
 
@@ -57,3 +60,36 @@ async def test_a_missing_authority_is_named(tmp_path: Path) -> None:
     with pytest.raises(CredentialsUnreadable, match=r"none\.crt holds no certificate of an authority"):
         async with connected(settings):
             pass
+
+
+@asynccontextmanager
+async def asking_for_tls(answer: bytes) -> AsyncIterator[tuple[ServiceSettings, list[bytes]]]:
+    """A server that asks for TLS, and gives each handshake the same answer; with the first bytes of all handshakes."""
+    handshakes: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"tls_required":true}\r\n')
+        if first := await reader.read(1):
+            handshakes.append(first)
+            writer.write(answer)
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield ServiceSettings(nats_url=f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"), handshakes
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(("answer", "attempts"), [(b"", 1), (b"no record of TLS", 3)], ids=["silent", "broken"])
+async def test_connect_outlives_failed_handshakes_and_can_be_cancelled(answer: bytes, attempts: int) -> None:
+    async with asking_for_tls(answer) as (settings, handshakes):
+        connecting = asyncio.create_task(bus.connect(settings, "early"))
+        try:
+            await until(lambda: len(handshakes) >= attempts, seconds=60, what=f"{attempts} handshakes")
+        finally:
+            connecting.cancel()
+            await asyncio.wait({connecting}, timeout=30)
+
+        assert connecting.cancelled()

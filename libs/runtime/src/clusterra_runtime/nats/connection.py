@@ -147,6 +147,17 @@ class Connection(NatsClient):
             self._transport.close()  # type: ignore[no-untyped-call]
         await super()._connect_to_server(s)
 
+    async def _process_connect_init(self) -> None:
+        try:
+            await super()._process_connect_init()
+        except BaseException:
+            # asyncio never says that a socket is closed whose TLS handshake failed or was cancelled, and nats-py would
+            # wait for that without limit.
+            if self._transport:
+                self._transport.close()  # type: ignore[no-untyped-call]
+                self._transport = None
+            raise
+
     async def _process_pong(self) -> None:
         # A cancelled flush leaves its cancelled future behind, and setting its result would end nats-py's read loop.
         if self._pongs and self._pongs[0].done():
