@@ -22,6 +22,7 @@ from clusterra_cli.commands import (
     sign_in,
     submitting,
     tokens,
+    top,
 )
 from clusterra_cli.output import note
 from clusterra_cli.usage import WrongUsage
@@ -36,7 +37,7 @@ command = typer.Typer(
 )
 for module in (
     *(sign_in, contexts, submitting, jobs, job_changes, launching),
-    *(fleet, event_feed, money, tokens, api_requests),
+    *(fleet, event_feed, top, money, tokens, api_requests),
 ):
     module.add_to(command)
 

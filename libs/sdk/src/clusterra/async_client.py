@@ -12,6 +12,7 @@ from clusterra.credentials import Credentials
 from clusterra.exchange import Answer, Method
 from clusterra.http.async_transport import AsyncTransport
 from clusterra.http.endpoint import Endpoint
+from clusterra.http.streams import Connection
 from clusterra.models import (
     Budget,
     Cluster,
@@ -183,10 +184,13 @@ class AsyncClient:
                     yield told.event
 
     def event_stream(
-        self, after: str | None = None, *, cluster: str | None = None
-    ) -> AsyncGenerator[StreamedEvent | Gap]:
-        """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
-        return self._transport.iterate(events.streamed(self._api, cluster, after))
+        self, after: str | None = None, *, cluster: str | None = None, connections: bool = False
+    ) -> AsyncGenerator[StreamedEvent | Gap | Connection]:
+        """The same as `events`, each with its position. A `Gap` stands for events that are not told.
+
+        With `connections`, a `Connection` comes when the stream is open, and when it has broken.
+        """
+        return self._transport.iterate(events.streamed(self._api, cluster, after, connections=connections))
 
     def history(
         self,

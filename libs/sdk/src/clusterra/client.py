@@ -8,6 +8,7 @@ from typing import Any
 from clusterra.credentials import Credentials
 from clusterra.exchange import Answer, Method, Request
 from clusterra.http.endpoint import Endpoint
+from clusterra.http.streams import Connection
 from clusterra.http.sync_transport import SyncTransport
 from clusterra.job import Job
 from clusterra.models import (
@@ -180,9 +181,14 @@ class Client:
             if isinstance(told, StreamedEvent):
                 yield told.event
 
-    def event_stream(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[StreamedEvent | Gap]:
-        """The same as `events`, each with its position. A `Gap` stands for events that are not told."""
-        return self._transport.iterate(events.streamed(self._api, cluster, after))
+    def event_stream(
+        self, after: str | None = None, *, cluster: str | None = None, connections: bool = False
+    ) -> Iterator[StreamedEvent | Gap | Connection]:
+        """The same as `events`, each with its position. A `Gap` stands for events that are not told.
+
+        With `connections`, a `Connection` comes when the stream is open, and when it has broken.
+        """
+        return self._transport.iterate(events.streamed(self._api, cluster, after, connections=connections))
 
     def history(
         self,

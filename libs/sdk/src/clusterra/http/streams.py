@@ -23,6 +23,13 @@ class NoEvent:
 NO_EVENT = NoEvent()
 
 
+@dataclass(frozen=True, slots=True)
+class Connection(NoEvent):
+    """The stream is open, or it has broken and is opened again after a pause: then `error` says why."""
+
+    error: str | None = None
+
+
 def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
     """The events of a stream, across broken connections and restarts of the gateway. Each event comes once.
 
@@ -37,6 +44,7 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
         parser, event_seen = EventParser(), False
         if isinstance(reply, Answer) and reply.status == 200 and media_type(reply) == "text/event-stream":
             connected = True
+            yield Emit(Connection())
             while not isinstance(chunk := (yield from read()), Failure) and chunk:
                 try:
                     events = parser.add(chunk)
@@ -49,13 +57,15 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
                         return
                 if not events:
                     yield Emit(NO_EVENT)
+            broken = chunk.error if isinstance(chunk, Failure) else "the gateway has ended the stream"
         else:
             error = failed(url, reply)
             patient = connected or (yield from now()) < began + request.deadline_seconds
             if not (patient and is_transient(error)):
                 raise error
+            broken = str(error)
         attempt = 0 if event_seen else attempt + 1
-        yield Emit(NO_EVENT)
+        yield Emit(Connection(broken))
         yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from clusterra.errors import Forbidden
 from clusterra.exchange import Emit, Request, Steps, Stream, next_of
 from clusterra.http.sse import ServerSentEvent
-from clusterra.http.streams import LAST_EVENT_ID, resumed
+from clusterra.http.streams import LAST_EVENT_ID, Connection, resumed
 from clusterra.models import Event, EventPage
 from clusterra.operations.api import Api, query
 from clusterra.operations.pages import paged
@@ -46,7 +46,7 @@ class Gap:
     position: str
 
 
-type Streamed = StreamedEvent | Gap
+type Streamed = StreamedEvent | Gap | Connection
 
 
 def history(api: Api, path: str, wanted: EventFilter, limit: int | None = None) -> Stream[Event]:
@@ -65,8 +65,11 @@ def history(api: Api, path: str, wanted: EventFilter, limit: int | None = None) 
     yield from paged(api, Request("GET", path, asked), EventPage, lambda page: (page.events, page.cursor), limit)
 
 
-def streamed(api: Api, cluster: str | None, after: str | None) -> Stream[Streamed]:
-    """The events of a cluster as they happen, from now on or behind a position. It ends when the caller stops."""
+def streamed(api: Api, cluster: str | None, after: str | None, *, connections: bool = False) -> Stream[Streamed]:
+    """The events of a cluster as they happen, from now on or behind a position. It ends when the caller stops.
+
+    With `connections`, also when the connection is made and when it breaks.
+    """
     if after is None:
         after = yield from _position(api, cluster)
     path = api.on("events", cluster)
@@ -75,6 +78,8 @@ def streamed(api: Api, cluster: str | None, after: str | None) -> Stream[Streame
     while (emitted := (yield from next_of(stream))) is not None:
         if isinstance(emitted.value, ServerSentEvent) and (told := _told(emitted.value)) is not None:
             yield Emit(told)
+        elif connections and isinstance(emitted.value, Connection):
+            yield Emit(emitted.value)
 
 
 def _position(api: Api, cluster: str | None) -> Steps[str | None]:
