@@ -37,6 +37,7 @@ class Relay:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests[f"{request.method} {request.path}"] += 1
         headers = {name: request.headers[name] for name in HEADERS if name in request.headers}
+        headers["Accept-Encoding"] = "identity"
         async with (
             ClientSession(timeout=ClientTimeout(total=None), auto_decompress=False) as session,
             session.request(

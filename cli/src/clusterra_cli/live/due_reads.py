@@ -10,8 +10,8 @@ MAX_SINGLE_JOBS = 50
 """When more jobs than these are due, the whole queue is read instead."""
 _SPACING = {JOBS: 3.0, FLEET: 1.0, MONEY: 5.0}
 """Between two reads of the same whole."""
-_DELAY = {JOBS: 0.2, FLEET: 0.5, MONEY: 2.0}
-"""After an event: so that what comes together is read once, and the ledger has the end of a job."""
+_DELAY = {JOBS: 0.2, FLEET: 2.0, MONEY: 2.0}
+"""After an event: so that what comes together is read once, and the ledger and the list of nodes have it, too."""
 
 
 @dataclass(slots=True)

@@ -55,13 +55,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker. `registered`: Slurm has it as a node."""
+    """A worker. `registered`: Slurm has it as a node. `started`: an event reported its start, and one will its end."""
 
     shape: str
     registered: bool = False
-    state: str = ""
+    started: bool = False
     cpus: int = 0
-    cpus_used: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +131,19 @@ class WorkerFact(Model):
 
     worker: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
     shape: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
+
+
+class NodeSize(Model):
+    """What jobs can be allocated on a node."""
+
+    cpus: int
+
+
+class NodeFact(Model):
+    """The fact of an event `node.…` of Slurm's own."""
+
+    node: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
+    size: NodeSize | None = None
 
 
 class ShapeChange(Model):
@@ -231,9 +243,7 @@ def workers_of(nodes: list[Node], shapes: Mapping[str, ShapeSize]) -> Mapping[st
         each.name: Worker(
             shape=next((feature for feature in each.features if feature in shapes), "other"),
             registered=True,
-            state="+".join(each.state)[:MAX_TEXT],
             cpus=each.cpus,
-            cpus_used=each.alloc_cpus,
         )
         for each in nodes
     }

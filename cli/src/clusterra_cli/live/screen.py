@@ -25,7 +25,7 @@ from clusterra_cli.output import one_line
 REDRAW_SECONDS = 0.25
 """Between two drawings, however many events come."""
 TICK_SECONDS = 1.0
-_FOOT = "q quit  Enter job  l output  c cancel  h hold  r release  s sort  t u m filter  ? help"
+_FOOT = "q quit Enter job l output c cancel h hold r release s sort t u m filter ? keys"
 
 
 class TopApp(App[None]):

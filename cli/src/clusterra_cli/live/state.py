@@ -10,6 +10,7 @@ from clusterra_cli.live.records import (
     Job,
     JobFact,
     Money,
+    NodeFact,
     ScaleFact,
     ShapeSize,
     Worker,
@@ -21,6 +22,7 @@ from clusterra_cli.live.records import (
 MAX_JOBS = 5_000
 """The most jobs that are kept."""
 MAX_WORKERS = 10_000
+MAX_GONE = 1_000
 ENDED_SECONDS = 300.0
 """For how long jobs are shown after their end."""
 JOBS, FLEET, MONEY = "jobs", "fleet", "money"
@@ -39,6 +41,8 @@ class State:
     workers: Mapping[str, Worker] = MappingProxyType({})
     desired: Mapping[str, int] = MappingProxyType({})
     """The workers that there should be, by shape."""
+    gone: tuple[str, ...] = ()
+    """The last workers that ended: an answer may be older than the event of an end. No name comes twice."""
     shapes: Mapping[str, ShapeSize] = MappingProxyType({})
     money: Money = field(default_factory=Money)
     more: bool = False
@@ -70,7 +74,7 @@ def apply(state: State, data: Mapping[str, object]) -> Applied:
     if kind == "scale.decided":
         return _decision(state, fact_of(ScaleFact, data))
     if entity == "node":
-        return Applied(state, frozenset({FLEET}))
+        return _node(state, kind, fact_of(NodeFact, data))
     return Applied(state, frozenset({MONEY}) if kind in _MONEY_KINDS else frozenset())
 
 
@@ -85,10 +89,10 @@ def _job(state: State, kind: str, fact: JobFact | None) -> Applied:
     due: set[str] = set()
     if job.phase == "pending":
         due.add(job.job_id)
-    elif kind == "job.running":
-        due.add(FLEET)
-    else:
+    elif kind != "job.running":
         due |= {FLEET, MONEY}
+    elif any(node not in state.workers for node in job.nodes):
+        due.add(FLEET)
     array = job.job_id.partition("_")[0]
     if array != job.job_id and array in state.jobs:
         due.add(array)
@@ -106,13 +110,30 @@ def _worker(state: State, kind: str, fact: WorkerFact | None) -> Applied:
         return Applied(state)
     before = state.workers.get(fact.worker)
     if kind != "worker.started":
-        if before is None:
-            return Applied(state)
-        left = {name: each for name, each in state.workers.items() if name != fact.worker}
-        return Applied(replace(state, workers=left))
-    if before is not None or len(state.workers) >= MAX_WORKERS:
+        return Applied(_without_worker(state, fact.worker))
+    if fact.worker in state.gone or (before is None and len(state.workers) >= MAX_WORKERS):
         return Applied(state)
-    return Applied(replace(state, workers={**state.workers, fact.worker: Worker(fact.shape)}))
+    worker = Worker(fact.shape, started=True) if before is None else replace(before, started=True)
+    return Applied(replace(state, workers={**state.workers, fact.worker: worker}))
+
+
+def _node(state: State, kind: str, fact: NodeFact | None) -> Applied:
+    if fact is None:
+        return Applied(state)
+    if kind == "node.removed":
+        return Applied(_without_worker(state, fact.node))
+    before = state.workers.get(fact.node)
+    if before is None or fact.size is None:
+        return Applied(state, frozenset({FLEET}))
+    worker = replace(before, registered=True, cpus=fact.size.cpus)
+    return Applied(replace(state, workers={**state.workers, fact.node: worker}))
+
+
+def _without_worker(state: State, name: str) -> State:
+    if name in state.gone and name not in state.workers:
+        return state
+    left = {each: worker for each, worker in state.workers.items() if each != name}
+    return replace(state, workers=left, gone=(*(each for each in state.gone if each != name), name)[-MAX_GONE:])
 
 
 def _decision(state: State, fact: ScaleFact | None) -> Applied:
@@ -140,9 +161,14 @@ def with_queue(state: State, jobs: Iterable[Job], *, more: bool) -> State:
 
 
 def with_fleet(state: State, workers: Mapping[str, Worker], desired: Mapping[str, int]) -> State:
-    """The state with the fleet read again. Workers that boot are in no answer: they stay until an event ends them."""
-    booting = {name: each for name, each in state.workers.items() if not each.registered and name not in workers}
-    return replace(state, workers=dict([*workers.items(), *booting.items()][:MAX_WORKERS]), desired=desired)
+    """The state with the fleet read again. The answer may be older than events, and workers that boot are not in it.
+
+    So a worker whose start an event reported stays until one reports its end, and what has ended does not come back.
+    """
+    kept = {name: each for name, each in state.workers.items() if each.started}
+    read = {name: each for name, each in workers.items() if name not in kept and name not in state.gone}
+    known = {name: replace(workers[name], started=True) if name in workers else each for name, each in kept.items()}
+    return replace(state, workers=dict([*known.items(), *read.items()][:MAX_WORKERS]), desired=desired)
 
 
 def without_ended(state: State, now: datetime) -> State:

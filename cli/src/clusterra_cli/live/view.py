@@ -27,7 +27,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ShapeRow:
-    """The workers of one shape. `booting` are those that are not in Slurm yet; `usd_per_hour` is of all of them."""
+    """The workers of one shape. `booting` are those that are not in Slurm yet; `usd_per_hour` is of all of them.
+
+    `cpus_used` are those of the jobs that are known.
+    """
 
     shape: str
     live: int
@@ -111,6 +114,7 @@ def cost(state: State, job: Job, now: datetime) -> float | None:
 def fleet(state: State) -> list[ShapeRow]:
     """The shapes of which there are workers, or should be."""
     names = {each.shape for each in state.workers.values()} | {name for name, count in state.desired.items() if count}
+    used = _used(state)
     rows = []
     for name in sorted(names):
         workers = [each for each in state.workers.values() if each.shape == name]
@@ -122,11 +126,22 @@ def fleet(state: State) -> list[ShapeRow]:
                 booting=sum(not each.registered for each in workers),
                 desired=state.desired.get(name),
                 cpus=sum(each.cpus for each in workers),
-                cpus_used=sum(each.cpus_used for each in workers),
+                cpus_used=used[name],
                 usd_per_hour=None if size is None else size.usd_per_hour * len(workers),
             )
         )
     return rows
+
+
+def _used(state: State) -> Counter[str]:
+    """The CPUs of the jobs that run, by the shape of their workers."""
+    used: Counter[str] = Counter()
+    for job in state.jobs.values():
+        if job.phase == "running" and job.nodes:
+            for node in job.nodes:
+                if (worker := state.workers.get(node)) is not None:
+                    used[worker.shape] += (job.cpus or 0) // len(job.nodes)
+    return used
 
 
 def counts(jobs: Sequence[Job]) -> dict[str, int]:
