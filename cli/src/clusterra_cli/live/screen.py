@@ -66,7 +66,7 @@ class TopApp(App[None]):
 
     def on_mount(self) -> None:
         """Begin to follow the events, and let the times go on."""
-        self._table = self.query_one(JobTable)
+        self._head, self._table = self.query_one("#head", Static), self.query_one(JobTable)
         self._table.focus()
         self.feed.changed = self._changed
         self.run_worker(self._follow(), exit_on_error=False)
@@ -90,14 +90,14 @@ class TopApp(App[None]):
 
     def _draw(self) -> None:
         self._drawing = False
-        if not self._read:
+        if not self._read or not self.screen_stack:  # nothing is read yet, or the application ends
             return
         now = datetime.now(UTC)
         self.feed.state = without_ended(self.feed.state, now)
         if isinstance(self.screen, JobScreen):
             self.screen.changed()
         jobs = shown(self.feed.state, self.view, now)
-        self.query_one("#head", Static).update(head(self.feed, self.view, jobs, now))
+        self._head.update(head(self.feed, self.view, jobs, now))
         self._table.show(self.feed.state, jobs, now)
 
     def _seen(self, **changes: object) -> None:
@@ -156,13 +156,12 @@ class TopApp(App[None]):
         """Cancel the chosen job, after a question that names it."""
         if (job := self._table.chosen) is None:
             return
-        named = f"{one_line(job.name)!s}"
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self._change(job, "cancelled", lambda handle: handle.cancel())
 
-        self.push_screen(Question(f"Cancel job {job.job_id} ({named}) of {one_line(job.user)}?"), answered)
+        self.push_screen(Question(f"Cancel job {job.job_id} ({one_line(job.name)}) of {one_line(job.user)}?"), answered)
 
     def action_hold(self) -> None:
         """Hold the chosen job."""

@@ -67,7 +67,7 @@ class JobTable(Widget, can_focus=True):
         """Draw these jobs."""
         chosen = self.chosen
         self._state, self._jobs, self._now = state, jobs, now
-        if chosen is not None and self._at > 0:
+        if chosen is not None:
             same = (place for place, each in enumerate(jobs) if each.job_id == chosen.job_id)
             self._at = next(same, self._at)
         self._at = max(0, min(self._at, len(jobs) - 1))
