@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SLOW = ("httpx2", "rich", "keyring", "platformdirs", "asyncio")
+SLOW = ("httpx2", "rich", "textual", "keyring", "platformdirs", "asyncio")
 
 
 def imported(*arguments: str) -> set[str]:

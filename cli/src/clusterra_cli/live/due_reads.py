@@ -26,7 +26,9 @@ class DueReads:
         """Note that a record must be read again: `jobs`, `fleet`, `money`, or that of a job by its id."""
         if key not in _SPACING and JOBS in self._due:
             return
-        at = max(now + _DELAY.get(key, 0.2), self._last.get(key, now) + _SPACING.get(key, 0.0))
+        at = now + _DELAY.get(key, 0.2)
+        if key in self._last:
+            at = max(at, self._last[key] + _SPACING[key])
         self._due.setdefault(key, at)
         singles = [each for each in self._due if each not in _SPACING]
         if len(singles) > MAX_SINGLE_JOBS or key == JOBS:

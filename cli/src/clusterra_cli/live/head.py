@@ -34,9 +34,9 @@ def head(feed: Feed, view: View, jobs: Sequence[Job], now: datetime) -> Text:
 
 
 def _away(feed: Feed, since: datetime) -> Text:
+    because = one_line(feed.away_because)
     return Text(
-        f"THE GATEWAY IS AWAY since {since.astimezone():%H:%M:%S}; this was true then ({one_line(feed.away_because)})",
-        "bold reverse",
+        f"THE GATEWAY IS AWAY since {since.astimezone():%H:%M:%S}: what is below may be old ({because})", "bold reverse"
     )
 
 

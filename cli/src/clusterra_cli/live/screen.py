@@ -31,7 +31,7 @@ _FOOT = "q quit Enter job l output c cancel h hold r release s sort t u m filter
 class TopApp(App[None]):
     """The application. `error` is why it has ended, if it was not ended by its user."""
 
-    CSS = "#head { height: auto; } #foot { height: 1; }"
+    CSS = "#head { height: auto; } #foot { height: 1; } #head, #foot { text-wrap: nowrap; text-overflow: ellipsis; }"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
