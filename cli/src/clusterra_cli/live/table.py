@@ -38,7 +38,10 @@ def where(job: Job) -> str:
 
 
 class JobTable(Widget, can_focus=True):
-    """The jobs, one of which is chosen. The choice stays with its job when the order changes."""
+    """The jobs, one of which is chosen. The choice stays with its job; at the top it stays with the first row.
+
+    So whoever has not moved sees what comes first.
+    """
 
     DEFAULT_CSS = "JobTable { height: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,7 +70,7 @@ class JobTable(Widget, can_focus=True):
         """Draw these jobs."""
         chosen = self.chosen
         self._state, self._jobs, self._now = state, jobs, now
-        if chosen is not None:
+        if chosen is not None and self._at > 0:
             same = (place for place, each in enumerate(jobs) if each.job_id == chosen.job_id)
             self._at = next(same, self._at)
         self._at = max(0, min(self._at, len(jobs) - 1))
