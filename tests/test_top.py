@@ -34,11 +34,26 @@ class Relay:
     gateway: str
     address: str = ""
     requests: Counter[str] = field(default_factory=Counter)
+    loses: bool = False
+    """Whether the next stream of events is asked for behind a position that the gateway does not retain."""
+    _streams: list[web.Request] = field(default_factory=list)
+
+    def lose_events(self) -> None:
+        """Break the streams, so that events are missing when they are opened again."""
+        self.loses = True
+        for each in self._streams:
+            if each.transport is not None:
+                each.transport.abort()
+        self._streams.clear()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests[f"{request.method} {request.path}"] += 1
         headers = {name: request.headers[name] for name in HEADERS if name in request.headers}
         headers["Accept-Encoding"] = "identity"
+        if request.path.endswith("/events/stream"):
+            self._streams.append(request)
+            if self.loses:
+                headers["Last-Event-ID"], self.loses = "999999999", False
         try:
             return await self._passed_on(request, headers)
         except (ClientError, ConnectionError):
@@ -160,7 +175,7 @@ async def test_a_job_from_its_submit_to_its_end_without_a_poll(
     app = TopApp(client)
     async with app.run_test(size=(80, 24)) as pilot:
         await shows(pilot, lambda screen: "this month" in screen, "the first state")
-        job = await submitter.submit(SLEEP.format(seconds=20), {"name": HOSTILE, "time_limit": 5})
+        job = await submitter.submit(SLEEP.format(seconds=300), {"name": HOSTILE, "time_limit": 5})
         pending = await shows(pilot, lambda screen: bool(row(screen, job.id)), "the job to appear")
         running = await shows(pilot, in_state(job.id, "RUNNING"), "the job to run")
         assert "\x1b" not in pending + running
@@ -241,6 +256,24 @@ async def test_a_gateway_that_restarts_is_waited_for(lab: Stack, client: AsyncCl
         await shows(pilot, lambda screen: "AWAY" not in screen, "the gateway to be back")
         other = await submitter.submit(SLEEP.format(seconds=1), {"name": "later", "time_limit": 5})
         await shows(pilot, in_state(other.id, "COMPLETED"), "the other job to end")
+
+
+async def test_a_gap_means_that_the_queue_is_read_once(
+    relay: Relay, client: AsyncClient, submitter: AsyncClient
+) -> None:
+    job = await submitter.submit(SLEEP.format(seconds=300), {"name": "held", "time_limit": 9, "hold": True})
+    jobs = f"GET /v1/clusters/{submitter.cluster}/jobs"
+    app = TopApp(client)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, lambda screen: bool(row(screen, job.id)), "the job")
+        before = relay.requests[jobs]
+        relay.lose_events()
+        await submitter.job(job.id).cancel()
+        await shows(pilot, in_state(job.id, "CANCELLED"), "what the missing events had")
+        await quiet(relay, 6.0)
+
+    assert app.feed.gaps == 1
+    assert relay.requests[jobs] == before + 1
 
 
 async def test_a_revoked_token_ends_it(client: AsyncClient, ada: User, token: ApiToken) -> None:
