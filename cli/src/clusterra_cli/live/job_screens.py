@@ -1,6 +1,7 @@
 """The screens of one job: all that is known of it, and its output as it is written."""
 
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import ClassVar
 
 from clusterra import AsyncClient
@@ -15,6 +16,7 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import RichLog, Static
 
+from clusterra_cli.live.records import Job
 from clusterra_cli.live.state import State
 from clusterra_cli.output import duration, moment, money, one_line, visible
 
@@ -36,7 +38,7 @@ class JobScreen(Screen[None]):
         self._client = client
         self._job_id = job_id
         self._state = state
-        self._shown: object = None
+        self._shown: Job | None = None
 
     def compose(self) -> ComposeResult:
         """The text, and the key that leads back."""
@@ -46,13 +48,14 @@ class JobScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Read the job."""
-        self.changed()
+        self._shown = self._state().jobs.get(self._job_id)
+        self.run_worker(self._read(), exclusive=True)
 
     def changed(self) -> None:
-        """Read the job again if it has changed."""
+        """Read the job again if it has changed. A job that has left the queue stays as it was."""
         job = self._state().jobs.get(self._job_id)
-        if job is not self._shown or self._shown is None:
-            self._shown = job or ()
+        if job is not None and job != self._shown:
+            self._shown = job
             self.run_worker(self._read(), exclusive=True)
 
     async def _read(self) -> None:
@@ -121,15 +124,16 @@ class OutputScreen(Screen[None]):
     async def _follow(self) -> None:
         foot = self.query_one("#foot", Static)
         try:
-            async for piece in self._client.job(self._job_id).pieces(TAIL_LINES):
-                match piece:
-                    case Piece(text=text):
-                        self._write(text)
-                    case Restarted():
-                        self.query_one(RichLog).clear()
-                        self._rest = ""
-                    case Ended(state=state):
-                        foot.update(Text(f"job {self._job_id} has ended: {one_line(state)}   Esc back", "reverse"))
+            async with aclosing(self._client.job(self._job_id).pieces(TAIL_LINES)) as pieces:
+                async for piece in pieces:
+                    match piece:
+                        case Piece(text=text):
+                            self._write(text)
+                        case Restarted():
+                            self.query_one(RichLog).clear()
+                            self._rest = ""
+                        case Ended(state=state):
+                            foot.update(Text(f"job {self._job_id} has ended: {one_line(state)}   Esc back", "reverse"))
         except ApiError as error:
             foot.update(Text(f"{one_line(error.detail)}   Esc back", "reverse"))
         except ClusterraError as error:
