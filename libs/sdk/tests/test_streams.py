@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from clusterra.errors import Forbidden, NotFound, Unreachable
 from clusterra.exchange import Answer, Failure, Request
-from clusterra.http.streams import LAST_EVENT_ID, resumed
+from clusterra.http.streams import LAST_EVENT_ID, Connection, resumed
 from clusterra.operations.api import Api
-from clusterra.operations.events import streamed
+from clusterra.operations.events import StreamedEvent, streamed
 from clusterra.operations.outputs import Ended, Restarted, Text, followed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,8 +99,25 @@ def test_events_begin_at_a_position_that_a_broken_connection_does_not_change() -
 
     event = next(player.iterate(streamed(API, None, None)))
 
+    assert isinstance(event, StreamedEvent)
     assert event.position == "42"
     assert [each.headers for each in player.opened] == [{LAST_EVENT_ID: "41"}] * 2
+
+
+def test_a_broken_connection_is_reported_to_who_asks_for_it() -> None:
+    fields = {**dict.fromkeys(("id", "source", "type", "subject"), "x"), "time": "2026-11-26T00:00:00Z", "data": {}}
+    told = b"id: 42\ndata: " + json.dumps(fields).encode()
+    replies = iter([(OPENED, iter([b"retry: 1\n\n"])), (OPENED, iter([told + b"\n\n"]))])
+    player = Player(lambda _: problem(404), lambda _: next(replies))
+
+    told_of = player.iterate(streamed(API, None, "41", connections=True))
+
+    assert next(told_of) == Connection()
+    broken = next(told_of)
+    assert isinstance(broken, Connection)
+    assert broken.error
+    assert next(told_of) == Connection()
+    assert isinstance(next(told_of), StreamedEvent)
 
 
 def test_a_restarted_output_begins_again() -> None:
