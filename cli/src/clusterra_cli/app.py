@@ -25,6 +25,7 @@ from clusterra_cli.commands import (
     top,
 )
 from clusterra_cli.output import note
+from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.usage import WrongUsage
 
 command = typer.Typer(
@@ -61,6 +62,7 @@ def options(
 
 def main() -> None:
     """Run the command line of this process, and end it with its exit code."""
+    start_quickly()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.printing import complain, tell
 
@@ -17,6 +18,7 @@ _USAGE = f"""Usage: {NAME} COMMAND [ARGUMENTS]   run one of {", ".join(COMMANDS)
 
 def main() -> None:
     """Run the command line of this process, and end it with its exit code."""
+    start_quickly()
     sys.exit(run(sys.argv))
 
 
