@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -124,6 +124,9 @@ bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs,
 bench-files: prepare ## Measure lists of a folder with 10,000 objects, and presigned URLs, through the gateway (OBJECTS=N, 2 minutes)
 	@PYTHONPATH=bench $(BIN)/python bench/files.py $(if $(OBJECTS),--objects $(OBJECTS))
 
+bench-cli: prepare ## Measure the start of commands beside Slurm's own squeue and a bare HTTP call, and the memory of a followed log (ROUNDS=N, LOG_MIB=N)
+	@$(BIN)/python bench/cli.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(LOG_MIB),--log-mib $(LOG_MIB))
+
 bench-live: prepare ## Play a part of a trace on real Slurm, and compare its bill with the simulator's (TRACE= SHAPES= FROM= JOBS=300 SPEED=60 LONGEST=60 SEED=1; without TRACE a synthetic one)
 	@$(BIN)/python bench/live.py $(foreach name,TRACE SHAPES FROM JOBS SPEED LONGEST SEED,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
@@ -138,7 +141,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif
@@ -178,6 +181,7 @@ lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and t
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py | diff -u libs/sdk/src/clusterra/models.py - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python tools/command_reference.py check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/link_check.py
 
 docs: $(VENV)/.installed ## Regenerate the generated documents
@@ -187,6 +191,7 @@ docs: $(VENV)/.installed ## Regenerate the generated documents
 	@$(BIN)/clusterra-admin provision schema > docs/operations/provision.schema.json
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py > $(VENV)/sdk_models.py && mv $(VENV)/sdk_models.py libs/sdk/src/clusterra/models.py
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
+	@$(BIN)/python tools/command_reference.py write
 	@$(BIN)/python tools/monitoring_files.py
 
 record-contracts: $(VENV)/.installed ## At a release: record the schemas of all messages and the HTTP API, with which later changes are compared

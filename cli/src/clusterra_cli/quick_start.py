@@ -8,6 +8,6 @@ GARBAGE_THRESHOLD = 20_000
 
 
 def start_quickly() -> None:
-    """Look for garbage less often, and let pydantic look for no plugins, for which it reads the data of all packages."""
+    """Look for garbage less often, and let pydantic look for no plugins: it reads the data of all packages for them."""
     gc.set_threshold(GARBAGE_THRESHOLD, 10, 10)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
