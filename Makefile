@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -231,6 +231,9 @@ release: $(VENV)/.installed ## Push all images to REGISTRY=host/path/ with attes
 
 bench-images: $(VENV)/.installed ## Measure builds of all images, cold and warm, their sizes, and the memory of each container of compose.yaml (10 minutes)
 	@$(BIN)/python bench/images.py
+
+zipapp: $(VENV)/.installed ## Write `clusterra` as one file, dist/clusterra.pyz, for Python 3.12 to 3.14 (PLATFORM=aarch64-manylinux_2_28, or another one of uv)
+	@$(BIN)/python tools/build_zipapp.py dist/clusterra.pyz $(PLATFORM)
 
 clean: ## Remove the virtual environment; the cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
