@@ -32,7 +32,8 @@ variable "UV_VERSION" {
 
 variable "RELEASED" {
   default = [
-    "gateway", "proxy", "scaler", "edge-agent", "events", "admin", "slurmctld", "slurmdbd", "slurmrestd", "login", "slurmd",
+    "gateway", "proxy", "scaler", "edge-agent", "events", "admin", "cli",
+    "slurmctld", "slurmdbd", "slurmrestd", "login", "slurmd",
   ]
   description = "The images of a release. `edge` is only for compose.yaml."
 }
@@ -57,7 +58,7 @@ target "services" {
   inherits = ["_common"]
   name     = image
   matrix = {
-    image = ["gateway", "proxy", "scaler", "edge-agent", "events", "admin"]
+    image = ["gateway", "proxy", "scaler", "edge-agent", "events", "admin", "cli"]
   }
   dockerfile = "images/services/Dockerfile"
   target     = image

@@ -26,14 +26,20 @@ async def in_chromium(script: str, address: str, cookies: Mapping[str, str], dir
 
     The script gets the address, Chromium's path, a file for a picture, and the cookies as JSON.
     """
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    packages = await installed(f"playwright-{version}", PLAYWRIGHT, options=("--python", sys.executable))
     program, log = Path(__file__).with_name(script), directory / "browser.log"
     arguments = (address, await chromium(), str(directory / "page.png"), json.dumps(dict(cookies)))
     # Not `-E`: the packages are found by PYTHONPATH.
-    ran = await run("browser", [sys.executable, str(program), *arguments], log=log, env={"PYTHONPATH": str(packages)})
+    ran = await run(
+        "browser", [sys.executable, str(program), *arguments], log=log, env={"PYTHONPATH": str(await playwright())}
+    )
     assert ran.exit_code == 0, log.read_text()
     return log.read_text().strip().splitlines()[-1]
+
+
+async def playwright() -> Path:
+    """The folder with Playwright, for PYTHONPATH of a script beside this file."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return await installed(f"playwright-{version}", PLAYWRIGHT, options=("--python", sys.executable))
 
 
 async def chromium() -> str:

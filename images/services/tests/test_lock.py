@@ -16,7 +16,7 @@ def context(tmp_path: Path) -> Path:
     """A copy of what the Dockerfile needs to install the dependencies."""
     for path in ("pyproject.toml", "requirements.lock", ".dockerignore"):
         shutil.copy(ROOT / path, tmp_path)
-    for path in ("libs", "services", "admin", "catalog", "images/services"):
+    for path in ("libs", "services", "admin", "cli", "catalog", "images/services"):
         shutil.copytree(ROOT / path, tmp_path / path, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     return tmp_path
 
