@@ -1,7 +1,6 @@
 """Runs the steps of a composite action as GitHub's runner does: each by bash, with variables and a file of outputs."""
 
 import asyncio
-import os
 import re
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Mapping
@@ -75,8 +74,10 @@ def read(folder: Path) -> Action:
     return Action.model_validate(yaml.safe_load((folder / "action.yml").read_text()))
 
 
-async def run(folder: Path, inputs: Mapping[str, str], workspace: Path, temporary: Path) -> Ended:
-    """Run an action in a checkout. It ends with the first step that fails."""
+async def run(
+    folder: Path, inputs: Mapping[str, str], workspace: Path, temporary: Path, machine: Mapping[str, str]
+) -> Ended:
+    """Run an action in a checkout, on a machine with these variables. It ends with the first step that fails."""
     action = read(folder)
     unknown = inputs.keys() - action.inputs.keys()
     missing = {name for name, each in action.inputs.items() if each.required} - inputs.keys()
@@ -90,8 +91,7 @@ async def run(folder: Path, inputs: Mapping[str, str], workspace: Path, temporar
         written = temporary / f"outputs-{number}"
         written.touch()
         environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(temporary),
+            **machine,
             "RUNNER_TEMP": str(temporary),
             "GITHUB_ACTION_PATH": str(folder),
             "GITHUB_OUTPUT": str(written),

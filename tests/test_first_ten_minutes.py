@@ -1,7 +1,6 @@
 """A new person's first ten minutes: the lines of docs/guide/first-job.md, with nothing installed before."""
 
 import asyncio
-import os
 import re
 import shlex
 import sys
@@ -12,8 +11,8 @@ from chromium import chromium, playwright
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 from command_line import CommandLine
+from fresh_machine import fresh_environment
 from program_sign_in import decide
-from uv import find_uv_bin
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide" / "first-job.md"
@@ -29,20 +28,11 @@ def lines_of_the_guide(gateway: str) -> str:
 
 
 async def test_the_first_ten_minutes_of_the_guide(lab: Stack, ada: User, tmp_path: Path) -> None:
-    checkout, tools = tmp_path / "checkout", tmp_path / "bin"
+    checkout = tmp_path / "checkout"
     checkout.mkdir()
     for name in ("cli", "libs", "services", "admin", "planner-tools", "lab", "pyproject.toml"):
         (checkout / name).symlink_to(ROOT / name)
-    environment = {
-        "PATH": f"{tools}:{Path(find_uv_bin()).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "CLUSTERRA_CONFIG": str(tmp_path / "config.toml"),
-        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
-        "UV_TOOL_DIR": str(tmp_path / "tools"),
-        "UV_TOOL_BIN_DIR": str(tools),
-        "UV_PYTHON": sys.executable,
-        **{name: os.environ[name] for name in ("UV_CACHE_DIR",) if name in os.environ},
-    }
+    environment = {**fresh_environment(tmp_path), "CLUSTERRA_CONFIG": str(tmp_path / "config.toml")}
     command = ("bash", "-euo", "pipefail", "-c", lines_of_the_guide(lab.gateway_url))
 
     process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=checkout, stdout=PIPE, stderr=PIPE)
@@ -62,7 +52,7 @@ async def test_the_first_ten_minutes_of_the_guide(lab: Stack, ada: User, tmp_pat
     assert re.search(r"^hello from \S+\ndone$", out, re.MULTILINE), out
     assert re.search(r"^state +COMPLETED$", out, re.MULTILINE), out
     assert re.search(r"^job (\d+) is cancelled$[\s\S]*^\1 +hello\.sh +ada +CANCELLED", out, re.MULTILINE), out
-    assert (tools / "clusterra").resolve().is_relative_to(tmp_path / "tools")
+    assert (tmp_path / "bin" / "clusterra").resolve().is_relative_to(tmp_path / "tools")
 
 
 async def test_a_real_browser_signs_the_command_in(lab: Stack, tmp_path: Path) -> None:

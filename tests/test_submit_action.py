@@ -1,6 +1,5 @@
 """The action for GitHub's workflows: its own steps, run with bash, on the lab."""
 
-import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,16 +8,15 @@ import composite_action
 import pytest
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
-from uv import find_uv_bin
+from fresh_machine import fresh_environment
 
 FOLDER = Path(__file__).parents[1] / "actions" / "submit"
 HOSTILE = "a'b\";$(touch pwned)`touch pwned`"
 
 
 @pytest.fixture
-async def inputs(lab: Stack, ada: User, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[dict[str, str]]:
-    """The inputs of a person with a token, and a runner that has uv."""
-    monkeypatch.setenv("PATH", f"{Path(find_uv_bin()).parent}:{os.environ['PATH']}")
+async def inputs(lab: Stack, ada: User) -> AsyncIterator[dict[str, str]]:
+    """The inputs of a person with a token."""
     async with ada.api_token("workflow") as token:
         yield {"url": lab.gateway_url, "token": token, "cluster": ada.cluster}
 
@@ -30,7 +28,7 @@ async def test_a_job_of_a_workflow_ends_the_step_with_its_exit_code(inputs: dict
     (workspace / "fit.sh").write_text('#!/bin/sh\necho "::add-path::/evil"\necho "$SLURM_JOB_NAME"\nexit 3\n')
     given = {**inputs, "script": "fit.sh", "options": f"--time=5\n\n--job-name={HOSTILE}\n"}
 
-    ended = await composite_action.run(FOLDER, given, workspace, temporary)
+    ended = await composite_action.run(FOLDER, given, workspace, temporary, fresh_environment(temporary))
 
     assert ended.code == 3, ended.log
     assert ended.outputs["job_id"].isdecimal()
@@ -48,9 +46,8 @@ async def test_a_job_of_a_workflow_ends_the_step_with_its_exit_code(inputs: dict
 async def test_a_submit_that_is_refused_fails_the_step(inputs: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "fit.sh").write_text("#!/bin/sh\ntrue\n")
 
-    ended = await composite_action.run(
-        FOLDER, {**inputs, "script": "fit.sh", "options": "--time=never"}, tmp_path, tmp_path
-    )
+    given = {**inputs, "script": "fit.sh", "options": "--time=never"}
+    ended = await composite_action.run(FOLDER, given, tmp_path, tmp_path, fresh_environment(tmp_path))
 
     assert ended.code == 6, ended.log
     assert "--time=never" in ended.log
