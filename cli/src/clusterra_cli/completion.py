@@ -39,11 +39,14 @@ def known_templates(incomplete: str) -> Completions:
 
 def _completed(incomplete: str, ask: "Callable[[Client], Iterable[tuple[str, str]]]") -> Completions:
     found: Completions = []
+    try:
+        client = connected(None)
+    except Exception:
+        return []
 
     def run() -> None:
         try:
-            with connected(None) as client:
-                found.extend(ask(client))
+            found.extend(ask(client))
         except Exception:
             # A completion has no place for an error.
             found.clear()
