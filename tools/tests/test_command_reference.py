@@ -40,7 +40,7 @@ def test_groff_has_no_complaint_about_a_manual_page(name: str) -> None:
     assert groff(PAGES[name]) == ""
 
 
-_LINE = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=30)
+_LINE = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=30)
 
 
 @given(_LINE, _LINE)
