@@ -35,12 +35,20 @@ NAMES = {
     "Launched": "Launched",
     "Tokens": "Tokens",
     "MadeToken": "MadeToken",
+    "RunView": "Run",
+    "ScheduleView": "Schedule",
+    "SessionDetail": "Session",
+    "StartedSession": "StartedSession",
+    "EntryTicket": "EntryTicket",
+    "MemberView": "Member",
+    "ServiceAccount": "ServiceAccount",
     # What the schemas above refer to, and the SDK gives another name.
     "Job": "JobRecord",
     "ShapeView": "Shape",
     "QuotaView": "Quota",
     "BudgetView": "Budget",
     "TemplateView": "Launchable",
+    "StepView": "RunStep",
 }
 """The schemas that the SDK reads -> their names in the SDK."""
 FREE = {("Event", "data")}

@@ -213,7 +213,7 @@ async def test_jobs_are_changed(ada: CommandLine, world: World) -> None:
     cancelled = await ada("cancel", "7", "8", "--json")
 
     assert changed.out == "job 7 is changed\n", changed
-    assert cancelled.json == {"jobs": ["7", "8"]}
+    assert cancelled.json["jobs"] == [{"job_id": each, "outcome": "cancelled", "detail": ""} for each in ("7", "8")]
     assert world.acme.cancelled == ["7", "8"]
     assert [type(each.change).__name__ for each in world.acme.changes] == [
         *("Hold", "Release", "Requeue", "SendSignal", "Update")

@@ -18,11 +18,16 @@ from clusterra_cli.commands import (
     job_changes,
     jobs,
     launching,
+    members,
     money,
+    schedules,
+    service_accounts,
+    sessions,
     sign_in,
     submitting,
     tokens,
     top,
+    workflows,
 )
 from clusterra_cli.output import note
 from clusterra_cli.quick_start import start_quickly
@@ -38,7 +43,8 @@ command = typer.Typer(
 )
 for module in (
     *(sign_in, contexts, submitting, jobs, job_changes, launching),
-    *(fleet, event_feed, top, money, tokens, api_requests),
+    *(workflows, schedules, sessions),
+    *(fleet, event_feed, top, money, tokens, members, service_accounts, api_requests),
 ):
     module.add_to(command)
 

@@ -1,4 +1,4 @@
-"""What a shell completes: the ids of jobs and templates that there are now.
+"""What a shell completes: the ids and names of what there is now.
 
 A person waits at the prompt meanwhile, so nobody is waited for longer than SECONDS, and every failure is an empty list.
 zsh evaluates what it gets as code. Of other people's names it gets letters, digits and a few signs alone.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from clusterra_cli.connection import connected
+from clusterra_cli.connection import connected, on_cluster
 
 if TYPE_CHECKING:
     from clusterra import Client
@@ -35,6 +35,60 @@ def known_jobs(incomplete: str) -> Completions:
 def known_templates(incomplete: str) -> Completions:
     """The templates whose ids begin so, with their names."""
     return _completed(incomplete, lambda client: ((each.id, each.name) for each in client.templates()))
+
+
+def known_workflows(incomplete: str) -> Completions:
+    """The newest runs whose ids begin so, with their names and states."""
+    from clusterra.models import Run
+
+    path = on_cluster("runs")
+    return _completed(
+        incomplete,
+        lambda client: ((each.run_id, f"{each.run_name} {each.state}") for each in client.pages(Run, path, limit=MOST)),
+    )
+
+
+def known_schedules(incomplete: str) -> Completions:
+    """The schedules whose ids begin so, with their names."""
+    from clusterra.models import Schedule
+
+    return _completed(
+        incomplete, lambda client: ((each.id, each.name) for each in client.pages(Schedule, "/v1/schedules"))
+    )
+
+
+def known_sessions(incomplete: str) -> Completions:
+    """The sessions whose ids begin so, with their names and states."""
+    from clusterra.models import Session
+
+    path = on_cluster("sessions")
+    return _completed(
+        incomplete,
+        lambda client: ((each.job_id, f"{each.name} {each.state}") for each in client.pages(Session, path)),
+    )
+
+
+def known_members(incomplete: str) -> Completions:
+    """The members whose names begin so, with their addresses and roles."""
+    from clusterra.models import Member
+
+    return _completed(
+        incomplete,
+        lambda client: (
+            (each.name, f"{each.email} {each.role}") for each in client.pages(Member, "/v1/members", limit=MOST)
+        ),
+    )
+
+
+def known_service_accounts(incomplete: str) -> Completions:
+    """The service accounts whose names begin so."""
+    from clusterra.models import ServiceAccount
+
+    path = "/v1/service-accounts"
+    return _completed(
+        incomplete,
+        lambda client: ((each.name, each.description) for each in client.pages(ServiceAccount, path)),
+    )
 
 
 def _completed(incomplete: str, ask: "Callable[[Client], Iterable[tuple[str, str]]]") -> Completions:

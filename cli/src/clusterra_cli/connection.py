@@ -1,9 +1,11 @@
 """The options that commands share, and the client with which they speak with the gateway."""
 
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
+from clusterra_cli.retry_notice import RetryNotice
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -25,12 +27,28 @@ def connected(url: str | None, cluster: str | None = None) -> "Client":
     """A client of the chosen gateway and cluster. Raises ConfigError where none is chosen."""
     from clusterra import Client
 
-    return Client(url, cluster=cluster)
+    return Client(url, cluster=cluster, on_retry=RetryNotice())
 
 
-def job_of(client: "Client", job_id: str) -> "Job":
-    """The handle of a job. Raises WrongUsage for what is no id of one."""
+def on_cluster(*parts: str) -> str:
+    """A path below the chosen cluster, for the client: `on_cluster("runs", "ab")` is `/v1/clusters/{cluster}/runs/ab`.
+
+    What a user writes becomes one segment of it, whatever its characters.
+    """
+    return f"/v1/clusters/{{cluster}}/{joined(*parts)}"
+
+
+def joined(*parts: str) -> str:
+    """The parts of a path, each as one segment."""
+    return "/".join(quote(each, safe="") for each in parts)
+
+
+def job_of(client: "Client", job_id: str, *, tasks: bool = False) -> "Job":
+    """The handle of a job or a task; with `tasks` also of several tasks. Raises WrongUsage for what is no id of one."""
     try:
-        return client.job(job_id)
+        job = client.job(job_id)
     except ValueError as error:
         raise WrongUsage(str(error)) from None
+    if "[" in job_id and not tasks:
+        raise WrongUsage(f"{job_id} is several tasks", "name one of them, such as 42_7")
+    return job

@@ -11,6 +11,8 @@ USAGE = 2
 SIGN_IN = 4
 NOT_FOUND = 5
 REFUSED = 6
+WORSE = (NOT_FOUND, REFUSED, FAILED)
+"""The exit codes of several changes in one command: the last of these that is among them counts."""
 
 
 def end(code: int, text: str) -> Never:

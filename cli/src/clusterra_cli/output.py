@@ -49,7 +49,7 @@ def plain(value: Any) -> Any:
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return value
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,15 @@ class Output:
     def ids(self, ids: Iterable[str]) -> None:
         """Print ids below each other."""
         _write("".join(f"{visible(each)}\n" for each in ids))
+
+    def done(self, ident: str, text: str, *, outcome: str) -> None:
+        """Print that something was changed: as a line of JSON, as its id, or as a text."""
+        if self.json:
+            self.json_line({"id": ident, "outcome": outcome})
+        elif self.quiet:
+            self.ids([ident])
+        else:
+            self.text(text)
 
     def listed[T](
         self,

@@ -44,8 +44,11 @@ def api(
             raise WrongUsage(f"--query {each}: it must be NAME=VALUE")
         parameters[name] = value
     with connected(url, cluster) as client:
-        wanted = path.replace("{cluster}", _named(client.cluster)) if "{cluster}" in path else path
-        answer = client.request(_method(method), wanted, query=parameters, body=None if body is None else _body(body))
+        given = None if body is None else _body(body)
+        try:
+            answer = client.request(_method(method), path, query=parameters, body=given)
+        except ValueError as error:
+            raise WrongUsage(str(error)) from None
     try:
         told: Any = answer.json
     except ValueError:
@@ -61,13 +64,6 @@ def _method(text: str) -> "Method":
     if text.upper() not in _METHODS:
         raise WrongUsage(f"there is no method {text}", f"one of {', '.join(_METHODS)}")
     return cast("Method", text.upper())
-
-
-def _named(cluster: str | None) -> str:
-    """Raises WrongUsage."""
-    if cluster is None:
-        raise WrongUsage("no cluster is chosen", "give one with --cluster")
-    return cluster
 
 
 def _body(text: str) -> Any:

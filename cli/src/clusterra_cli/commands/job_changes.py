@@ -1,6 +1,7 @@
 """`cancel`, `hold`, `release`, `requeue`, `signal` and `update`: changes of jobs after their submit."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 JobArguments = Annotated[
     list[str],
-    typer.Argument(metavar="JOB...", autocompletion=known_jobs, help="Jobs, such as 42, or tasks of an array: 42_7."),
+    typer.Argument(
+        metavar="JOB...",
+        autocompletion=known_jobs,
+        help="Jobs, such as 42, or tasks of an array, such as 42_7 and '42_[1-3,5]'.",
+    ),
 ]
 
 
@@ -30,21 +35,21 @@ def cancel(
     jobs: JobArguments, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Cancel jobs."""
-    _change(jobs, "cancelled", lambda job: job.cancel(), Output(json, quiet), url, cluster)
+    _change(jobs, _Change("cancelled", lambda job: job.cancel()), Output(json, quiet), url, cluster)
 
 
 def hold(
     jobs: JobArguments, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Keep pending jobs from starting until they are released."""
-    _change(jobs, "held", lambda job: job.hold(), Output(json, quiet), url, cluster)
+    _change(jobs, _Change("held", lambda job: job.hold()), Output(json, quiet), url, cluster)
 
 
 def release(
     jobs: JobArguments, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Let held jobs start."""
-    _change(jobs, "released", lambda job: job.release(), Output(json, quiet), url, cluster)
+    _change(jobs, _Change("released", lambda job: job.release()), Output(json, quiet), url, cluster)
 
 
 def requeue(
@@ -56,12 +61,13 @@ def requeue(
     cluster: Cluster = None,
 ) -> None:
     """End running jobs and queue them again; or queue jobs again that have ended."""
-    _change(jobs, "requeued", lambda job: job.requeue(hold=held), Output(json, quiet), url, cluster)
+    _change(jobs, _Change("requeued", lambda job: job.requeue(hold=held)), Output(json, quiet), url, cluster)
 
 
 def signal(
     jobs: JobArguments,
     name: Annotated[str, typer.Option("--signal", "-s", help="The signal, such as USR1.")] = "TERM",
+    batch_only: Annotated[bool, typer.Option("--batch", "-b", help="Only the batch script gets it.")] = False,
     json: Json = False,
     quiet: Quiet = False,
     url: Url = None,
@@ -69,7 +75,13 @@ def signal(
 ) -> None:
     """Send a signal to the processes of running jobs."""
     wanted = name.upper().removeprefix("SIG")
-    _change(jobs, "signalled", lambda job: job.signal(wanted), Output(json, quiet), url, cluster)
+    _change(
+        jobs,
+        _Change("signalled", lambda job: job.signal(wanted, batch_only=batch_only)),
+        Output(json, quiet),
+        url,
+        cluster,
+    )
 
 
 def update(
@@ -85,7 +97,7 @@ def update(
 ) -> None:
     """Change the description of jobs. The gateway names the fields that can be changed."""
     changes = dict(map(_field, fields))
-    _change(jobs, "changed", lambda job: job.update(**changes), Output(json, quiet), url, cluster)
+    _change(jobs, _Change("changed", lambda job: job.update(**changes)), Output(json, quiet), url, cluster)
 
 
 def _field(text: str) -> tuple[str, object]:
@@ -104,37 +116,46 @@ _LISTS = frozenset({"excluded_nodes"})
 """The fields that are lists."""
 
 
-def _change(
-    job_ids: Sequence[str],
-    done: str,
-    change: "Callable[[Job], None]",
-    output: Output,
-    url: str | None,
-    cluster: str | None,
-) -> None:
-    """Change each job, also after one that could not be changed; then end with the code of the first that could not."""
+@dataclass(frozen=True)
+class _Change:
+    """A change of a job, an array or some tasks."""
+
+    outcome: str
+    """What the job is then, such as `held`."""
+    carry_out: "Callable[[Job], None]"
+
+
+def _change(job_ids: Sequence[str], change: _Change, output: Output, url: str | None, cluster: str | None) -> None:
+    """Change each of the jobs, also after one that could not be changed. Ends with the worst of the exit codes.
+
+    A gateway that does not answer ends the command: what was not tried is reported as such.
+    """
     from clusterra.errors import ApiError, SignInNeeded
 
-    code = 0
-    changed: list[str] = []
-    with connected(url, cluster) as client:
-        for job_id in dict.fromkeys(job_ids):
-            try:
-                change(job_of(client, job_id))
-            except SignInNeeded:
-                raise
-            except ApiError as error:
-                if len(job_ids) == 1:
+    chosen = list(dict.fromkeys(job_ids))
+    codes: list[int] = []
+    rows = {each: {"job_id": each, "outcome": "not_tried", "detail": ""} for each in chosen}
+    try:
+        with connected(url, cluster) as client:
+            # All ids are looked at before anything is changed.
+            for job in [job_of(client, each, tasks=True) for each in chosen]:
+                each = job.id
+                try:
+                    change.carry_out(job)
+                except SignInNeeded:
                     raise
-                note(f"job {job_id}:")
-                code = code or exit_codes.told(error) or exit_codes.FAILED
-            else:
-                changed.append(job_id)
-                if output.quiet:
-                    output.text(job_id)
-                elif not output.json:
-                    output.text(f"job {job_id} is {done}")
-    if output.json:
-        output.document({"jobs": changed})
-    if code:
-        raise typer.Exit(code)
+                except ApiError as error:
+                    note(f"job {each}:")
+                    codes.append(exit_codes.told(error) or exit_codes.FAILED)
+                    rows[each] |= {"outcome": "failed", "detail": error.detail}
+                else:
+                    rows[each]["outcome"] = change.outcome
+                    if output.quiet:
+                        output.text(each)
+                    elif not output.json:
+                        output.text(f"job {each} is {change.outcome}")
+    finally:
+        if output.json:
+            output.document({"jobs": list(rows.values())})
+    if codes:
+        raise typer.Exit(max(codes, key=exit_codes.WORSE.index))

@@ -1,8 +1,7 @@
 """`templates` and `launch`: jobs from forms."""
 
 import json as json_text
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,14 +10,10 @@ from clusterra_cli.completion import known_templates
 from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected
 from clusterra_cli.job_script import dollars
 from clusterra_cli.output import Column, Output, note, warn
-from clusterra_cli.usage import WrongUsage
+from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, pairs, values_of
 
 if TYPE_CHECKING:
     from clusterra.models import Launchable
-
-Values = Annotated[
-    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter, as JSON or as text.")
-]
 
 
 def add_to(command: typer.Typer) -> None:
@@ -77,18 +72,9 @@ def launch(
         str, typer.Argument(autocompletion=known_templates, help="The template, as `clusterra templates` lists it.")
     ],
     values: Values = None,
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", metavar="NAME=PATH", help="An input of the template.")
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sbatch", metavar="NAME=VALUE", help="An option of sbatch by its long name, such as time=2:00:00."
-        ),
-    ] = None,
-    confirmed: Annotated[
-        str | None, typer.Option("--confirmed-usd-per-hour", help="Confirm the cost of each of its jobs, in USD.")
-    ] = None,
+    inputs: Inputs = None,
+    options: SbatchOptions = None,
+    confirmed: Confirmed = None,
     key: Annotated[str | None, typer.Option(help="A key of your own: sent again, nothing is launched twice.")] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -100,9 +86,9 @@ def launch(
     with connected(url, cluster) as client:
         launched = client.launch(
             template_id,
-            {name: _value(value) for name, value in _pairs("--set", values or ())},
-            inputs=dict(_pairs("--input", inputs or ())),
-            sbatch_override=dict(_pairs("--sbatch", options or ())),
+            values_of(values or ()),
+            inputs=dict(pairs("--input", inputs or ())),
+            sbatch_override=dict(pairs("--sbatch", options or ())),
             confirmed_usd_per_hour=None if confirmed is None else dollars(confirmed),
             key=key,
         )
@@ -117,25 +103,3 @@ def launch(
         output.text(f"Submitted {what}")
         if launched.output_dir:
             note(f"its results will be in {launched.output_dir}")
-
-
-def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
-    """Names with their values. Raises WrongUsage."""
-    pairs = []
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not (name and equals):
-            raise WrongUsage(f"{option} {each}: it must be NAME=VALUE")
-        pairs.append((name, value))
-    return pairs
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(text)
-
-
-def _value(text: str) -> Any:
-    try:
-        return json_text.loads(text, parse_constant=_no_number)
-    except ValueError:
-        return text

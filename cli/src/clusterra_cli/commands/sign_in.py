@@ -2,7 +2,7 @@
 
 import os
 import sys
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +13,19 @@ from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from clusterra import Client
+    from clusterra.sign_in.flows import SignedIn, Wanted
 
 DEFAULT_CONTEXT = "default"
+
+
+USUAL_SCOPES = ("profile", "clusters:read", "jobs:read", "jobs:write", "events:read", "files:read", "files:write")
+"""What a machine may do for the person by default: all but managing members."""
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope", help="What the token may be used for, such as members:write; by default all but managing members."
+    ),
+]
 
 
 def add_to(command: typer.Typer) -> None:
@@ -40,6 +51,7 @@ def login(
         str | None, typer.Option("--cluster", "-M", help="The cluster of the context, by default your only one.")
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=90, help="For how many days this machine is signed in.")] = 30,
+    scopes: Scopes = None,
     insecure: Annotated[
         bool,
         typer.Option("--insecure", help="Send the token over plain HTTP, which others can read."),
@@ -56,8 +68,7 @@ def login(
     address = contexts.canonical_url(url or _address_of(context))
     if not (insecure or contexts.is_private(address)):
         raise WrongUsage(f"{address} is not HTTPS", "take https://, or --insecure where nobody else can listen")
-    get = _read_token if token_stdin else partial(_by_code if device else _by_browser, address, days)
-    token = get()
+    token = _read_token() if token_stdin else signed_in(address, device=device, days=days, scopes=scopes).token
     with Client(address, token) as client:
         profile = client.me()
         stored = contexts.load()
@@ -91,27 +102,35 @@ def _read_token() -> str:
     return token
 
 
-def _by_browser(url: str, days: int) -> str:
+def signed_in(url: str, *, device: bool, days: int, scopes: Sequence[str] | None = None, name: str = "") -> "SignedIn":
+    """A new token, which the person has approved in a browser: of this machine, or with `device` of any."""
+    from clusterra.sign_in.flows import Wanted
+
+    wanted = Wanted(name, tuple(scopes or USUAL_SCOPES), days * 86400)
+    return _by_code(url, wanted) if device else _by_browser(url, wanted)
+
+
+def _by_browser(url: str, wanted: "Wanted") -> "SignedIn":
     import webbrowser
 
-    from clusterra.sign_in.flows import Wanted, loopback
+    from clusterra.sign_in.flows import loopback
 
     def opened(page: str) -> None:
         note(f"Approve the sign-in in your browser: {page}")
         if not webbrowser.open(page):
             note("No browser could be opened here. On a machine without one: clusterra login --device")
 
-    return loopback(url, opened, wanted=Wanted(seconds=days * 86400)).token
+    return loopback(url, opened, wanted=wanted)
 
 
-def _by_code(url: str, days: int) -> str:
-    from clusterra.sign_in.flows import DevicePrompt, Wanted
+def _by_code(url: str, wanted: "Wanted") -> "SignedIn":
+    from clusterra.sign_in.flows import DevicePrompt
     from clusterra.sign_in.flows import device as sign_in_by_code
 
     def shown(prompt: DevicePrompt) -> None:
         note(f"Open {prompt.verification_uri} in any browser, and enter the code {prompt.user_code}")
 
-    return sign_in_by_code(url, shown, wanted=Wanted(seconds=days * 86400)).token
+    return sign_in_by_code(url, shown, wanted=wanted)
 
 
 def _only_cluster(client: "Client") -> str | None:

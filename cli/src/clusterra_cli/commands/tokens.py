@@ -1,16 +1,23 @@
-"""`tokens`: your tokens for programs, to list and to revoke.
+"""`tokens`: your tokens for programs, to list, to make and to revoke.
 
-The gateway makes no token for a token: new ones come from `login`, or from a browser.
+The gateway makes no token for a token: a new one is approved in a browser, as a sign-in is.
 """
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.sign_in import Scopes, signed_in
 from clusterra_cli.connection import Json, Quiet, Url, connected
 from clusterra_cli.output import Column, Output, moment, note
 
-tokens = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List and revoke your tokens for programs.")
+if TYPE_CHECKING:
+    from clusterra.models import Token
+
+tokens = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="List, make and revoke your tokens for programs."
+)
 
 
 def add_to(command: typer.Typer) -> None:
@@ -23,25 +30,56 @@ def list_tokens(json: Json = False, quiet: Quiet = False, url: Url = None) -> No
     """List your tokens."""
     with connected(url) as client:
         found = client.tokens()
-    Output(json, quiet).listed(
+    print_tokens(Output(json, quiet), found)
+
+
+def print_tokens(output: Output, found: "Sequence[Token]") -> None:
+    """Print tokens, which are without their secrets."""
+    output.listed(
         found,
         (Column("TOKEN"), Column("NAME"), Column("MADE"), Column("VALID UNTIL"), Column("SCOPES")),
-        lambda each: (each.id, each.name, moment(each.created_at), moment(each.expires_at), _scopes(each.scopes)),
+        lambda each: (each.id, each.name, moment(each.created_at), moment(each.expires_at), scopes_of(each.scopes)),
         lambda each: each.id,
     )
 
 
-def _scopes(scopes: tuple[str, ...] | None) -> str:
+def scopes_of(scopes: tuple[str, ...] | None) -> str:
+    """The scopes of a token, for people."""
     return "all" if scopes is None else " ".join(scopes)
+
+
+@tokens.command("make")
+def make_token(
+    name: Annotated[str, typer.Option("--name", "-n", help="Its name, by which you find it again.")] = "",
+    days: Annotated[int, typer.Option(min=1, max=90, help="For how many days it is valid.")] = 30,
+    scopes: Scopes = None,
+    device: Annotated[
+        bool, typer.Option("--device", help="Show a code that you enter in the browser of any machine.")
+    ] = False,
+    json: Json = False,
+    url: Url = None,
+) -> None:
+    """Make a token for a program, which you approve in a browser. It is printed once, and kept nowhere."""
+    from clusterra.target import chosen_target
+
+    made = signed_in(chosen_target(url, None, None).url, device=device, days=days, scopes=scopes, name=name)
+    if json:
+        Output(json).document({"token": made.token, "expires_at": made.ends_at, "scopes": made.scope.split()})
+    else:
+        Output().text(made.token)
+    note(f"it is valid until {moment(made.ends_at)}, and is not shown again")
 
 
 @tokens.command("revoke")
 def revoke_token(
     token_ids: Annotated[list[str], typer.Argument(metavar="TOKEN...", help="The ids of tokens.")],
+    json: Json = False,
+    quiet: Quiet = False,
     url: Url = None,
 ) -> None:
     """Revoke tokens."""
+    output = Output(json, quiet)
     with connected(url) as client:
         for each in token_ids:
             client.revoke_token(each)
-            note(f"{each} is revoked")
+            output.done(each, f"token {each} is revoked", outcome="revoked")

@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any
+
+from pydantic import BaseModel
 
 from clusterra.async_job import AsyncJob
 from clusterra.client import NOTHING, any_request
 from clusterra.credentials import Credentials
 from clusterra.exchange import Answer, Method
 from clusterra.http.async_transport import AsyncTransport
-from clusterra.http.endpoint import Endpoint
+from clusterra.http.endpoint import Endpoint, OnRetry, ignore
 from clusterra.http.streams import Connection
 from clusterra.models import (
     Budget,
@@ -30,7 +33,7 @@ from clusterra.models import (
     Token,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, money, people, templates, waiting
+from clusterra.operations import clusters, events, jobs, money, pages, people, templates, waiting
 from clusterra.operations.api import Api, Value
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
@@ -50,14 +53,16 @@ class AsyncClient:
         *,
         cluster: str | None = None,
         timeout: float = 30.0,
+        on_retry: OnRetry = ignore,
     ) -> None:
         """What is not given is taken from CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, or the stored context.
 
-        `timeout` is the longest silence of the gateway in seconds. Raises ConfigError where no gateway is known.
+        `timeout` is the longest silence of the gateway in seconds. `on_retry` is called before each pause after which
+        a request is sent again. Raises ConfigError where no gateway is known.
         """
         target = chosen_target(url, token, cluster)
         self._api = Api(target.url, target.cluster)
-        self._transport = AsyncTransport(Endpoint(target.url, target.credentials, timeout))
+        self._transport = AsyncTransport(Endpoint(target.url, target.credentials, timeout), on_retry)
 
     @property
     def url(self) -> str:
@@ -86,9 +91,42 @@ class AsyncClient:
     ) -> Answer:
         """Send any request of the API, such as `(await client.request("GET", "/v1/users/me")).json`.
 
-        `body` is sent as JSON, and bytes as they are. A POST gets an Idempotency-Key, and is safe to be sent again.
+        `{cluster}` in a path is the client's cluster. `body` is sent as JSON, and bytes as they are. A POST gets an
+        Idempotency-Key, and is safe to be sent again.
         """
-        return await self._transport.run(self._api.ask(any_request(method, path, query, body)))
+        return await self._transport.run(self._api.ask(any_request(self._api, method, path, query, body)))
+
+    async def fetch[M: BaseModel](
+        self,
+        model: type[M],
+        method: Method,
+        path: str,
+        *,
+        query: Mapping[str, Value] | None = None,
+        body: object = None,
+        key: str | None = None,
+    ) -> M:
+        """Send any request of the API, and return its answer as a model of `clusterra.models`, or one of your own.
+
+        `await client.fetch(Run, "GET", "/v1/clusters/{cluster}/runs/…")` is one run. `key` is the Idempotency-Key of a
+        POST, in place of a new one. Raises NotClusterra for an answer of another shape.
+        """
+        request = replace(any_request(self._api, method, path, query, body), idempotency_key=key)
+        return await self._transport.run(self._api.read(model, request))
+
+    def place(self, path: str) -> str:
+        """A path in which `{cluster}` is the client's cluster. Raises ConfigError where it has none, and ValueError."""
+        return self._api.placed(path)
+
+    def pages[M: BaseModel](
+        self, model: type[M], path: str, *, query: Mapping[str, Value] | None = None, limit: int | None = None
+    ) -> AsyncGenerator[M]:
+        """The items of a list of any route, such as `client.pages(Run, "/v1/clusters/{cluster}/runs")`.
+
+        A page is read when it is needed. At most `limit` items; `limit` in `query` is the size of a page.
+        """
+        request = any_request(self._api, "GET", path, query, None)
+        return self._transport.iterate(pages.listed(self._api, model, request, limit))
 
     async def me(self) -> Profile:
         """The caller's profile."""
@@ -159,7 +197,10 @@ class AsyncClient:
         return self._transport.iterate(jobs.listed(self._api, wanted, cluster, limit))
 
     def job(self, job_id: str, *, cluster: str | None = None) -> AsyncJob:
-        """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
+        """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet.
+
+        A handle of several tasks, such as `42_[1-3,5]`, is for changes alone: cancel, signal, requeue.
+        """
         return AsyncJob(self._transport, self._api, str(job_id), cluster)
 
     async def as_completed(self, jobs: Sequence[AsyncJob], timeout: float | None = None) -> AsyncGenerator[AsyncJob]:

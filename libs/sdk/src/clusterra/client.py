@@ -1,13 +1,16 @@
 """The client for programs without asyncio."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from types import MappingProxyType, TracebackType
 from typing import Any
 
+from pydantic import BaseModel
+
 from clusterra.credentials import Credentials
 from clusterra.exchange import Answer, Method, Request
-from clusterra.http.endpoint import Endpoint
+from clusterra.http.endpoint import Endpoint, OnRetry, ignore
 from clusterra.http.streams import Connection
 from clusterra.http.sync_transport import SyncTransport
 from clusterra.job import Job
@@ -28,7 +31,7 @@ from clusterra.models import (
     Token,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, money, people, templates, waiting
+from clusterra.operations import clusters, events, jobs, money, pages, people, templates, waiting
 from clusterra.operations.api import Api, Value, query
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
@@ -50,14 +53,16 @@ class Client:
         *,
         cluster: str | None = None,
         timeout: float = 30.0,
+        on_retry: OnRetry = ignore,
     ) -> None:
         """What is not given is taken from CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, or the stored context.
 
-        `timeout` is the longest silence of the gateway in seconds. Raises ConfigError where no gateway is known.
+        `timeout` is the longest silence of the gateway in seconds. `on_retry` is called before each pause after which
+        a request is sent again. Raises ConfigError where no gateway is known.
         """
         target = chosen_target(url, token, cluster)
         self._api = Api(target.url, target.cluster)
-        self._transport = SyncTransport(Endpoint(target.url, target.credentials, timeout))
+        self._transport = SyncTransport(Endpoint(target.url, target.credentials, timeout), on_retry)
 
     @property
     def url(self) -> str:
@@ -86,9 +91,42 @@ class Client:
     ) -> Answer:
         """Send any request of the API, such as `client.request("GET", "/v1/users/me").json`.
 
-        `body` is sent as JSON, and bytes as they are. A POST gets an Idempotency-Key, and is safe to be sent again.
+        `{cluster}` in a path is the client's cluster. `body` is sent as JSON, and bytes as they are. A POST gets an
+        Idempotency-Key, and is safe to be sent again.
         """
-        return self._transport.run(self._api.ask(any_request(method, path, query, body)))
+        return self._transport.run(self._api.ask(any_request(self._api, method, path, query, body)))
+
+    def fetch[M: BaseModel](
+        self,
+        model: type[M],
+        method: Method,
+        path: str,
+        *,
+        query: Mapping[str, Value] | None = None,
+        body: object = None,
+        key: str | None = None,
+    ) -> M:
+        """Send any request of the API, and return its answer as a model of `clusterra.models`, or one of your own.
+
+        `client.fetch(Run, "GET", "/v1/clusters/{cluster}/runs/…")` is one run. `key` is the Idempotency-Key of a
+        POST, in place of a new one. Raises NotClusterra for an answer of another shape.
+        """
+        request = replace(any_request(self._api, method, path, query, body), idempotency_key=key)
+        return self._transport.run(self._api.read(model, request))
+
+    def place(self, path: str) -> str:
+        """A path in which `{cluster}` is the client's cluster. Raises ConfigError where it has none, and ValueError."""
+        return self._api.placed(path)
+
+    def pages[M: BaseModel](
+        self, model: type[M], path: str, *, query: Mapping[str, Value] | None = None, limit: int | None = None
+    ) -> Iterator[M]:
+        """The items of a list of any route, such as `client.pages(Run, "/v1/clusters/{cluster}/runs")`.
+
+        A page is read when it is needed. At most `limit` items; `limit` in `query` is the size of a page.
+        """
+        request = any_request(self._api, "GET", path, query, None)
+        return self._transport.iterate(pages.listed(self._api, model, request, limit))
 
     def me(self) -> Profile:
         """The caller's profile."""
@@ -159,7 +197,10 @@ class Client:
         return self._transport.iterate(jobs.listed(self._api, wanted, cluster, limit))
 
     def job(self, job_id: str, *, cluster: str | None = None) -> Job:
-        """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet."""
+        """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet.
+
+        A handle of several tasks, such as `42_[1-3,5]`, is for changes alone: cancel, signal, requeue.
+        """
         return Job(self._transport, self._api, str(job_id), cluster)
 
     def as_completed(self, jobs: Sequence[Job], timeout: float | None = None) -> Iterator[Job]:
@@ -270,11 +311,9 @@ class Client:
         self._transport.run(people.revoke_token(self._api, token_id))
 
 
-def any_request(method: Method, path: str, values: Mapping[str, Value] | None, body: object) -> Request:
-    """A request of the caller's own. Raises ValueError for a path that is none of the API."""
-    if not path.startswith("/") or path.startswith("//") or any(each.isspace() or each in "?#\\" for each in path):
-        raise ValueError(f"a path begins with /v1, and has no query: {path[:80]!r}")
-    return Request(method, path, query(values or {}), body)
+def any_request(api: Api, method: Method, path: str, values: Mapping[str, Value] | None, body: object) -> Request:
+    """A request of the caller's own. Raises ValueError for a path that is none of the API, and ConfigError."""
+    return Request(method, api.placed(path), query(values or {}), body)
 
 
 def _awaited(jobs: Sequence[Job]) -> list[waiting.Awaited]:

@@ -68,10 +68,26 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Retrying:
+    """A request that was not answered well is sent again after a pause."""
+
+    reason: str
+    """What went wrong, for people, such as `the gateway does not answer`."""
+    tried_seconds: float
+    """The time since the first attempt."""
+    pause_seconds: float
+    """The time until the next attempt."""
+    left_seconds: float | None
+    """For how long attempts go on; None where they go on until the caller stops."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Wait."""
 
     seconds: float
+    retrying: Retrying | None = None
+    """Where the pause is one between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +140,9 @@ def send(request: Request) -> Steps[Answer | Failure]:
     return cast("Answer | Failure", (yield request))
 
 
-def pause(seconds: float) -> Steps[None]:
+def pause(seconds: float, retrying: Retrying | None = None) -> Steps[None]:
     """Wait for some seconds."""
-    yield Pause(seconds)
+    yield Pause(seconds, retrying)
 
 
 def now() -> Steps[float]:

@@ -14,6 +14,14 @@ class Degradation(Model):
     since: datetime
 
 
+class EntryTicket(Model):
+    """The way into a session: a form with the field `ticket`, posted to `url` once and within a minute."""
+
+    url: str
+    ticket: str
+    valid_until: datetime
+
+
 class EstimatedCost(Model):
     """What a job would cost at the prices of the cluster's catalogue: its share of its workers.
 
@@ -109,6 +117,20 @@ class MadeToken(Model):
     token: str
 
 
+class Member(Model):
+    """A member: a person or a service account. `name` and `uid` are their Slurm identity."""
+
+    id: str
+    name: str
+    uid: int
+    email: str
+    display_name: str
+    role: str
+    disabled: bool
+    joined_at: datetime
+    kind: str
+
+
 class Money(Model):
     """An amount with six decimals, such as `1.250000`."""
 
@@ -197,6 +219,66 @@ class QuotaList(Model):
     quotas: tuple[Quota, ...]
 
 
+class RunStep(Model):
+    """A step of a run, as its owner sees it."""
+
+    step_id: str
+    depends_on: tuple[str, ...]
+    state: str
+    job_id: str | None
+    job_state: str
+    reason: str
+    attempt: int
+    earlier_jobs: tuple[str, ...]
+
+
+class Schedule(Model):
+    """A schedule. `last_job` or `last_run` is what its last submitted tick made."""
+
+    id: str
+    name: str
+    template_id: str
+    cluster_id: str
+    cron: str
+    missed: str
+    params: dict[str, Any]
+    inputs: dict[str, Any]
+    sbatch_override: dict[str, Any]
+    confirmed_usd_per_hour: float | None = None
+    mine: bool
+    created_at: datetime
+    next_tick: datetime
+    last_tick: datetime | None
+    last_outcome: str
+    last_job: str | None
+    last_run: str | None
+
+
+class ServiceAccount(Model):
+    """A service account. `name` and `uid` are its Slurm identity; `id` is its id as a member."""
+
+    id: str
+    name: str
+    uid: int
+    role: str
+    scopes: tuple[str, ...] | None
+    description: str
+    disabled: bool
+    created_at: datetime
+
+
+class Session(Model):
+    """A session. It is its owner's alone: nobody else sees it, whatever their role."""
+
+    job_id: str
+    template_id: str
+    name: str
+    state: str
+    detail: str
+    created_at: datetime
+    idle_cull_min: int | None
+
+
 class Shape(Model):
     """A kind of worker that the cluster may buy. `most` is the limit of its number, null without one."""
 
@@ -218,6 +300,16 @@ class StagingPart(Model):
     bytes: int
     failed_files: int
     errors: tuple[str, ...]
+
+
+class StartedSession(Model):
+    """A session that was submitted: the job with this id."""
+
+    job_id: str
+    template_id: str
+    repeated: bool
+    warnings: tuple[str, ...]
+    quotas: tuple[QuotaLeft, ...] = ()
 
 
 class ThresholdView(Model):
@@ -488,6 +580,17 @@ class Profile(Model):
     costs: Costs | None
     session_expires_at: datetime
     kind: str
+
+
+class Run(Model):
+    """A run, with its steps in the order in which they are submitted."""
+
+    run_id: str
+    run_name: str
+    user: str
+    state: str
+    created_at: datetime
+    steps: tuple[RunStep, ...]
 
 
 class SubmittedJob(Model):

@@ -6,7 +6,7 @@ A redirect is never followed: the token is for the gateway alone. Bodies have a 
 import json
 import platform
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,11 +15,18 @@ import httpx2
 
 from clusterra.credentials import Credentials
 from clusterra.errors import AnswerTooLong
-from clusterra.exchange import MAX_BODY_BYTES, Answer, Failure, Request
+from clusterra.exchange import MAX_BODY_BYTES, Answer, Failure, Request, Retrying
+
+type OnRetry = Callable[[Retrying], object]
+"""Learns of each pause between two attempts, so that people can be asked for patience. It must not wait."""
 
 CONNECT_SECONDS = 10.0
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _ACCEPTED: Mapping[str, str] = {"accept": "application/json, application/problem+json, */*;q=0.1"}
+
+
+def ignore(_retrying: Retrying) -> None:
+    """What a client does by default before it sends a request again: nothing."""
 
 
 def user_agent() -> str:

@@ -18,7 +18,7 @@ from clusterra.errors import (
     problem_of,
     retry_after,
 )
-from clusterra.exchange import Answer, Failure, Request, Steps, now, pause, send
+from clusterra.exchange import Answer, Failure, Request, Retrying, Steps, now, pause, send
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
@@ -88,9 +88,11 @@ def ask(request: Request, url: str) -> Steps[Answer]:
         retry = decide(request, reply)
         if retry is not None:
             wait = pause_seconds(attempt, random.random()) if retry.after_seconds is None else retry.after_seconds  # noqa: S311
-            left = began + retry.within_seconds - (yield from now())
+            at = yield from now()
+            left = began + retry.within_seconds - at
             if wait <= left:
-                yield from pause(max(wait, 0.05))
+                wait = max(wait, 0.05)
+                yield from pause(wait, Retrying(reason_of(reply), at - began, wait, left))
                 attempt += 1
                 continue
         if isinstance(reply, Answer) and reply.status < 300:
@@ -101,6 +103,17 @@ def ask(request: Request, url: str) -> Steps[Answer]:
 def failed(url: str, reply: Answer | Failure) -> ClusterraError:
     """The error of a reply that is no success."""
     return Unreachable(url, reply.error) if isinstance(reply, Failure) else error_of(url, reply)
+
+
+def reason_of(reply: Answer | Failure) -> str:
+    """Why a request is sent again, for people."""
+    if isinstance(reply, Failure):
+        return "the gateway does not answer"
+    if reply.status == 429:
+        return "the gateway asks to wait"
+    if reply.status == 409:
+        return "an earlier request with the same key is not settled yet"
+    return f"the gateway answers {reply.status}"
 
 
 def is_transient(error: ClusterraError) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from clusterra.errors import StreamEnded, media_type
-from clusterra.exchange import Answer, Emit, Failure, Request, Stream, now, opened, pause, read
-from clusterra.http.retrying import failed, is_transient, pause_seconds
+from clusterra.exchange import Answer, Emit, Failure, Request, Retrying, Stream, now, opened, pause, read
+from clusterra.http.retrying import failed, is_transient, pause_seconds, reason_of
 from clusterra.http.sse import EventParser, EventTooLong, ServerSentEvent
 
 SILENCE_SECONDS = 45.0
@@ -39,11 +39,12 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
     """
     request = replace(request, answer_seconds=SILENCE_SECONDS)
     began, position, attempt, connected = (yield from now()), None, 0, False
+    answered = began
     while True:
         reply = yield from opened(_from(request, position))
         parser, event_seen = EventParser(), False
         if isinstance(reply, Answer) and reply.status == 200 and media_type(reply) == "text/event-stream":
-            connected = True
+            connected, retrying = True, None
             yield Emit(Connection())
             while not isinstance(chunk := (yield from read()), Failure) and chunk:
                 try:
@@ -57,16 +58,21 @@ def resumed(request: Request, url: str) -> Stream[ServerSentEvent | NoEvent]:
                         return
                 if not events:
                     yield Emit(NO_EVENT)
+            answered = yield from now()
             broken = chunk.error if isinstance(chunk, Failure) else "the gateway has ended the stream"
         else:
             error = failed(url, reply)
             patient = connected or (yield from now()) < began + request.deadline_seconds
             if not (patient and is_transient(error)):
                 raise error
+            at = yield from now()
+            left = None if connected else began + request.deadline_seconds - at
+            retrying = Retrying(reason_of(reply), at - answered, 0.0, left)
             broken = str(error)
         attempt = 0 if event_seen else attempt + 1
         yield Emit(Connection(broken))
-        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
+        seconds = pause_seconds(attempt, random.random())  # noqa: S311
+        yield from pause(seconds, retrying and replace(retrying, pause_seconds=seconds))
 
 
 def _from(request: Request, position: str | None) -> Request:

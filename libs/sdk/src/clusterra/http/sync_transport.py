@@ -8,15 +8,17 @@ from typing import assert_never
 import httpx2
 
 from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
-from clusterra.http.endpoint import Body, Endpoint, answer_of, failure_of
+from clusterra.http.endpoint import Body, Endpoint, OnRetry, answer_of, failure_of, ignore
 from clusterra.http.waits import Waits
 
 
 class SyncTransport:
     """Carries out steps, and waits for each. Several threads may use one."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, on_retry: OnRetry = ignore) -> None:
+        """`on_retry` is called before each pause between two attempts."""
         self._endpoint = endpoint
+        self.on_retry = on_retry
         self._http = httpx2.Client(**endpoint.options)
         self.waits = Waits()
 
@@ -106,6 +108,8 @@ class _SyncReading:
             case Request():
                 return self._transport.send(step)
             case Pause():
+                if step.retrying is not None:
+                    self._transport.on_retry(step.retrying)
                 time.sleep(step.seconds)
                 return None
             case Now():

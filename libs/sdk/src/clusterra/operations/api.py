@@ -14,7 +14,10 @@ from clusterra.errors import NotClusterra, media_type
 from clusterra.exchange import Answer, Request, Steps
 from clusterra.http.retrying import ask
 
-JOB_ID = re.compile(r"[1-9][0-9]{0,9}(_[0-9]{1,7})?")
+CLUSTER = "{cluster}"
+"""Stands in a path for the cluster that is meant."""
+JOBS = re.compile(r"[1-9][0-9]{0,9}(_([0-9]{1,7}|\[[0-9,:-]{1,500}\]))?")
+"""A job, a task of an array, or several tasks of one in Slurm's notation."""
 MAX_PAGE = 1000
 """The most jobs of a page."""
 
@@ -28,6 +31,15 @@ class Api:
 
     url: str
     cluster: str | None = None
+
+    def placed(self, path: str) -> str:
+        """A path from `/v1` on, in which `{cluster}` is the cluster that is meant.
+
+        Raises ConfigError where no cluster is named, and ValueError for a path that is none of the API.
+        """
+        if not path.startswith("/") or path.startswith("//") or any(each.isspace() or each in "?#\\" for each in path):
+            raise ValueError(f"a path begins with /v1, and has no query: {path[:80]!r}")
+        return path.replace(f"/v1/clusters/{CLUSTER}", self.on("").rstrip("/"), 1) if CLUSTER in path else path
 
     def on(self, path: str, cluster: str | None = None) -> str:
         """A path below a cluster. Raises ConfigError where no cluster is named."""

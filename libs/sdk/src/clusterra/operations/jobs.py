@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterra.exchange import Request, Steps, Stream
 from clusterra.models import Estimate, Explanation, JobPage, JobRecord, SubmittedJob
-from clusterra.operations.api import JOB_ID, MAX_PAGE, Api, query, segment
+from clusterra.operations.api import JOBS, MAX_PAGE, Api, query, segment
 from clusterra.operations.pages import paged
 
 DEFAULT_ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
@@ -83,8 +83,10 @@ def listed(api: Api, wanted: JobFilter, cluster: str | None, limit: int | None) 
 
 def path_of(api: Api, job_id: str, cluster: str | None) -> str:
     """The path of a job. Raises ValueError for what is no id of a job."""
-    if JOB_ID.fullmatch(job_id) is None:
-        raise ValueError(f"a job id looks like 42, the id of an array task like 42_7, and not like {job_id[:40]!r}")
+    if JOBS.fullmatch(job_id) is None:
+        raise ValueError(
+            f"a job id looks like 42, tasks of an array like 42_7 or 42_[1-3,5], and not like {job_id[:40]!r}"
+        )
     return api.on(f"jobs/{segment(job_id)}", cluster)
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError, model_validator
 
+from clusterra.errors import NotClusterra
 from clusterra.exchange import Emit, Request, Stream
+from clusterra.model_base import Model
 from clusterra.operations.api import Api
 
 MAX_PAGES = 100_000
@@ -33,3 +36,30 @@ def paged[M: BaseModel, T](
         if following is None or following == cursor:
             return
         cursor = following
+
+
+class AnyPage(Model):
+    """A page of any route: its one list, which each route names after what is in it, and the cursor behind it."""
+
+    items: tuple[Any, ...]
+    cursor: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_items(cls, page: Any) -> Any:
+        lists = [each for each in page.values() if isinstance(each, list)] if isinstance(page, dict) else []
+        if len(lists) != 1:
+            raise ValueError("a page has one list")
+        return {"items": lists[0], "cursor": page.get("cursor") or page.get("next_cursor")}
+
+
+def listed[M: BaseModel](api: Api, model: type[M], request: Request, limit: int | None) -> Stream[M]:
+    """The items of all pages of any route that lists something. Raises the errors of `clusterra.errors`."""
+
+    def items(page: AnyPage) -> tuple[Sequence[M], str | None]:
+        return [model.model_validate(each) for each in page.items], page.cursor
+
+    try:
+        yield from paged(api, request, AnyPage, items, limit)
+    except ValidationError as error:
+        raise NotClusterra(api.url, 200, str(error.errors(include_url=False)[0]["msg"]).encode()) from None

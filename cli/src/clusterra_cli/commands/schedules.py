@@ -1,0 +1,153 @@
+"""`schedules`: templates that the gateway submits again and again, at the times of a cron expression."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterra_cli.completion import known_schedules, known_templates
+from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected, joined
+from clusterra_cli.job_script import dollars
+from clusterra_cli.output import Column, Output, moment
+from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, pairs, values_of
+from clusterra_cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from clusterra.models import Schedule
+
+schedules = typer.Typer(rich_markup_mode=None, help="List, make and delete schedules of templates.")
+SCHEDULES = "/v1/schedules"
+ScheduleArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCHEDULE", autocompletion=known_schedules, help="A schedule, as `clusterra schedules` lists it."
+    ),
+]
+
+
+def add_to(command: typer.Typer) -> None:
+    """Add these commands."""
+    command.add_typer(schedules, name="schedules")
+
+
+@schedules.callback(invoke_without_command=True)
+def show_all(context: typer.Context) -> None:
+    """Without a command: list them."""
+    if context.invoked_subcommand is None:
+        list_schedules()
+
+
+@schedules.command("list")
+def list_schedules(json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
+    """List your schedules; admins see those of everybody."""
+    from clusterra.models import Schedule
+
+    with connected(url) as client:
+        found = list(client.pages(Schedule, SCHEDULES))
+    Output(json, quiet).listed(
+        found,
+        (
+            *(Column("SCHEDULE"), Column("NAME"), Column("TEMPLATE"), Column("CRON, UTC")),
+            *(Column("NEXT"), Column("LAST"), Column("OUTCOME")),
+        ),
+        lambda each: (
+            *(each.id, each.name, each.template_id, each.cron),
+            *(moment(each.next_tick), moment(each.last_tick), each.last_outcome),
+        ),
+        lambda each: each.id,
+    )
+
+
+@schedules.command()
+def show(schedule_id: ScheduleArgument, json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
+    """Show a schedule: its values, its next time, and what became of the last one."""
+    from clusterra.models import Schedule
+
+    with connected(url) as client:
+        found = client.fetch(Schedule, "GET", f"{SCHEDULES}/{joined(schedule_id)}")
+    _show(found, Output(json, quiet))
+
+
+@schedules.command()
+def create(
+    template_id: Annotated[
+        str, typer.Argument(autocompletion=known_templates, help="The template, as `clusterra templates` lists it.")
+    ],
+    name: Annotated[str, typer.Option("--name", "-n", help="The name of the schedule.")],
+    cron: Annotated[
+        str | None,
+        typer.Option(help="When, in UTC: '30 2 * * 1-5' is 02:30 on weekdays. By default the template's own times."),
+    ] = None,
+    missed: Annotated[
+        str, typer.Option(help="Of times at which nothing could be submitted, `skip` all or make up for the `last`.")
+    ] = "skip",
+    values: Values = None,
+    inputs: Inputs = None,
+    options: SbatchOptions = None,
+    confirmed: Confirmed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    url: Url = None,
+    cluster: Cluster = None,
+) -> None:
+    """Submit a template again and again, as you, at the times of a cron expression."""
+    from clusterra.models import Schedule
+
+    if missed not in ("skip", "last"):
+        raise WrongUsage(f"--missed {missed}: it is skip or last")
+    with connected(url, cluster) as client:
+        body = {
+            "name": name,
+            "template_id": template_id,
+            "cron": cron,
+            "missed": missed,
+            "cluster_id": client.cluster,
+            "params": values_of(values or ()),
+            "inputs": dict(pairs("--input", inputs or ())),
+            "sbatch_override": dict(pairs("--sbatch", options or ())),
+            "confirmed_usd_per_hour": None if confirmed is None else dollars(confirmed),
+        }
+        given = {field: each for field, each in body.items() if each is not None}
+        made = client.fetch(Schedule, "POST", SCHEDULES, body=given)
+    output = Output(json, quiet)
+    if json:
+        output.document(made)
+    elif quiet:
+        output.ids([made.id])
+    else:
+        output.text(f"schedule {made.id} submits {made.template_id} next at {moment(made.next_tick)}")
+
+
+@schedules.command()
+def delete(schedule_id: ScheduleArgument, json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
+    """Delete a schedule. What it has submitted goes on."""
+    with connected(url) as client:
+        client.request("DELETE", f"{SCHEDULES}/{joined(schedule_id)}")
+    Output(json, quiet).done(schedule_id, f"schedule {schedule_id} is deleted", outcome="deleted")
+
+
+def _show(schedule: "Schedule", output: Output) -> None:
+    if output.json:
+        output.document(schedule)
+        return
+    if output.quiet:
+        output.ids([schedule.id])
+        return
+    given = {**schedule.params, **schedule.inputs}
+    made = schedule.last_job and f"job {schedule.last_job}"
+    output.fields(
+        {
+            "schedule": schedule.id,
+            "name": schedule.name,
+            "template": schedule.template_id,
+            "cluster": schedule.cluster_id,
+            "times, UTC": schedule.cron,
+            "missed times": schedule.missed,
+            "values": ", ".join(f"{name}={value}" for name, value in given.items()),
+            "options": ", ".join(f"--{name}={value}" for name, value in schedule.sbatch_override.items()),
+            "made": moment(schedule.created_at),
+            "next": moment(schedule.next_tick),
+            "last": moment(schedule.last_tick),
+            "outcome": schedule.last_outcome,
+            "made then": made or (schedule.last_run and f"run {schedule.last_run}"),
+        }
+    )
