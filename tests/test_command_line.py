@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession, DummyCookieJar
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import ApiToken, User
 from clusterra_lab.stack.stack import Stack
 from command_line import CommandLine
+from session_client import published, until_ready
+from yarl import URL
 
 SCRIPT = """#!/bin/bash
 #SBATCH --time=10
@@ -121,3 +124,59 @@ async def test_a_revoked_token_ends_with_4(ada: User, command: CommandLine, toke
     ran = await command("jobs")
     assert "clusterra login" in ran.err
     assert token.token not in ran.err
+
+
+async def test_a_gateway_that_is_killed_in_the_middle_loses_nothing(lab: Stack, command: CommandLine) -> None:
+    counting = 'for i in $(seq 1 300); do echo "line $i"; sleep 0.05; done; exit 4'
+    runs = await command.start("run", "--time=5", "bash", "-c", counting)
+    assert runs.stdout is not None
+    assert runs.stderr is not None
+    async with asyncio.timeout(240):
+        job_id = (await runs.stderr.readline()).decode().split()[-1]
+        first = await runs.stdout.readline()
+        follows = await command.start("logs", "-f", job_id)
+        assert follows.stdout is not None
+        also_first = await follows.stdout.readline()
+
+        lab.services["gateway"].kill()
+        await lab.restart("gateway")
+
+        (ran, _), (followed, _) = await asyncio.gather(runs.communicate(), follows.communicate())
+
+    whole = "".join(f"line {number}\n" for number in range(1, 301)).encode()
+    assert first + ran == also_first + followed == whole
+    assert (runs.returncode, follows.returncode) == (4, 0)
+
+
+async def test_a_session_at_a_port_of_this_machine(lab: Stack, command: CommandLine, ada: User) -> None:
+    page = Path(__file__).with_name("session_page.yaml").read_text()
+    async with published(ada, page):
+        job_id = (await command("sessions", "start", "small-page", "--quiet")).out.strip()
+        await until_ready(ada, job_id)
+        process = await command.start("sessions", "open", job_id, "--forward=0")
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(90), ClientSession(cookie_jar=DummyCookieJar()) as browser:
+                address = URL((await process.stdout.readline()).decode().strip())
+                here = URL.build(scheme="http", host="127.0.0.1", port=address.port or 0)
+                headers = {"Host": address.authority}
+                async with browser.get(here.join(address.relative()), headers=headers, allow_redirects=False) as led:
+                    assert led.status == 303, await led.text()
+                    place = here.join(URL(led.headers["Location"]))
+                    headers["Cookie"] = led.headers["Set-Cookie"].partition(";")[0]
+                async with browser.get(place, headers=headers) as answer:
+                    assert (await answer.text()).startswith(f"the page of job {job_id} for ")
+                headers["Origin"] = str(address.origin())
+                async with browser.ws_connect(place, headers=headers) as socket:
+                    assert await socket.receive_str() == "hello"
+                async with browser.get(place, headers={"Host": address.authority}) as answer:
+                    assert answer.status == 403
+            assert (await command("sessions", "stop", job_id, "--quiet")).out == f"{job_id}\n"
+            async with asyncio.timeout(120):
+                _, told = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 0, told
+    assert b"has ended" in told

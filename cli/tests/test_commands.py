@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator
 from typing import Any
@@ -229,6 +230,19 @@ async def test_after_one_job_that_cannot_be_changed_the_others_are(ada: CommandL
     assert "there is no job 7" in ran.err
 
 
+async def test_tasks_of_an_array_are_changed_and_each_id_is_reported(ada: CommandLine, world: World) -> None:
+    world.acme.add_job("8")
+
+    ran = await ada("cancel", "7", "8_[1-3,5]", "--json")
+    wrong = await ada("cancel", "8", "8-1")
+
+    assert (ran.code, wrong.code) == (5, 2), (ran, wrong)
+    told = {each["job_id"]: each["outcome"] for each in json.loads(ran.out)["jobs"]}
+    assert told.keys() == {"7", "8_[1-3,5]"}
+    assert told["7"] == "failed"
+    assert world.acme.cancelled == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -279,13 +293,13 @@ async def test_a_revoked_token_ends_with_4(world: World, command: CommandLine) -
     assert (await program("whoami")).code == 4
 
 
-@pytest.fixture
-async def proxy_page() -> AsyncIterator[str]:
+@pytest.fixture(params=[200, 502])
+async def proxy_page(request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """A proxy that answers everything with a page of its own."""
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(
-            status=200, text="<html>Log in to the \x1b[31mcampus network</html>", content_type="text/html"
+            status=request.param, text="<html>Log in to the \x1b[31mcampus network</html>", content_type="text/html"
         )
 
     app = web.Application()
@@ -299,9 +313,11 @@ async def proxy_page() -> AsyncIterator[str]:
 
 
 async def test_the_page_of_a_proxy_is_named_as_such(ada: CommandLine, proxy_page: str) -> None:
-    ran = await ada("jobs", "--url", proxy_page)
+    # This request is not sent again: the page is final.
+    ran = await ada("tokens", "revoke", "0" * 16, "--url", proxy_page)
 
     assert ran.code == 1, ran
+    assert "check the address of the gateway" in ran.err
     assert proxy_page in ran.err
     assert "campus network" in ran.err
     assert "\x1b" not in ran.err
@@ -312,7 +328,9 @@ async def test_a_gateway_that_is_away_is_named(ada: CommandLine) -> None:
     ran = await ada("jobs", "--url", url)
 
     assert ran.code == 1, ran
-    assert url in ran.err
+    notice, named, *_ = ran.err.splitlines()
+    assert re.fullmatch(r"the gateway does not answer; trying again for up to 2[5-9] s", notice)
+    assert url in named
 
 
 @pytest.mark.parametrize(

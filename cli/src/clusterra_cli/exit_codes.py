@@ -32,6 +32,8 @@ def told(error: Exception) -> int | None:
     code = FAILED
     if isinstance(error, errors.SignInNeeded):
         text, code = f"{text}\nSign in with `clusterra login`.", SIGN_IN
+    elif isinstance(error, errors.NotClusterra):
+        text += "\nA proxy in between may have answered: check the address of the gateway, or try again later."
     elif isinstance(error, ConfigError):
         code = USAGE
     elif isinstance(error, errors.NotFound):

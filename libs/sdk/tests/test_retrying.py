@@ -13,7 +13,7 @@ from clusterra.errors import (
     Unavailable,
     Unreachable,
 )
-from clusterra.exchange import Answer, Failure, Request
+from clusterra.exchange import Answer, Failure, Pause, Request, Retrying, Steps
 from clusterra.http.retrying import LONGEST_PAUSE_SECONDS, SETTLING_SECONDS, ask, decide, pause_seconds
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,3 +177,30 @@ def test_pauses_grow_to_a_bound(attempt: int, chance: float) -> None:
 )
 def test_every_answer_is_decided(status: int, body: bytes, kind: str) -> None:
     decide(Request("GET", "/v1/x"), Answer(status, {"content-type": kind, "retry-after": "x"}, body))
+
+
+@given(replies=st.lists(passing, min_size=1, max_size=6))
+def test_each_pause_says_why_and_for_how_long(replies: list[Answer | Failure]) -> None:
+    seen: list[Retrying] = []
+    steps = ask(Request("GET", "/v1/x"), URL)
+    player = player_of(*replies, DONE)
+
+    def watched() -> Steps[Answer]:
+        reply = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as stop:
+                answer: Answer = stop.value
+                return answer
+            if isinstance(step, Pause):
+                assert step.retrying is not None
+                seen.append(step.retrying)
+            reply = yield step
+
+    player.run(watched())
+
+    assert len(seen) == len(replies)
+    assert all(each.reason.startswith("the gateway") for each in seen)
+    assert all(each.left_seconds is not None and each.pause_seconds <= each.left_seconds for each in seen)
+    assert [each.tried_seconds for each in seen] == sorted(each.tried_seconds for each in seen)

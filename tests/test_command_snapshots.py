@@ -1,0 +1,307 @@
+"""Every command of `clusterra` on the lab: what it prints for people and as JSON is held by snapshots."""
+
+import asyncio
+import json
+import re
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.machine.process import until
+from clusterra_lab.parts.user import ApiToken, User
+from clusterra_lab.stack.stack import LabOptions, Stack, stack
+from command_line import CommandLine, Ran
+from command_snapshots import FOLDER, Leaf, Rule, Snapshot, called, leaves, rule
+from program_sign_in import decide
+from session_client import asked, published, until_ready
+
+SCRIPT = "#!/bin/sh\n#SBATCH --time=5\necho hello $1\n"
+WORKFLOW = {
+    "run_name": "nightly",
+    "steps": [
+        {"step_id": "get", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}},
+        {"step_id": "report", "script": "#!/bin/sh\nexit 3\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}},
+    ],
+}
+NEW_JOB = rule(
+    "the id of a job that the command has made",
+    r'(?<=job )\d+|(?<=session )\d+|(?<=open )\d+|(?<="job_id": ")\d+|(?<="job_id":")\d+',
+    "<job>",
+)
+BARE_JOB = rule("the same alone", r"(?m)^\d+$", "<job>")
+STEP_JOB = rule("the job of a step", r"(?:completed|failed) +\d+(?=  [A-Z])", digits=True)
+UNDER_WAY = rule(
+    "how far a new run is",
+    r'"(state|job_state)": "(?:active|submitting|submitted|waiting|PENDING|RUNNING|COMPLETED)?"',
+    r'"\1": "<under way>"',
+)
+PASSING = rule(
+    "a state that a step may pass unseen",
+    r"(?m)^(get|report)  (waiting|submitting|submitted).*\n"
+    r'|^\{"step":\{[^\n]*"state":"(waiting|submitting|submitted)".*\n',
+)
+WORKER = rule("the name of a worker", r"\b((?:compute|general|memory)-[a-z]+)-[a-z0-9]{5}\b", r"\1-00000")
+FORMS = ("", "--json", "--quiet")
+
+
+@dataclass(frozen=True)
+class Site:
+    """The lab with some jobs of ada, who is an admin, and what her commands need."""
+
+    ada: User
+    folder: Path
+    variables: Mapping[str, str]
+    names: Mapping[str, str]
+
+    async def __call__(self, *arguments: str, stdin: str = "") -> Ran:
+        """Run a command as ada."""
+        return await asyncio.to_thread(called, arguments, self.variables, stdin)
+
+    async def record(self, name: str, *calls: str, rules: Sequence[Rule] = (), stdin: str = "") -> list[Ran]:
+        """Run the calls of a command, whose words are written as for a shell, and compare them with its snapshot."""
+        snapshot, ran = Snapshot(name, self.names, rules), []
+        for each in calls:
+            arguments = (*name.split(), *shlex.split(each))
+            ran.append(await self(*arguments, stdin=stdin))
+            snapshot.add(arguments, ran[-1])
+        snapshot.check()
+        return ran
+
+
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """A lab of this file's own: its jobs count from 1."""
+    environment = {"CLUSTERRA_COST_NOTE_SECONDS": "1"}
+    options = LabOptions(ScalingPolicy(idle_seconds=600.0), environment=environment, fresh=True)
+    async with stack(tmp_path_factory.mktemp("snapshots"), options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def site(lab: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "hello.sh").write_text(SCRIPT)
+    (folder / "nightly.json").write_text(json.dumps(WORKFLOW))
+    async with lab.user("ada@acme.example") as ada, lab.user("grace@acme.example"):
+        token = await _token(ada)
+        variables = {
+            "CLUSTERRA_URL": lab.gateway_url,
+            "CLUSTERRA_TOKEN": token.token,
+            "CLUSTERRA_CLUSTER": ada.cluster,
+            "CLUSTERRA_CONFIG": str(folder / "config.toml"),
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        }
+        names = {
+            str(folder): "<home>",
+            str(lab.home.directory): "<lab>",
+            lab.gateway_url: "<gateway>",
+        }
+        site = Site(ada, folder, variables, names)
+        for scope in ("quotas", "budgets"):
+            async with ada.session.put(f"/v1/{scope}/user/ada", json={"limit": "1000"}) as answer:
+                assert answer.status < 300, await answer.text()
+        page = Path(__file__).with_name("session_page.yaml").read_text()
+        async with published(ada, page):
+            await _jobs(site)
+            yield site
+
+
+async def _token(user: User) -> ApiToken:
+    """A token of a person."""
+    async with user.session.post("/v1/users/me/tokens", json={"name": "laptop"}) as answer:
+        assert answer.status == 201, await answer.text()
+        return ApiToken.model_validate(await answer.json())
+
+
+async def _jobs(site: Site) -> None:
+    """Job 1 has failed, 2 runs, 3 is held, and 4 is an array that is held."""
+    ada = site.ada
+    submitted = [
+        await ada.submit("#!/bin/sh\necho one\necho two\nexit 3\n", {"name": "first", "time_limit": 5}),
+        await ada.submit("#!/bin/sh\nsleep 3600\n", {"name": "long", "time_limit": 300}),
+        await ada.submit(SCRIPT, {"name": "held", "time_limit": 5, "hold": True}),
+        await ada.submit(SCRIPT, {"name": "tasks", "time_limit": 5, "array": "1-9", "hold": True}),
+    ]
+    assert [each.job_id for each in submitted] == ["1", "2", "3", "4"]
+    for job_id, state in (("1", "FAILED"), ("2", "RUNNING")):
+
+        async def reached(job_id: str = job_id, state: str = state) -> bool:
+            return (await ada.job(job_id)).state == state
+
+        await until(reached, seconds=150, what=f"job {job_id} to be {state}", every=0.3)
+
+    async def priced() -> bool:
+        job = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs/1")
+        profile = await asked(ada, "GET", "/v1/users/me")
+        costs = (job["cost"], profile["costs"])
+        known = all(each is not None and not each["stale"] and not each["unknown"] for each in costs)
+        return known and profile["running_jobs"] == 1 and profile["burn_rate_usd_per_hour"]
+
+    await until(priced, seconds=90, what="the costs of the jobs", every=0.3)
+
+
+async def test_looking(site: Site) -> None:
+    await site.record("whoami", "", "--json")
+    await site.record("clusters", *FORMS)
+    await site.record("shapes", *FORMS)
+    await site.record("nodes", *FORMS, rules=(WORKER,))
+    lists = [f"--sort=submitted {form}" for form in FORMS]
+    await site.record("jobs", *lists, "--state=pending --sort=submitted --format=id,name,limit", rules=(WORKER,))
+    await site.record("job", "1", "1 --json", "99", "'4_[1-2]'", rules=(WORKER,))
+    await site.record("why", "1", "1 --json", "3", rules=(WORKER,))
+    await site.record("logs", "1", "1 --json", "1 --tail=1", "1 --follow", "1 --follow --json")
+    wanted = "--subject=1 --kind=job.failed"
+    await site.record("events", wanted, f"{wanted} --json", rules=(WORKER,))
+    await site.record("templates", "small-page", "small-page --json", "absent")
+    await site.record("api", "GET /v1/clusters/{cluster}/jobs/99", "GET /v1/problems/not-found", "FETCH /v1")
+
+
+async def test_money(site: Site) -> None:
+    long_ago = "--from=2020-01-01 --to=2020-01-01"
+    await site.record("costs", long_ago, f"{long_ago} --json")
+    await site.record("quota", "", "--json")
+    await site.record("budgets", "", "--json")
+
+
+async def test_changing(site: Site) -> None:
+    await site.record("hold", "3", "3 --json", "3 --quiet", "1 3 99")
+    await site.record("release", "99", "99 --json")
+    fields = ("time_limit=7", "name=better --json", "colour=red", "nice=5 --quiet")
+    await site.record("update", *(f"3 --set {each}" for each in fields))
+    await site.record("signal", "2 --signal=CONT", "2 3 -s CONT --json", "2 -s CONT --quiet")
+    await site.record("requeue", "3", "3 --json")
+    await site.record("cancel", "4_7 '4_[1-3,5]'", "4_8 99 4_9 --json", "4 --quiet", "4-7")
+
+
+async def test_submitting(site: Site) -> None:
+    script, rules = str(site.folder / "hello.sh"), (NEW_JOB, BARE_JOB, WORKER)
+    await site.record(
+        "submit",
+        *(f"-H {script} x", f"-H --json {script}", f"-H --quiet {script}", f"--dry-run {script}"),
+        *(f"--estimate --mem=6G {script}", f"--estimate --mem=6G --json {script}"),
+        *(f"--time=never {script}", "absent.sh"),
+        rules=rules,
+    )
+    await site.record("run", "--time=5 sh -c 'echo hi; exit 3'", "--time=5 --json true", rules=rules)
+    shell = "shell --set commands='echo hi'"
+    await site.record("launch", shell, f"{shell} --json", f"{shell} --quiet", "absent", rules=rules)
+
+
+async def test_workflows(site: Site) -> None:
+    file, rules = str(site.folder / "nightly.json"), (NEW_JOB, BARE_JOB, PASSING, STEP_JOB)
+    calls = (file, f"{file} --json --name=other", f"{file} --quiet", "absent.json")
+    run_id = (await site.record("workflows start", *calls, rules=(*rules, UNDER_WAY)))[2].out.strip()
+    forms = [f"{run_id} {form}" for form in FORMS]
+    await site.record("workflows follow", *forms, rules=rules)
+    await site.record("workflows show", *forms, "0" * 32, rules=rules)
+    await site.record("workflows list", *(f"--limit=1 {form}" for form in FORMS), rules=rules)
+    await site.record("workflows resume", f"{run_id} --quiet", "0" * 32, "0 --json", rules=rules)
+    await site.record("workflows cancel", *forms[::2], "0 --json", rules=rules)
+
+
+async def test_schedules(site: Site) -> None:
+    wanted = "shell --name=nightly --cron='30 2 * * *' --set commands='echo hi'"
+    wrong = ("shell --name=x --cron='* * * * *' --set commands='echo hi'", "shell --name=x --missed=all")
+    made = await site.record("schedules create", wanted, f"{wanted} --json", f"{wanted} --quiet", *wrong)
+    schedule = made[2].out.strip()
+    await site.record("schedules show", *(f"{schedule} {form}" for form in FORMS), "0" * 16)
+    for other in (await site("schedules", "list", "--quiet")).out.split():
+        if other != schedule:
+            assert (await site("schedules", "delete", other)).code == 0
+    await site.record("schedules list", *FORMS)
+    await site.record("schedules delete", f"{schedule} --json", schedule)
+
+
+async def test_sessions(site: Site) -> None:
+    calls = ("small-page", "small-page --json", "small-page --quiet", "shell")
+    started = await site.record("sessions start", *calls, rules=(NEW_JOB, BARE_JOB))
+    job_id = started[2].out.strip()
+    for other in (await site("sessions", "list", "--quiet")).out.split():
+        if other != job_id:
+            assert (await site("sessions", "stop", other)).code == 0
+
+    async def alone() -> bool:
+        return (await site("sessions", "list", "--quiet")).out.split() == [job_id]
+
+    await until(alone, seconds=90, what="the other sessions to end")
+    await until_ready(site.ada, job_id)
+    ids = (rule("the session", rf"\b{job_id}\b", digits=True),)
+    await site.record("sessions list", *FORMS, rules=ids)
+    opening = (f"{job_id} --no-browser", f"{job_id} --json", f"{job_id} --quiet", "99")
+    await site.record("sessions open", *opening, rules=ids)
+    await site.record("sessions stop", f"{job_id} --json", "99", rules=ids)
+
+
+async def test_people(site: Site) -> None:
+    await site.record("members list", *FORMS)
+    await site.record("members show", "grace", "GRACE@acme.example --json", "grace --quiet", "nobody")
+    changes = ("grace --role=viewer", "grace --role=member --enable --json", "grace", "grace --role=king")
+    await site.record("members change", *changes)
+    made = ("ci -d builds", "cd --scope=jobs:read --json", "ce --quiet", "ci")
+    await site.record("service-accounts create", *made)
+    await site.record("service-accounts show", "ci", "ci --json", "absent")
+    await site.record("service-accounts disable", "ci", "ci --json")
+    await site.record("service-accounts enable", "ci --quiet", "ci --json")
+    await site.record("service-accounts list", *FORMS)
+    async with site.ada.session.post("/v1/service-accounts/ci/keys", json={"name": "runner"}) as answer:
+        assert answer.status == 201, await answer.text()
+        key = (await answer.json())["id"]
+    await site.record("service-accounts keys", "ci", "ci --json", "ci --quiet")
+    await site.record("service-accounts revoke-key", f"ci {key} --json", f"ci {key}")
+    await site.record("service-accounts delete", "ce", "cd --json", "absent")
+    token = await _token(site.ada)
+    await site.record("members tokens", "grace", *(f"ada {form}" for form in FORMS))
+    await site.record("members revoke-token", f"ada {token.id} --json", f"ada {token.id}")
+
+
+async def test_tokens(site: Site) -> None:
+    token = await _token(site.ada)
+    await site.record("tokens list", *FORMS)
+    await site.record("tokens revoke", f"{token.id} --json", token.id)
+    command = CommandLine(site.folder, dict(site.variables))
+    snapshot = Snapshot("tokens make", site.names)
+    for form in ("", "--json"):
+        arguments = shlex.split(f"tokens make --device --name=ci --days=3 --scope=jobs:read {form}")
+        process = await command.start(*arguments)
+        assert process.stderr is not None
+        async with asyncio.timeout(120):
+            asked = (await process.stderr.readline()).decode()
+            status, text = await decide(site.ada.session, asked.split()[-1], "approve")
+            assert status == 200, text
+            out, err = await process.communicate()
+        snapshot.add(arguments, Ran(process.returncode or 0, out.decode(), asked + err.decode()))
+    snapshot.check()
+
+
+async def test_contexts_and_signing_in(lab: Stack, site: Site) -> None:
+    kept = ("CLUSTERRA_CONFIG", "PYTHON_KEYRING_BACKEND")
+    alone = {name: value if name in kept else "" for name, value in site.variables.items()}
+    own = Site(site.ada, site.folder, alone, site.names)
+    token = site.variables["CLUSTERRA_TOKEN"]
+    await own.record("login", f"{lab.gateway_url} --token-stdin", stdin=f"{token}\n")
+    await own.record("context set", "second --url=https://clusterra.example --cluster=main", "third")
+    await own.record("context use", "second", "absent")
+    await own.record("context list", *FORMS)
+    await own.record("context remove", "second", "second")
+    await own.record("logout", *[f"--url={lab.gateway_url}"] * 2)
+
+
+def test_each_command_has_a_snapshot_with_its_json() -> None:
+    found = {leaf.name: leaf for leaf in leaves()}
+    recorded = {file.stem: file.read_text() for file in FOLDER.glob("*.txt")}
+
+    assert recorded.keys() == {name.replace(" ", "-") for name in found}
+    for name, leaf in found.items():
+        if "--json" in leaf.options:
+            assert re.search(r"(?m)^\$ .*--json", recorded[name.replace(" ", "-")]), name
+
+
+@pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.name.replace(" ", "-"))
+def test_the_help_of_each_command_names_its_options(leaf: Leaf) -> None:
+    ran = called([*leaf.name.split(), "--help"], {"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+
+    assert ran.code == 0, ran
+    assert not [name for name in leaf.options if name not in ran.out]
