@@ -5,6 +5,7 @@ as a time, is replaced by RULES: each says what it takes, and nothing else is re
 writes the files in place of comparing them.
 """
 
+import difflib
 import io
 import os
 import re
@@ -101,7 +102,9 @@ class Snapshot:
             self.file.write_text(self.text)
             return
         assert self.file.exists(), f"{RECORD}=1 records {self.file.name}"
-        assert self.text == self.file.read_text()
+        recorded = self.file.read_text()
+        lines = difflib.unified_diff(recorded.splitlines(), self.text.splitlines(), "recorded", "now", lineterm="", n=2)
+        assert self.text == recorded, "\n".join([self.file.name, *lines])
 
 
 def called(arguments: Sequence[str], variables: Mapping[str, str], stdin: str = "") -> Ran:
