@@ -1,4 +1,4 @@
-"""The command `clusterra`: joins its commands, and ends with an exit code that tells what went wrong.
+"""The command `clusterra`: joins its commands, and ends with an exit code that says what went wrong.
 
 This module and those of the commands import nothing slow outside of their functions: `--help` must answer at once.
 `test_start_up.py` holds what it imports.
@@ -77,7 +77,7 @@ def main() -> None:
         note(f"error: {wrong}" + (f"\n{wrong.hint}" if wrong.hint else ""))
         sys.exit(exit_codes.USAGE)
     except Exception as error:
-        code = exit_codes.told(error)
+        code = exit_codes.report(error)
         if code is None:
             raise
         sys.exit(code)

@@ -21,8 +21,8 @@ def end(code: int, text: str) -> Never:
     raise typer.Exit(code)
 
 
-def told(error: Exception) -> int | None:
-    """Tell people an error of the SDK; the exit code for it. None for an error that nobody expects."""
+def report(error: Exception) -> int | None:
+    """Print an error of the SDK, and return the exit code for it. None for an error that nobody expects."""
     from clusterra import errors
     from clusterra.context import ConfigError
 

@@ -1,4 +1,4 @@
-"""Waits for a job, or follows its output, and tells the exit code with which the command ends."""
+"""Waits for a job, or follows its output, and returns the exit code with which the command ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ def print_output(job: "Job", output: Output, *, tail: int | None = None, stream:
 
 @contextmanager
 def interruptible(job_id: str) -> Iterator[None]:
-    """Tells, at Ctrl-C, that the job goes on."""
+    """Says, at Ctrl-C, that the job goes on."""
     try:
         yield
     except KeyboardInterrupt:

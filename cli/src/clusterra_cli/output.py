@@ -42,7 +42,7 @@ def one_line(text: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as the API has told it, for JSON: models become objects."""
+    """A value as the API has returned it, for JSON: models become objects."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if isinstance(value, Mapping):
@@ -144,7 +144,7 @@ def colours() -> bool:
 
 
 def note(text: str) -> None:
-    """Tell people something on stderr: progress, or what to do next."""
+    """Print something for people on stderr: progress, or what to do next."""
     sys.stderr.write(visible(text).rstrip("\n") + "\n")
     sys.stderr.flush()
 

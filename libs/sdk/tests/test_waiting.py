@@ -8,7 +8,7 @@ from clusterra.errors import NotFound, WaitTimeout
 from clusterra.exchange import Answer, Failure, Request
 from clusterra.http.sse import ServerSentEvent
 from clusterra.operations.api import Api
-from clusterra.operations.waiting import Awaited, completed, tells, wait
+from clusterra.operations.waiting import Awaited, change_in, completed, wait
 from hypothesis import given
 from hypothesis import strategies as st
 from played_steps import EVENTS, JSON, Player, problem
@@ -156,7 +156,7 @@ def test_jobs_that_have_not_ended_in_time_are_counted() -> None:
 
 def test_what_events_tell_of_a_job() -> None:
     def told(data: object) -> str:
-        return tells(ServerSentEvent(json.dumps(data), "message", "1"), "7")
+        return change_in(ServerSentEvent(json.dumps(data), "message", "1"), "7")
 
     assert told({"data": {"kind": "job.failed", "job_id": "7"}}) == "end"
     assert told({"data": {"kind": "job.running", "job_id": "7"}}) == "change"
@@ -164,7 +164,7 @@ def test_what_events_tell_of_a_job() -> None:
     assert told({"data": {"kind": "job.failed", "job_id": "77"}}) == "nothing"
     assert told({"data": []}) == "nothing"
     assert told(None) == "nothing"
-    assert tells(ServerSentEvent("{}", "reset", "9"), "7") == "change"
+    assert change_in(ServerSentEvent("{}", "reset", "9"), "7") == "change"
 
 
 def test_a_wait_that_begins_while_the_gateway_is_away_goes_on() -> None:

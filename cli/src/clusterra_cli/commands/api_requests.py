@@ -50,13 +50,13 @@ def api(
         except ValueError as error:
             raise WrongUsage(str(error)) from None
     try:
-        told: Any = answer.json
+        document: Any = answer.json
     except ValueError:
         shown = JobText()
         shown.write_bytes(answer.body)
         shown.end()
     else:
-        Output(json=True).document(told)
+        Output(json=True).document(document)
 
 
 def _method(text: str) -> "Method":

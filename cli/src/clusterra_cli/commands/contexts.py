@@ -33,8 +33,8 @@ def list_contexts(json: Json = False, quiet: Quiet = False) -> None:
     output, stored = Output(json, quiet), load()
     each_one = stored.by_name.values()
     if json:
-        told = [{"name": each.name, "url": each.url, "cluster": each.cluster} for each in each_one]
-        output.document({"current": stored.current, "contexts": told, "file": str(path())})
+        listed = [{"name": each.name, "url": each.url, "cluster": each.cluster} for each in each_one]
+        output.document({"current": stored.current, "contexts": listed, "file": str(path())})
     elif quiet:
         output.ids(stored.by_name)
     else:

@@ -44,11 +44,11 @@ def events(
 def _follow(client: "Client", output: Output, kinds: list[str], subject: str | None) -> None:
     from clusterra.operations.events import StreamedEvent
 
-    for told in client.event_stream():
-        if not isinstance(told, StreamedEvent):
-            note("some events in between are not told: `clusterra events` has them")
-        elif _wanted(told.event, kinds, subject):
-            _print(output, told.event)
+    for streamed in client.event_stream():
+        if not isinstance(streamed, StreamedEvent):
+            note("some events in between are missing: `clusterra events` has them")
+        elif _wanted(streamed.event, kinds, subject):
+            _print(output, streamed.event)
 
 
 def _wanted(event: "Event", kinds: list[str], subject: str | None) -> bool:
@@ -57,7 +57,7 @@ def _wanted(event: "Event", kinds: list[str], subject: str | None) -> bool:
     return matches and subject in (None, event.subject)
 
 
-_TOLD = ("state", "reason", "detail", "message", "actor", "shape", "exit_code", "name", "user")
+_SHOWN = ("state", "reason", "detail", "message", "actor", "shape", "exit_code", "name", "user")
 """The members of events that are shown."""
 
 
@@ -66,5 +66,5 @@ def _print(output: Output, event: "Event") -> None:
         output.json_line(event)
         return
     data = event.data
-    told = "  ".join(f"{name}={data[name]}" for name in _TOLD if data.get(name) not in (None, "", "None"))
-    output.text(f"{moment(event.time)}  {data['kind']:<16}  {event.subject}  {told}".replace("\n", " "))
+    shown = "  ".join(f"{name}={data[name]}" for name in _SHOWN if data.get(name) not in (None, "", "None"))
+    output.text(f"{moment(event.time)}  {data['kind']:<16}  {event.subject}  {shown}".replace("\n", " "))

@@ -146,7 +146,7 @@ def _change(job_ids: Sequence[str], change: _Change, output: Output, url: str | 
                     raise
                 except ApiError as error:
                     note(f"job {each}:")
-                    codes.append(exit_codes.told(error) or exit_codes.FAILED)
+                    codes.append(exit_codes.report(error) or exit_codes.FAILED)
                     rows[each] |= {"outcome": "failed", "detail": error.detail}
                 else:
                     rows[each]["outcome"] = change.outcome

@@ -179,25 +179,25 @@ def _cost(cost: "Cost") -> str:
 
 
 def why(job_id: JobArgument, json: Json = False, url: Url = None, cluster: Cluster = None) -> None:
-    """Tell why a job waits, where it runs, or how it ended."""
+    """Show why a job waits, where it runs, or how it ended."""
     output = Output(json)
     with connected(url, cluster) as client:
-        told = job_of(client, job_id).why()
+        explanation = job_of(client, job_id).why()
     if json:
-        output.document(told)
+        output.document(explanation)
         return
-    output.text(told.text)
-    bought = [f"{each.workers} × {each.shape} ({each.reason})" for each in told.bought]
-    price = None if told.usd_per_hour is None else f"{money(told.usd_per_hour)} an hour"
+    output.text(explanation.text)
+    bought = [f"{each.workers} × {each.shape} ({each.reason})" for each in explanation.bought]
+    price = None if explanation.usd_per_hour is None else f"{money(explanation.usd_per_hour)} an hour"
     output.fields(
         {
-            "state": told.final_state or told.state,
-            "reason": "" if told.reason in _ENDED_WITHOUT else told.reason,
-            "cause": told.cause,
-            "expected start": moment(told.expected_start),
+            "state": explanation.final_state or explanation.state,
+            "reason": "" if explanation.reason in _ENDED_WITHOUT else explanation.reason,
+            "cause": explanation.cause,
+            "expected start": moment(explanation.expected_start),
             "bought for it": ", ".join(bought),
             "cost": price,
-            "as of": moment(told.as_of),
+            "as of": moment(explanation.as_of),
         }
     )
 

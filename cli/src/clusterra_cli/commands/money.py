@@ -26,7 +26,7 @@ def costs(
     url: Url = None,
     cluster: Cluster = None,
 ) -> None:
-    """Tell what jobs and their workers cost, by default in this month."""
+    """Show what jobs and their workers cost, by default in this month."""
     output, last = Output(json), _day(until)
     with connected(url, cluster) as client:
         report = client.costs(by, first=_day(since), end=None if last is None else last + timedelta(days=1))
@@ -58,7 +58,7 @@ def _day(text: str | None) -> date | None:
 
 
 def quota(json: Json = False, url: Url = None) -> None:
-    """Tell what your jobs may cost in this month, and what is left of it."""
+    """Show what your jobs may cost in this month, and what is left of it."""
     output = Output(json)
     with connected(url) as client:
         found = client.quotas()

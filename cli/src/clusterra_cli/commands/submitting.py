@@ -28,7 +28,7 @@ _EVERY_OPTION = (
     " -t --time, -n --ntasks, -c --cpus-per-task, -N --nodes, --mem, -G --gpus, -a --array, -d --dependency,"
     " -o --output, -D --chdir, --export.\n\n"
     "Further options:\n\n\b\n"
-    "  --estimate    Tell what the job would cost, on which workers, and when it would start; submit nothing.\n"
+    "  --estimate    Show what the job would cost, on which workers, and when it would start; submit nothing.\n"
     "  --dry-run     Print what would be sent, as JSON, and send nothing.\n"
     "  -W, --wait    Wait until the job has ended, and end with its exit code.\n"
     "  -f, --follow  Print the job's output as it is written, and end with its exit code.\n"
@@ -154,7 +154,7 @@ def _carry_out(wanted: _Wanted, made: JobScript) -> None:
         return
     with connected(wanted.url, wanted.cluster) as client:
         if wanted.estimate:
-            _tell(output, client.estimate(made.script, made.job))
+            _print_estimate(output, client.estimate(made.script, made.job))
             return
         _submit(client, wanted, made)
 
@@ -165,7 +165,7 @@ def _submit(client: "Client", wanted: _Wanted, made: JobScript) -> None:
     for each in job.warnings:
         warn(each)
     if not (wanted.wait or wanted.follow):
-        _tell_submitted(output, job)
+        _print_submitted(output, job)
         return
     with interruptible(job.id):
         if output.json:
@@ -176,7 +176,7 @@ def _submit(client: "Client", wanted: _Wanted, made: JobScript) -> None:
     raise typer.Exit(code)
 
 
-def _tell_submitted(output: Output, job: "Job") -> None:
+def _print_submitted(output: Output, job: "Job") -> None:
     if output.json:
         output.document(_submitted(job))
     elif output.quiet:
@@ -189,7 +189,7 @@ def _submitted(job: "Job") -> dict[str, object]:
     return {"job_id": job.id, "warnings": list(job.warnings)}
 
 
-def _tell(output: Output, estimate: "Estimate") -> None:
+def _print_estimate(output: Output, estimate: "Estimate") -> None:
     for each in estimate.warnings:
         warn(each)
     if output.json:

@@ -217,17 +217,17 @@ class AsyncClient:
     async def events(self, after: str | None = None, *, cluster: str | None = None) -> AsyncGenerator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
-        It goes on where it was when a connection breaks. `event_stream` also tells positions and gaps.
+        It goes on where it was when a connection breaks. `event_stream` also has positions and gaps.
         """
         async with aclosing(self.event_stream(after, cluster=cluster)) as stream:
-            async for told in stream:
-                if isinstance(told, StreamedEvent):
-                    yield told.event
+            async for streamed in stream:
+                if isinstance(streamed, StreamedEvent):
+                    yield streamed.event
 
     def event_stream(
         self, after: str | None = None, *, cluster: str | None = None, connections: bool = False
     ) -> AsyncGenerator[StreamedEvent | Gap | Connection]:
-        """The same as `events`, each with its position. A `Gap` stands for events that are not told.
+        """The same as `events`, each with its position. A `Gap` stands for events that are left out.
 
         With `connections`, a `Connection` comes when the stream is open, and when it has broken.
         """

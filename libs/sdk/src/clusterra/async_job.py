@@ -69,8 +69,8 @@ class AsyncJob:
     async def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncGenerator[str]:
         """The output as it is written, from its start or its last `tail` lines on, until the job has ended.
 
-        Nothing is left out or told twice when a connection breaks. When the job is requeued, its output starts again:
-        `pieces` tells that, too. It is text of the job, and no markup.
+        Nothing is left out or repeated when a connection breaks. When the job is requeued, its output starts again:
+        `pieces` says that, too. It is text of the job, and no markup.
         """
         async with aclosing(self.pieces(tail, stream=stream)) as pieces:
             async for piece in pieces:

@@ -216,16 +216,16 @@ class Client:
     def events(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
-        It goes on where it was when a connection breaks. `event_stream` also tells positions and gaps.
+        It goes on where it was when a connection breaks. `event_stream` also has positions and gaps.
         """
-        for told in self.event_stream(after, cluster=cluster):
-            if isinstance(told, StreamedEvent):
-                yield told.event
+        for streamed in self.event_stream(after, cluster=cluster):
+            if isinstance(streamed, StreamedEvent):
+                yield streamed.event
 
     def event_stream(
         self, after: str | None = None, *, cluster: str | None = None, connections: bool = False
     ) -> Iterator[StreamedEvent | Gap | Connection]:
-        """The same as `events`, each with its position. A `Gap` stands for events that are not told.
+        """The same as `events`, each with its position. A `Gap` stands for events that are left out.
 
         With `connections`, a `Connection` comes when the stream is open, and when it has broken.
         """

@@ -164,9 +164,9 @@ def write_privately(place: Path, content: bytes) -> None:
         raise ConfigError(f"{place} cannot be written: {error.strerror}") from None
 
 
-def _contexts(told: Mapping[str, Any]) -> Contexts:
-    current = _string(told, "current", "`current`")
-    tables = told.get("contexts", {})
+def _contexts(document: Mapping[str, Any]) -> Contexts:
+    current = _string(document, "current", "`current`")
+    tables = document.get("contexts", {})
     if not isinstance(tables, dict) or len(tables) > MAX_CONTEXTS:
         raise ConfigError("`contexts` must be a table for each context, such as [contexts.work]")
     found = {name: _context(name, table) for name, table in tables.items()}

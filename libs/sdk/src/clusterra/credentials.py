@@ -165,10 +165,10 @@ def _stored() -> dict[str, str]:
     except OSError as error:
         raise CredentialsError(f"{place} cannot be read: {error.strerror}") from None
     try:
-        told = json.loads(raw)
+        document = json.loads(raw)
     except ValueError:
-        told = None
-    tokens = told.get("tokens") if isinstance(told, dict) and len(raw) <= MAX_BYTES else None
+        document = None
+    tokens = document.get("tokens") if isinstance(document, dict) and len(raw) <= MAX_BYTES else None
     if not isinstance(tokens, dict) or not all(isinstance(each, str) for each in tokens.values()):
         raise CredentialsError(f"{place} is not a file of tokens: remove it, and sign in again")
     return tokens

@@ -60,7 +60,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What the gateway tells of an error (RFC 9457, and members of its own)."""
+    """What the gateway says of an error (RFC 9457, and members of its own)."""
 
     status: int
     type: str
@@ -186,21 +186,21 @@ def problem_of(answer: Answer) -> Problem | None:
     if not media_type(answer).endswith("json"):
         return None
     try:
-        told = answer.json
+        members = answer.json
     except ValueError:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(members, dict):
         return None
-    if media_type(answer) != PROBLEM or not isinstance(told.get("detail"), str):
+    if media_type(answer) != PROBLEM or not isinstance(members.get("detail"), str):
         return Problem(answer.status, "about:blank", f"{answer.status}: {shown(answer.body)}")
     return Problem(
         status=answer.status,
-        type=_text(told, "type") or "about:blank",
-        detail=told["detail"][:_MAX_TEXT],
-        hint=_text(told, "hint"),
-        errors=_fields(told.get("errors")),
-        code=code if isinstance(code := told.get("code"), int) else None,
-        request_id=_text(told, "request_id"),
+        type=_text(members, "type") or "about:blank",
+        detail=members["detail"][:_MAX_TEXT],
+        hint=_text(members, "hint"),
+        errors=_fields(members.get("errors")),
+        code=code if isinstance(code := members.get("code"), int) else None,
+        request_id=_text(members, "request_id"),
         retry_after_seconds=retry_after(answer),
     )
 
@@ -222,16 +222,16 @@ def shown(body: bytes) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in text[:_SHOWN])
 
 
-def _text(told: Mapping[str, Any], name: str) -> str | None:
-    value = told.get(name)
+def _text(members: Mapping[str, Any], name: str) -> str | None:
+    value = members.get(name)
     return value[:_MAX_TEXT] if isinstance(value, str) and value else None
 
 
-def _fields(told: object) -> tuple[FieldError, ...]:
-    if not isinstance(told, Sequence) or isinstance(told, str):
+def _fields(members: object) -> tuple[FieldError, ...]:
+    if not isinstance(members, Sequence) or isinstance(members, str):
         return ()
     return tuple(
         FieldError(_text(each, "detail") or "", _text(each, "pointer"), _text(each, "parameter"))
-        for each in told[:20]
+        for each in members[:20]
         if isinstance(each, dict)
     )

@@ -76,8 +76,8 @@ class Job:
     def follow(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> Iterator[str]:
         """The output as it is written, from its start or its last `tail` lines on, until the job has ended.
 
-        Nothing is left out or told twice when a connection breaks. When the job is requeued, its output starts again:
-        `pieces` tells that, too. It is text of the job, and no markup.
+        Nothing is left out or repeated when a connection breaks. When the job is requeued, its output starts again:
+        `pieces` says that, too. It is text of the job, and no markup.
         """
         for piece in self.pieces(tail, stream=stream):
             if isinstance(piece, Text):

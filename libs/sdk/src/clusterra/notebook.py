@@ -12,11 +12,11 @@ _FIELDS = ("state", "reason", "nodes", "submitted_at", "started_at", "ended_at",
 def job_html(record: JobRecord, output: str) -> str:
     """The fields of a job and the end of its output as HTML."""
     given = {name: getattr(record, name) for name in _FIELDS}
-    told = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in given.items()}
     rows = "".join(
         f"<tr><th style='text-align: left'>{name.replace('_', ' ')}</th>"
         f"<td style='text-align: left'>{visible(str(value))}</td></tr>"
-        for name, value in told.items()
+        for name, value in texts.items()
         if value not in (None, "")
     )
     log = f"<pre>{visible(output[-SHOWN_CHARACTERS:])}</pre>" if output else ""

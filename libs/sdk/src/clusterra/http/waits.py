@@ -7,7 +7,7 @@ MOST_BY_EVENTS = 8
 
 
 class Waits:
-    """A counter. The value of its `with` block tells whether this wait may follow events."""
+    """A counter. The value of its `with` block is whether this wait may follow events."""
 
     def __init__(self) -> None:
         self._count = 0

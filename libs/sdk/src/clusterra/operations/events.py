@@ -41,7 +41,7 @@ class StreamedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Some events in between are not told: `history` has them."""
+    """Some events in between are missing: `history` has them."""
 
     position: str
 
@@ -76,8 +76,8 @@ def streamed(api: Api, cluster: str | None, after: str | None, *, connections: b
     headers = {} if after is None else {LAST_EVENT_ID: after}
     stream = resumed(Request("GET", f"{path}/stream", headers=headers), api.url)
     while (emitted := (yield from next_of(stream))) is not None:
-        if isinstance(emitted.value, ServerSentEvent) and (told := _told(emitted.value)) is not None:
-            yield Emit(told)
+        if isinstance(emitted.value, ServerSentEvent) and (streamed := _read(emitted.value)) is not None:
+            yield Emit(streamed)
         elif connections and isinstance(emitted.value, Connection):
             yield Emit(emitted.value)
 
@@ -94,8 +94,8 @@ def _position(api: Api, cluster: str | None) -> Steps[str | None]:
     return answer.headers.get("event-position")
 
 
-def _told(event: ServerSentEvent) -> Streamed | None:
-    """What an event of the stream tells; None for one that this release cannot read."""
+def _read(event: ServerSentEvent) -> Streamed | None:
+    """What an event of the stream is; None for one that this release cannot read."""
     position = event.id or ""
     if event.event == "reset":
         return Gap(position)

@@ -30,7 +30,7 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job has ended, and its whole output was told."""
+    """The job has ended, and its whole output was emitted."""
 
     state: str
 
@@ -53,8 +53,8 @@ def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Ste
 def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[Piece]:
     """The output of the job at a path as it is written, from its start or its last `tail` lines on, until its end.
 
-    It goes on behind what it told when a connection breaks or the gateway starts again: no byte is left out or told
-    twice.
+    It goes on behind what it has emitted when a connection breaks or the gateway starts again: no byte is left out or
+    repeated.
     """
     begin: dict[str, Value] = {} if tail is None else (yield from _begin(api, path, stream, tail))
     asked = query({"stream": stream, **begin})
@@ -72,12 +72,12 @@ def _begin(api: Api, path: str, stream: OutputStream, tail: int) -> Steps[dict[s
     """
     request = Request("GET", f"{path}/output", query({"stream": stream}), headers={"range": "bytes=0-0"})
     try:
-        told = (yield from api.ask(request)).headers.get("content-range", "").rpartition("/")[2]
+        total = (yield from api.ask(request)).headers.get("content-range", "").rpartition("/")[2]
     except ApiError as error:
         if error.status not in (404, 416):
             raise
-        told = "0"  # the job has not started, or has written nothing
-    size = int(told) if told.isascii() and told.isdecimal() else None
+        total = "0"  # the job has not started, or has written nothing
+    size = int(total) if total.isascii() and total.isdecimal() else None
     return {"tail": tail} if size is None or (tail and size) else {"after": size}
 
 

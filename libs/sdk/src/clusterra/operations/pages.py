@@ -20,7 +20,7 @@ def paged[M: BaseModel, T](
 ) -> Stream[T]:
     """The items of all pages, each page asked for when it is needed, and at most `limit` of them.
 
-    `items` tells the items of a page and the cursor behind it; a page may have none of them and a cursor. Raises the
+    `items` returns the items of a page and the cursor behind it; a page may have none of them and a cursor. Raises the
     errors of `clusterra.errors`.
     """
     left, cursor = limit, None

@@ -1,6 +1,6 @@
 """Waits until a job has ended: by the stream of the cluster's events, and by reading the job from time to time.
 
-Events tell an end at once. The reads are for what no event tells, such as an end while the stream was broken; their
+Events name an end at once. The reads are for what no event names, such as an end while the stream was broken; their
 intervals grow. A gateway that does not answer is waited for: nobody knows then whether the job has ended.
 """
 
@@ -104,7 +104,7 @@ def completed(jobs: Sequence[Awaited], timeout: float | None, *, by_events: bool
 
 
 def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[Ended]:
-    """The jobs that end, until none is left, or until reads alone must tell it.
+    """The jobs that end, until none is left, or until reads alone must find it.
 
     That is so for a caller who may not read events, while no stream can be opened, and when less time is left than a
     stream may be silent.
@@ -128,10 +128,10 @@ def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[E
             continue
         reply = None
         for job, reads in tuple(left.values()):
-            told = tells(step.value, job.job_id)
-            if told == "nothing" and at < reads.due:
+            change = change_in(step.value, job.job_id)
+            if change == "nothing" and at < reads.due:
                 continue
-            record = yield from _read(job, reads, READS_AFTER_END if told == "end" else 1, ends)
+            record = yield from _read(job, reads, READS_AFTER_END if change == "end" else 1, ends)
             if record is not None:
                 del left[job.job_id]
                 yield Emit((job.job_id, record))
@@ -159,15 +159,15 @@ def _by_reads(left: _Waiting, ends: float | None) -> Stream[Ended]:
         yield from pause(max(0.0, (due if ends is None else min(due, ends)) - at))
 
 
-def tells(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
-    """What an event tells of a job: its end, that it or a task of it may have changed, or nothing."""
+def change_in(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
+    """What an event says of a job: its end, that it or a task of it may have changed, or nothing."""
     if not isinstance(event, ServerSentEvent):
         return "nothing"
     if event.event == "reset":
         return "change"
     try:
-        told = json.loads(event.data)["data"]
-        named, kind = told.get("job_id"), told.get("kind")
+        fact = json.loads(event.data)["data"]
+        named, kind = fact.get("job_id"), fact.get("kind")
     except (ValueError, TypeError, KeyError, AttributeError):
         return "nothing"
     if named == job_id:
@@ -176,7 +176,7 @@ def tells(event: object, job_id: str) -> Literal["end", "change", "nothing"]:
 
 
 def _read(job: Awaited, reads: _Reads, times: int, ends: float | None) -> Steps[JobRecord | None]:
-    """The record of a job that has ended; None for one that has not, or that nobody tells of now.
+    """The record of a job that has ended; None for one that has not, or that nobody knows of now.
 
     It is read several times, because the record may follow the event of an end a moment later. Raises the errors that
     do not pass.

@@ -108,7 +108,7 @@ def loopback(
     Raises SignInFailed, and the errors of `clusterra.errors`.
     """
     with _Server(url) as server:
-        told, proof, state = server.metadata(), new_proof(), secrets.token_urlsafe(24)
+        answered, proof, state = server.metadata(), new_proof(), secrets.token_urlsafe(24)
         with Listener(state) as listener:
             asked = {
                 **wanted.form,
@@ -118,12 +118,12 @@ def loopback(
                 "code_challenge_method": "S256",
                 "state": state,
             }
-            open_browser(f"{told['authorization_endpoint']}?{urlencode(asked)}")
+            open_browser(f"{answered['authorization_endpoint']}?{urlencode(asked)}")
             answer = listener.answer(timeout)
         redeemed = {
             "client_id": CLIENT_ID,
             "grant_type": "authorization_code",
-            "code": _code_in(answer, told["issuer"], timeout),
+            "code": _code_in(answer, answered["issuer"], timeout),
             "redirect_uri": asked["redirect_uri"],
             "code_verifier": proof.verifier,
         }
@@ -176,14 +176,14 @@ class _Server:
 
     def metadata(self) -> dict[str, str]:
         """Where its endpoints are. Raises SignInFailed for those of another address."""
-        told = self._object(self._transport.run(ask(Request("GET", METADATA), self._url)))
-        issuer = told.get("issuer")
+        answered = self._object(self._transport.run(ask(Request("GET", METADATA), self._url)))
+        issuer = answered.get("issuer")
         if issuer != self._url:
             raise SignInFailed(
                 "invalid_request",
                 f"the gateway at {self._url} says that its address is {str(issuer)[:200]!r}: use that",
             )
-        endpoint = told.get("authorization_endpoint")
+        endpoint = answered.get("authorization_endpoint")
         if not isinstance(endpoint, str) or not endpoint.startswith(f"{self._url}/"):
             raise SignInFailed("invalid_request", "the gateway names a page of another address")
         return {"issuer": self._url, "authorization_endpoint": endpoint}
@@ -193,10 +193,10 @@ class _Server:
         reply = self._sent(path, form)
         if isinstance(reply, Failure):
             raise failed(self._url, reply)
-        told = self._object(reply)
+        answered = self._object(reply)
         if reply.status != 200:
-            raise _refused(str(told.get("error", "")), str(told.get("error_description", "")))
-        return told
+            raise _refused(str(answered.get("error", "")), str(answered.get("error_description", "")))
+        return answered
 
     def polled(self, code: str, interval: float, seconds: float) -> SignedIn:
         """The token of a device code, once the person has approved."""
@@ -207,16 +207,16 @@ class _Server:
             reply = self._sent("/v1/auth/token", form)
             if isinstance(reply, Failure) or reply.status >= 500:
                 continue
-            told = self._object(reply)
+            answered = self._object(reply)
             if reply.status == 200:
-                return _signed_in(self._url, told)
-            match told.get("error"):
+                return _signed_in(self._url, answered)
+            match answered.get("error"):
                 case "authorization_pending" | "temporarily_unavailable":
                     continue
                 case "slow_down":
                     interval = min(interval + _SLOWER_SECONDS, 60.0)
                 case error:
-                    raise _refused(str(error), str(told.get("error_description", "")))
+                    raise _refused(str(error), str(answered.get("error_description", "")))
         raise _refused("expired_token", "")
 
     def _sent(self, path: str, form: Mapping[str, str]) -> Answer | Failure:
@@ -225,20 +225,20 @@ class _Server:
 
     def _object(self, answer: Answer) -> dict[str, Any]:
         try:
-            told = answer.json if media_type(answer).endswith("json") else None
+            answered = answer.json if media_type(answer).endswith("json") else None
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            answered = None
+        if not isinstance(answered, dict):
             raise NotClusterra(self._url, answer.status, answer.body)
-        return told
+        return answered
 
 
-def _signed_in(url: str, told: Mapping[str, Any]) -> SignedIn:
-    token, seconds = told.get("access_token"), told.get("expires_in")
+def _signed_in(url: str, answered: Mapping[str, Any]) -> SignedIn:
+    token, seconds = answered.get("access_token"), answered.get("expires_in")
     usable = isinstance(token, str) and token.isascii() and token.isprintable() and len(token) <= MAX_TOKEN_CHARACTERS
     if not (usable and token) or not isinstance(seconds, int) or not 0 < seconds <= LONGEST_TOKEN_SECONDS:
         raise SignInFailed("invalid_request", f"{url} gave no token that can be used")
-    return SignedIn(token, datetime.now(UTC) + timedelta(seconds=seconds), str(told.get("scope", "")))
+    return SignedIn(token, datetime.now(UTC) + timedelta(seconds=seconds), str(answered.get("scope", "")))
 
 
 def _refused(code: str, described: str) -> SignInFailed:

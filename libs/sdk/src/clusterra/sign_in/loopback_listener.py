@@ -1,7 +1,7 @@
 """Waits on this machine for the browser that comes back from a sign-in.
 
 It listens on 127.0.0.1 alone, and takes one request that has the state of this sign-in. All others, such as that for
-an icon or those of other programs, are told that there is nothing.
+an icon or those of other programs, learn that there is nothing.
 """
 
 import time
