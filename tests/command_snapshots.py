@@ -56,6 +56,7 @@ RULES = (
     rule("a price for people", r"\$[\d,]+\.\d+", digits=True),
     rule("an amount of the API", r'(?<="amount": ")\d+\.\d+|(?<="amount":")\d+\.\d+', "0.000000"),
     rule("a sum of the profile", r'("(?:burn_rate_usd_per_hour|pending_bill_usd)": )[0-9.e-]+', r"\g<1>0.0"),
+    rule("what a job has used", r'("(?:cpu_efficiency|peak_memory_mib)": ?)[0-9.e-]+', r"\g<1>null"),
     rule("a moment in the id of an event", r"\b1\d{9}\.\d+\b", "0.0"),
     rule("a code of the device flow", r"\b[A-Z]{4}-[A-Z]{4}\b", "<code>"),
 )
