@@ -42,6 +42,13 @@ NAMES = {
     "EntryTicket": "EntryTicket",
     "MemberView": "Member",
     "ServiceAccount": "ServiceAccount",
+    "FilePage": "FilePage",
+    "DeletedFiles": "DeletedFiles",
+    "MovedFile": "MovedFile",
+    "BegunUpload": "BegunUpload",
+    "Uploads": "Uploads",
+    "UploadedParts": "UploadedParts",
+    "CompletedUpload": "CompletedUpload",
     # What the schemas above refer to, and the SDK gives another name.
     "Job": "JobRecord",
     "ShapeView": "Shape",
@@ -49,6 +56,8 @@ NAMES = {
     "BudgetView": "Budget",
     "TemplateView": "Launchable",
     "StepView": "RunStep",
+    "File": "StoredFile",
+    "UploadedPartView": "UploadedPart",
 }
 """The schemas that the SDK reads -> their names in the SDK."""
 FREE = {("Event", "data")}

@@ -14,6 +14,7 @@ from clusterra_cli.commands import (
     api_requests,
     contexts,
     event_feed,
+    files,
     fleet,
     job_changes,
     jobs,
@@ -43,7 +44,7 @@ command = typer.Typer(
 )
 for module in (
     *(sign_in, contexts, submitting, jobs, job_changes, launching),
-    *(workflows, schedules, sessions),
+    *(workflows, schedules, sessions, files),
     *(fleet, event_feed, top, money, tokens, members, service_accounts, api_requests),
 ):
     module.add_to(command)

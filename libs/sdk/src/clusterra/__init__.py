@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from clusterra.client import Client
     from clusterra.errors import (
         ApiError,
+        BucketRefused,
         ClusterraError,
         ConfirmationRequired,
+        FileChanged,
         Forbidden,
         NotClusterra,
         NotFound,
@@ -41,9 +43,11 @@ __all__ = (
     "ApiError",
     "AsyncClient",
     "AsyncJob",
+    "BucketRefused",
     "Client",
     "ClusterraError",
     "ConfirmationRequired",
+    "FileChanged",
     "Forbidden",
     "Job",
     "NotClusterra",

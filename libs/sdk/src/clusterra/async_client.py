@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import date, datetime
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -39,6 +39,9 @@ from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.target import chosen_target
 
+if TYPE_CHECKING:
+    from clusterra.files.async_files import AsyncFiles
+
 
 class AsyncClient:
     """A gateway, as one person or service account uses it.
@@ -63,6 +66,13 @@ class AsyncClient:
         target = chosen_target(url, token, cluster)
         self._api = Api(target.url, target.cluster)
         self._transport = AsyncTransport(Endpoint(target.url, target.credentials, timeout), on_retry)
+
+    @property
+    def files(self) -> "AsyncFiles":
+        """The files of the cluster's bucket."""
+        from clusterra.files.async_files import AsyncFiles
+
+        return AsyncFiles(self._transport, self._api)
 
     @property
     def url(self) -> str:

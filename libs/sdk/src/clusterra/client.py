@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -37,6 +37,9 @@ from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.target import chosen_target
 
+if TYPE_CHECKING:
+    from clusterra.files.files import Files
+
 NOTHING: Fields = MappingProxyType({})
 
 
@@ -63,6 +66,13 @@ class Client:
         target = chosen_target(url, token, cluster)
         self._api = Api(target.url, target.cluster)
         self._transport = SyncTransport(Endpoint(target.url, target.credentials, timeout), on_retry)
+
+    @property
+    def files(self) -> "Files":
+        """The files of the cluster's bucket."""
+        from clusterra.files.files import Files
+
+        return Files(self._transport, self._api)
 
     @property
     def url(self) -> str:

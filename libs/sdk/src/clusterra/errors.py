@@ -43,6 +43,23 @@ class StreamEnded(ClusterraError):
     """A stream ended for good before it was complete, and cannot be resumed."""
 
 
+class BucketRefused(ClusterraError):
+    """The server of the bucket refused a request, or failed. `code` is S3's own word, such as `AccessDenied`."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(f"the server of the bucket answered {status} ({code or 'without a reason'})")
+        self.status = status
+        self.code = code
+
+
+class FileChanged(ClusterraError):
+    """A file was changed while it was copied: what was copied is not one version of it."""
+
+
+class UnsafeName(ClusterraError):
+    """A file of the bucket has a name that no file of this machine may have."""
+
+
 class WaitTimeout(ClusterraError, TimeoutError):
     """A job has not ended within the time that the caller gave. It goes on."""
 

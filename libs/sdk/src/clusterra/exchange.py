@@ -5,8 +5,8 @@ transport, so that everything that decides (retries, pages, resumed streams) is 
 server.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
@@ -107,6 +107,38 @@ class Read:
     """Read what the open stream has next: bytes, none at its end, or a failure."""
 
 
+type Receive = Callable[[Answer], Callable[[bytes], None] | None]
+"""Takes the beginning of an answer; returns what takes its body, piece by piece, or None for a short body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """One request to another server than the gateway, without the token. Its URL is a secret.
+
+    Answered as a request is. A body that `receive` does not take is kept up to a bound.
+    """
+
+    method: Literal["GET", "PUT"]
+    url: str = field(repr=False)
+    headers: Mapping[str, str]
+    content: Callable[[], Iterator[bytes]] | None = None
+    receive: Receive = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Do something with files of this machine, which may take a while."""
+
+    function: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Carry out several operations at the same time, until all have ended. The first error ends the others."""
+
+    operations: Sequence["Steps[None]"]
+
+
 @dataclass(frozen=True, slots=True)
 class Emit[T]:
     """Give the caller one value of an iterator."""
@@ -114,7 +146,7 @@ class Emit[T]:
     value: T
 
 
-type Step = Request | Pause | Now | Open | Read
+type Step = Request | Pause | Now | Open | Read | Direct | Local | Together
 type Reply = Answer | Failure | bytes | float | None
 type Steps[T] = Generator[Step, Reply, T]
 """An operation with one result."""
@@ -158,3 +190,21 @@ def opened(request: Request) -> Steps[Answer | Failure]:
 def read() -> Steps[bytes | Failure]:
     """The next bytes of the open stream; none at its end."""
     return cast("bytes | Failure", (yield Read()))
+
+
+def direct(request: Direct) -> Steps[Answer | Failure]:
+    """Send a request to another server once."""
+    return cast("Answer | Failure", (yield request))
+
+
+def local[T](function: Callable[[], T]) -> Steps[T]:
+    """What a function returns that works with files of this machine. Its errors end the operation."""
+    found: list[T] = []
+    yield Local(lambda: found.append(function()))
+    return found[0]
+
+
+def together(operations: Sequence[Steps[None]]) -> Steps[None]:
+    """Carry out several operations at the same time."""
+    if operations:
+        yield Together(operations)

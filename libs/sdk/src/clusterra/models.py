@@ -6,6 +6,23 @@ from typing import Any
 from clusterra.model_base import Model
 
 
+class BegunUpload(Model):
+    """An upload. Send `part_count` parts of `part_size` bytes, the last of which may be smaller."""
+
+    upload_id: str
+    path: str
+    part_size: int
+    part_count: int
+
+
+class CompletedUpload(Model):
+    """The file."""
+
+    path: str
+    size: int
+    etag: str
+
+
 class Degradation(Model):
     """One reason why a cluster is degraded."""
 
@@ -138,6 +155,13 @@ class Money(Model):
     currency: str = "USD"
 
 
+class MovedFile(Model):
+    """The file at its destination."""
+
+    path: str
+    size: int
+
+
 class NodeSummary(Model):
     """What the nodes of a cluster do. `by_state` counts them by Slurm's base state, `draining` those with that flag."""
 
@@ -145,6 +169,20 @@ class NodeSummary(Model):
     draining: int
     cpus: int
     cpus_allocated: int
+
+
+class NotDeleted(Model):
+    """A file that was not deleted, and S3's word for the reason."""
+
+    path: str
+    reason: str
+
+
+class Owner(Model):
+    """Whose files they are: a member's id, and the name to show."""
+
+    id: str
+    name: str
 
 
 class ParameterView(Model):
@@ -312,6 +350,15 @@ class StartedSession(Model):
     quotas: tuple[QuotaLeft, ...] = ()
 
 
+class StoredFile(Model):
+    """A file in a list."""
+
+    path: str
+    size: int
+    modified_at: datetime
+    etag: str
+
+
 class ThresholdView(Model):
     """A threshold, and when it was crossed this month."""
 
@@ -335,6 +382,38 @@ class Tokens(Model):
 
     tokens: tuple[Token, ...]
     total: int
+
+
+class Upload(Model):
+    """An upload that was neither completed nor aborted."""
+
+    upload_id: str
+    path: str
+    begun_at: datetime
+
+
+class UploadedPart(Model):
+    """A part that the bucket has."""
+
+    number: int
+    size: int
+    etag: str
+    sha256: str | None
+
+
+class UploadedParts(Model):
+    """The parts that the bucket has, in their order. `next_after` reads on; null at the end."""
+
+    path: str
+    upload_id: str
+    parts: tuple[UploadedPart, ...]
+    next_after: int | None
+
+
+class Uploads(Model):
+    """Unfinished uploads."""
+
+    uploads: tuple[Upload, ...]
 
 
 class Workspace(Model):
@@ -458,6 +537,13 @@ class Costs(Model):
     unknown: bool
 
 
+class DeletedFiles(Model):
+    """What was deleted, and what was not. A file that does not exist counts as deleted."""
+
+    deleted: tuple[str, ...]
+    failed: tuple[NotDeleted, ...]
+
+
 class Estimate(Model):
     """What the planner would do for a job that is submitted now, at `as_of`. Nothing is reserved.
 
@@ -518,6 +604,21 @@ class Explanation(Model):
     signal: int | None = None
     cancelled_by: str | None = None
     ended_at: datetime | None = None
+
+
+class FilePage(Model):
+    """A page of a folder. `next_cursor` reads on; null at the end.
+
+    `owner` is null for the area `shared`. `unreadable` counts objects whose names no path can have: other programs put
+    them there.
+    """
+
+    path: str
+    owner: Owner | None
+    folders: tuple[str, ...]
+    files: tuple[StoredFile, ...]
+    unreadable: int
+    next_cursor: str | None
 
 
 class JobStaging(Model):

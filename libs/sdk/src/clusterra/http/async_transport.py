@@ -2,14 +2,42 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import assert_never
 
 import httpx2
 
-from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
-from clusterra.http.endpoint import Body, Endpoint, OnRetry, answer_of, failure_of, ignore
+from clusterra.errors import ClusterraError
+from clusterra.exchange import (
+    Answer,
+    Direct,
+    Emit,
+    Failure,
+    Local,
+    Now,
+    Open,
+    Pause,
+    Read,
+    Reply,
+    Request,
+    Step,
+    Steps,
+    Stream,
+    Together,
+)
+from clusterra.http.endpoint import (
+    DIRECT_BODY_BYTES,
+    DIRECT_CHUNK_BYTES,
+    Body,
+    Endpoint,
+    OnRetry,
+    answer_of,
+    direct_failure_of,
+    failure_of,
+    ignore,
+)
 from clusterra.http.waits import Waits
 
 
@@ -26,10 +54,15 @@ class AsyncTransport:
     async def run[T](self, steps: Steps[T]) -> T:
         """The result of an operation. Raises what the operation raises."""
         async with _AsyncReading(self) as reading:
-            reply: Reply = None
             try:
+                step = steps.send(None)
                 while True:
-                    reply = await reading.do(steps.send(reply))
+                    try:
+                        reply = await reading.do(step)
+                    except (ClusterraError, OSError) as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(reply)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
@@ -57,6 +90,35 @@ class AsyncTransport:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    async def together(self, operations: Sequence[Steps[None]]) -> None:
+        """Carry out operations at the same time. Raises the first error, once all have ended."""
+        running = [asyncio.create_task(self.run(each)) for each in operations]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def direct(self, request: Direct) -> Answer | Failure:
+        """Send a request to another server. Raises what takes or makes its content raises."""
+        content = None if request.content is None else _in_thread(request.content())
+        try:
+            async with self._http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
+                answer = answer_of(response)
+                take = request.receive(answer)
+                body = bytearray()
+                async for piece in response.aiter_raw(DIRECT_CHUNK_BYTES):
+                    if take is not None:
+                        await asyncio.to_thread(take, piece)
+                    elif len(body) < DIRECT_BODY_BYTES:
+                        body += piece[:DIRECT_BODY_BYTES]
+                    else:
+                        break
+                return replace(answer, body=bytes(body))
+        except httpx2.HTTPError as error:
+            return direct_failure_of(error)
 
     async def send(self, request: Request) -> Answer | Failure:
         """Send a request, and once more where somebody has signed in meanwhile."""
@@ -114,6 +176,14 @@ class _AsyncReading:
                     self._transport.on_retry(step.retrying)
                 await asyncio.sleep(step.seconds)
                 return None
+            case Direct():
+                return await self._transport.direct(step)
+            case Local():
+                await asyncio.to_thread(step.function)
+                return None
+            case Together():
+                await self._transport.together(step.operations)
+                return None
             case Now():
                 return time.monotonic()
             case Open():
@@ -131,3 +201,8 @@ class _AsyncReading:
 async def _nothing() -> AsyncIterator[bytes]:
     return
     yield b""
+
+
+async def _in_thread(content: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (piece := await asyncio.to_thread(next, content, None)) is not None:
+        yield piece

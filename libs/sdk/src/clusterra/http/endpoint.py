@@ -4,6 +4,7 @@ A redirect is never followed: the token is for the gateway alone. Bodies have a 
 """
 
 import json
+import logging
 import platform
 import ssl
 from collections.abc import Callable, Mapping
@@ -15,12 +16,15 @@ import httpx2
 
 from clusterra.credentials import Credentials
 from clusterra.errors import AnswerTooLong
-from clusterra.exchange import MAX_BODY_BYTES, Answer, Failure, Request, Retrying
+from clusterra.exchange import MAX_BODY_BYTES, Answer, Direct, Failure, Request, Retrying
 
 type OnRetry = Callable[[Retrying], object]
 """Learns of each pause between two attempts, so that people can be asked for patience. It must not wait."""
 
 CONNECT_SECONDS = 10.0
+DIRECT_BODY_BYTES = 64 * 1024
+"""How much of the body of another server's answer is kept."""
+DIRECT_CHUNK_BYTES = 1024 * 1024
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _ACCEPTED: Mapping[str, str] = {"accept": "application/json, application/problem+json, */*;q=0.1"}
 
@@ -83,6 +87,15 @@ class Endpoint:
             **content,
         }
 
+    def direct_arguments(self, request: Direct) -> dict[str, Any]:
+        """The arguments of a request to another server, without its content. It has no token."""
+        return {
+            "method": request.method,
+            "url": request.url,
+            "headers": {"accept-encoding": "identity", **request.headers},
+            "timeout": self._timeouts(self.timeout_seconds),
+        }
+
     def renewed(self, answer: Answer | Failure, used: str | None) -> bool:
         """Whether the answer refuses the token that was used, and there is another one to send the request with."""
         refused = isinstance(answer, Answer) and answer.status == 401
@@ -99,6 +112,26 @@ def failure_of(error: Exception) -> Failure:
     text = "the request cannot be sent" if isinstance(error, httpx2.LocalProtocolError) else str(error)
     text = text or "no more is known"
     return Failure(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NOT_SENT))
+
+
+def direct_failure_of(error: Exception) -> Failure:
+    """The same for a request to another server, whose text may have the address."""
+    return Failure(type(error).__name__, sent=not isinstance(error, _NOT_SENT))
+
+
+class _WithoutSignatures(logging.Filter):
+    """Removes the queries of presigned URLs from the log of the HTTP client: they are secrets."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                each.copy_with(query=None) if isinstance(each, httpx2.URL) and b"ignature=" in each.query else each
+                for each in record.args
+            )
+        return True
+
+
+logging.getLogger("httpx2").addFilter(_WithoutSignatures())
 
 
 def answer_of(response: httpx2.Response, body: bytes = b"") -> Answer:

@@ -1,15 +1,49 @@
 """Carries out the steps of operations over HTTP, and waits for each."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import replace
+from threading import Event
 from typing import assert_never
 
 import httpx2
 
-from clusterra.exchange import Answer, Emit, Failure, Now, Open, Pause, Read, Reply, Request, Step, Steps, Stream
-from clusterra.http.endpoint import Body, Endpoint, OnRetry, answer_of, failure_of, ignore
+from clusterra.errors import ClusterraError
+from clusterra.exchange import (
+    Answer,
+    Direct,
+    Emit,
+    Failure,
+    Local,
+    Now,
+    Open,
+    Pause,
+    Read,
+    Reply,
+    Request,
+    Step,
+    Steps,
+    Stream,
+    Together,
+)
+from clusterra.http.endpoint import (
+    DIRECT_BODY_BYTES,
+    DIRECT_CHUNK_BYTES,
+    Body,
+    Endpoint,
+    OnRetry,
+    answer_of,
+    direct_failure_of,
+    failure_of,
+    ignore,
+)
 from clusterra.http.waits import Waits
+
+
+class Stopped(BaseException):
+    """An operation was stopped, because another one that belongs to it has failed."""
 
 
 class SyncTransport:
@@ -22,13 +56,18 @@ class SyncTransport:
         self._http = httpx2.Client(**endpoint.options)
         self.waits = Waits()
 
-    def run[T](self, steps: Steps[T]) -> T:
-        """The result of an operation. Raises what the operation raises."""
-        with _SyncReading(self) as reading:
-            reply: Reply = None
+    def run[T](self, steps: Steps[T], stopping: Event | None = None) -> T:
+        """The result of an operation. Raises what the operation raises, and Stopped once `stopping` is set."""
+        with _SyncReading(self, stopping) as reading:
             try:
+                step = steps.send(None)
                 while True:
-                    reply = reading.do(steps.send(reply))
+                    try:
+                        reply = reading.do(step)
+                    except (ClusterraError, OSError) as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(reply)
             except StopIteration as stop:
                 result: T = stop.value
                 return result
@@ -55,6 +94,40 @@ class SyncTransport:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def together(self, operations: Sequence[Steps[None]]) -> None:
+        """Carry out operations at the same time, each in a thread. Raises the first error, once all have ended."""
+        stopping = Event()
+        with ThreadPoolExecutor(len(operations), "clusterra-files") as pool:
+            running = [pool.submit(self.run, each, stopping) for each in operations]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+            finally:  # also at Ctrl-C
+                stopping.set()
+        errors = [error for each in running if (error := each.exception()) is not None]
+        for error in errors:
+            if not isinstance(error, Stopped):
+                raise error
+
+    def direct(self, request: Direct, stopping: Event | None) -> Answer | Failure:
+        """Send a request to another server. Raises what takes or makes its content raises, and Stopped."""
+        content = None if request.content is None else _stoppable(request.content(), stopping)
+        try:
+            with self._http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
+                answer = answer_of(response)
+                take = request.receive(answer)
+                body = bytearray()
+                for piece in response.iter_raw(DIRECT_CHUNK_BYTES):
+                    _check(stopping)
+                    if take is not None:
+                        take(piece)
+                    elif len(body) < DIRECT_BODY_BYTES:
+                        body += piece[:DIRECT_BODY_BYTES]
+                    else:
+                        break
+                return replace(answer, body=bytes(body))
+        except httpx2.HTTPError as error:
+            return direct_failure_of(error)
 
     def send(self, request: Request) -> Answer | Failure:
         """Send a request, and once more where somebody has signed in meanwhile."""
@@ -92,8 +165,9 @@ class SyncTransport:
 class _SyncReading:
     """The steps of one operation, with the stream that it reads."""
 
-    def __init__(self, transport: SyncTransport) -> None:
+    def __init__(self, transport: SyncTransport, stopping: Event | None = None) -> None:
         self._transport = transport
+        self._stopping = stopping
         self._closing = ExitStack()
         self._chunks: Iterator[bytes] = iter(())
 
@@ -104,13 +178,22 @@ class _SyncReading:
         self._closing.close()
 
     def do(self, step: Step) -> Reply:
+        _check(self._stopping)
         match step:
             case Request():
                 return self._transport.send(step)
             case Pause():
                 if step.retrying is not None:
                     self._transport.on_retry(step.retrying)
-                time.sleep(step.seconds)
+                time.sleep(step.seconds) if self._stopping is None else self._stopping.wait(step.seconds)
+                return None
+            case Direct():
+                return self._transport.direct(step, self._stopping)
+            case Local():
+                step.function()
+                return None
+            case Together():
+                self._transport.together(step.operations)
                 return None
             case Now():
                 return time.monotonic()
@@ -124,3 +207,14 @@ class _SyncReading:
                     return failure_of(error)
             case _:
                 assert_never(step)
+
+
+def _check(stopping: Event | None) -> None:
+    if stopping is not None and stopping.is_set():
+        raise Stopped
+
+
+def _stoppable(content: Iterator[bytes], stopping: Event | None) -> Iterator[bytes]:
+    for piece in content:
+        _check(stopping)
+        yield piece

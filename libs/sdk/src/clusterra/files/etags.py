@@ -1,0 +1,44 @@
+"""What the ETag of a file in a bucket says of its content.
+
+That of a file which was sent at once is its MD5. That of a file of parts is the MD5 of the parts' MD5s, with their
+number: it says something to whoever knows how the file was cut. With keys of KMS it says nothing.
+"""
+
+import hashlib
+import re
+
+from clusterra.files.local import Source
+
+_MIB = 1024 * 1024
+USUAL_CUTS = tuple(mib * _MIB for mib in (64, 16, 8, 5, 32, 128))
+"""The sizes of parts that Clusterra and other programs use."""
+_PARTS = re.compile(r"([0-9a-f]{32})-([1-9][0-9]{0,4})")
+
+
+def plain_md5(etag: str) -> str | None:
+    """The MD5 that an ETag is; None for that of a file of several parts."""
+    bare = etag.strip('"').lower()
+    return bare if re.fullmatch("[0-9a-f]{32}", bare) else None
+
+
+def agrees(etag: str, source: Source, cuts: tuple[int, ...] = USUAL_CUTS) -> bool | None:
+    """Whether a source has the content of an ETag; None where nothing can be said. It reads the source."""
+    expected = plain_md5(etag)
+    if expected is not None:
+        return _md5(source, 0, source.size).hex() == expected
+    found = _PARTS.fullmatch(etag.strip('"').lower())
+    if found is None:
+        return None
+    for cut in cuts:
+        if -(-source.size // cut) == int(found[2]):
+            parts = b"".join(_md5(source, begin, min(cut, source.size - begin)) for begin in range(0, source.size, cut))
+            if hashlib.md5(parts, usedforsecurity=False).hexdigest() == found[1]:
+                return True
+    return None
+
+
+def _md5(source: Source, offset: int, size: int) -> bytes:
+    found = hashlib.md5(usedforsecurity=False)
+    for piece in source.chunks(offset, size):
+        found.update(piece)
+    return found.digest()

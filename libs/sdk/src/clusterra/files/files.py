@@ -1,0 +1,150 @@
+"""The files of a cluster's bucket, for programs without asyncio: `client.files`."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from clusterra.exchange import Steps
+from clusterra.files import downloading, listing, trees, uploading
+from clusterra.files.listing import Entry
+from clusterra.files.local import BytesSource, FileSource, Source, opened_folder
+from clusterra.files.place import Place
+from clusterra.files.progress import SILENT, Progress
+from clusterra.files.trees import FolderReport, Options, Sync
+from clusterra.http.sync_transport import SyncTransport
+from clusterra.models import MovedFile, NotDeleted, StoredFile
+from clusterra.operations.api import Api
+
+COPIED_BYTES = 1024 * 1024
+
+
+class Files:
+    """The files of one cluster. A path is an area and a name, such as `data/run 1/input.csv`.
+
+    Every method raises the errors of `clusterra.errors`: NotFound, FileChanged for a file that is written while it is
+    copied, BucketRefused. No file is ever held in memory.
+    """
+
+    def __init__(self, transport: SyncTransport, api: Api, cluster: str | None = None) -> None:
+        self._transport = transport
+        self._place = Place(api, cluster)
+
+    def on(self, cluster: str) -> "Files":
+        """The files of another cluster of the gateway."""
+        return Files(self._transport, self._place.api, cluster)
+
+    def list(self, folder: str = "", *, recursive: bool = False, limit: int | None = None) -> Iterator[Entry]:
+        """What a folder has: `StoredFolder`s and `StoredFile`s; without a folder, the areas. Pages are read as needed.
+
+        With `recursive`, the files of all folders below it. A folder without files does not exist.
+        """
+        return self._transport.iterate(listing.listed(self._place, folder, recursive=recursive, limit=limit))
+
+    def stat(self, path: str) -> StoredFile:
+        """The size, the time and the ETag of one file."""
+        return self._transport.run(listing.stat(self._place, path))
+
+    def download(
+        self, path: str, target: str | Path | BinaryIO, *, resume: bool = True, progress: Progress = SILENT
+    ) -> None:
+        """Download a file to a path, or write it to an open binary file.
+
+        A path gets the whole file or stays as it was. What an interrupted download has is kept beside it, in a file
+        `.clusterra-….part`, and the next download goes on with it unless the file in the bucket has changed.
+        """
+        self._transport.run(downloaded(self._place, path, target, resume=resume, progress=progress))
+
+    def upload(
+        self,
+        source: str | Path | bytes | BinaryIO,
+        path: str,
+        *,
+        part_bytes: int | None = None,
+        progress: Progress = SILENT,
+    ) -> None:
+        """Upload a file, some bytes, or what an open binary file still has, in place of a file that has the path.
+
+        Files of more than `part_bytes` (64 MiB; 5 MiB at least) are sent in parts. After an interruption the same call
+        sends only those that the bucket lacks. An open file is first copied to a temporary one.
+        """
+        with ExitStack() as closing:
+            opened = opened_source(source, closing)
+            self._transport.run(uploaded(self._place, opened, path, part_bytes, progress))
+
+    def delete(self, path: str) -> None:
+        """Delete a file. Raises NotFound."""
+        self._transport.run(listing.delete(self._place, path))
+
+    def delete_many(self, paths: Sequence[str]) -> tuple[NotDeleted, ...]:
+        """Delete files, of which any may be missing. Returns those that could not be deleted."""
+        return self._transport.run(listing.delete_many(self._place, paths))
+
+    def copy(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
+        """Copy a file within the bucket. Raises Refused where the destination exists, unless `overwrite`."""
+        return self._transport.run(listing.moved(self._place, "copy", source, destination, overwrite=overwrite))
+
+    def move(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
+        """Give a file another path. Raises Refused where the destination exists, unless `overwrite`."""
+        return self._transport.run(listing.moved(self._place, "rename", source, destination, overwrite=overwrite))
+
+    def download_folder(
+        self, folder: str, target: str | Path, *, sync: Sync | None = None, progress: Progress = SILENT
+    ) -> FolderReport:
+        """Download a folder with all below it; with `sync` only what differs. Nothing is written outside `target`."""
+        return self._transport.run(
+            trees.download_folder(self._place, folder, Path(target), Options(sync, progress=progress))
+        )
+
+    def upload_folder(
+        self,
+        source: str | Path,
+        folder: str,
+        *,
+        sync: Sync | None = None,
+        part_bytes: int | None = None,
+        progress: Progress = SILENT,
+    ) -> FolderReport:
+        """Upload a folder with all below it; with `sync` only what differs. Links are not followed."""
+        options = Options(sync, part_bytes, progress)
+        return self._transport.run(trees.upload_folder(self._place, Path(source), folder, options))
+
+
+def downloaded(
+    place: Place, path: str, target: str | Path | BinaryIO, *, resume: bool, progress: Progress
+) -> Steps[None]:
+    """Download a file to a path or an open file."""
+    if not isinstance(target, str | Path):
+        yield from downloading.to_stream(place, path, target.write, progress.moved)
+    else:
+        known = yield from listing.stat(place, path)
+        progress.planned(1, known.size)
+        into = Path(target)
+        opening = partial(opened_folder, into.parent)
+        yield from downloading.to_file(place, known, (opening, into.name), resume=resume, moved=progress.moved)
+    progress.finished(path)
+
+
+def uploaded(place: Place, source: Source, path: str, part_bytes: int | None, progress: Progress) -> Steps[None]:
+    """Upload a source."""
+    progress.planned(1, source.size)
+    if part_bytes is not None:
+        part_bytes = max(part_bytes, uploading.MIN_PART_BYTES)
+    yield from uploading.upload(place, path, source, part_bytes=part_bytes, moved=progress.moved)
+    progress.finished(path)
+
+
+def opened_source(source: str | Path | bytes | BinaryIO, closing: ExitStack) -> Source:
+    """The source of an upload. An open file may be a pipe, so its content is first kept on the disk."""
+    if isinstance(source, bytes):
+        return BytesSource(source)
+    if isinstance(source, str | Path):
+        opened = FileSource.of(Path(source))
+        closing.callback(opened.close)
+        return opened
+    kept = closing.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - it is closed by `closing`
+    while piece := source.read(COPIED_BYTES):
+        kept.write(piece)
+    return FileSource(kept)

@@ -1,0 +1,134 @@
+"""One cluster's files: its routes, the URLs that the gateway signs, and requests to the bucket that are sent again.
+
+A signed URL is a secret. It is in no error, no log and no text of an object here.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusterra.errors import BucketRefused, ClusterraError, FileChanged, NotClusterra, NotFound, Problem, Unreachable
+from clusterra.exchange import TRYING_SECONDS, Answer, Direct, Failure, Request, Steps, direct, now, pause
+from clusterra.http.retrying import pause_seconds
+from clusterra.operations.api import Api, segment
+
+MIN_ATTEMPTS = 5
+"""A request to the bucket is sent so often at least, also where each attempt takes long."""
+_CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
+_RETRIED = (403, 408, 429)
+"""403 is also the answer to a URL that has expired; each attempt has a new one."""
+_BROKEN_BODIES = frozenset({"BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "InvalidDigest"})
+
+
+@dataclass(frozen=True, slots=True)
+class SignedUrl:
+    """A URL of the bucket, and the headers that its request must have."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one cluster, as the caller has them."""
+
+    api: Api
+    cluster: str | None = None
+
+    def on(self, rest: str = "") -> str:
+        """A path of the API below the cluster's files. Raises ConfigError where no cluster is named."""
+        return self.api.on(f"files{rest}", self.cluster)
+
+    def download_url(self, path: str) -> Steps[SignedUrl]:
+        """The URL that downloads a file. Signing asks no bucket: the file may not exist."""
+        return (yield from self._signed({"path": path, "method": "GET"}))
+
+    def upload_url(self, path: str, size: int, sha256: str) -> Steps[SignedUrl]:
+        """The URL that uploads exactly these bytes as a file."""
+        return (yield from self._signed({"path": path, "method": "PUT", "size": size, "sha256": sha256}))
+
+    def part_url(self, upload: str, path: str, part: Mapping[str, Any]) -> Steps[SignedUrl]:
+        """The URL that uploads a part: its `number`, `size` and `sha256`."""
+        body = {"path": path, "parts": [part]}
+        answer = yield from self.api.ask(
+            Request("POST", self.on(f"/uploads/{segment(upload)}/part-urls"), body=body, repeatable=True)
+        )
+        try:
+            return _signed_url(answer.json["urls"][0])
+        except (ValueError, TypeError, LookupError):
+            raise NotClusterra(self.api.url, answer.status, b"") from None
+
+    def _signed(self, body: Mapping[str, Any]) -> Steps[SignedUrl]:
+        path = self.api.on("storage/presigned-url", self.cluster)
+        answer = yield from self.api.ask(Request("POST", path, body=body, repeatable=True))
+        try:
+            return _signed_url(answer.json)
+        except (ValueError, TypeError, LookupError):
+            # Not with the body, which may have the URL.
+            raise NotClusterra(self.api.url, answer.status, b"") from None
+
+
+def _signed_url(told: Any) -> SignedUrl:
+    url, headers = told["url"], told["headers"]
+    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
+        raise TypeError
+    # The length of the content follows from the content itself.
+    return SignedUrl(url, {str(name): str(value) for name, value in headers.items()})
+
+
+def sent(
+    path: str,
+    signed: Callable[[], Steps[SignedUrl]],
+    request: Callable[[SignedUrl], Direct],
+    moved: Callable[[], int] = lambda: 0,
+) -> Steps[Answer]:
+    """The answer of the bucket to a request for the file at `path`: one of success, or 416.
+
+    Each attempt has a URL of its own. It gives up after MIN_ATTEMPTS and TRYING_SECONDS; both are counted anew when
+    `moved`, the bytes that are safe, has grown. Raises NotFound, FileChanged, BucketRefused, Unreachable.
+    """
+    failed_at: float | None = None
+    attempt, before = 0, moved()
+    while True:
+        url = yield from signed()
+        reply = yield from direct(request(url))
+        if isinstance(reply, Answer) and (200 <= reply.status < 300 or reply.status == 416):
+            return reply
+        error = _error(path, url.url, reply)
+        at = yield from now()
+        if moved() > before:
+            failed_at, attempt, before = None, 0, moved()
+        failed_at = at if failed_at is None else failed_at
+        attempt += 1
+        given_up = attempt >= MIN_ATTEMPTS and at >= failed_at + TRYING_SECONDS
+        if given_up or not _may_pass(reply, attempt):
+            raise error
+        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
+
+
+def _may_pass(reply: Answer | Failure, attempt: int) -> bool:
+    if isinstance(reply, Failure) or reply.status >= 500:
+        return True
+    if _code(reply) in _BROKEN_BODIES:
+        return attempt < 3
+    return reply.status in _RETRIED and (reply.status != 403 or attempt < 3)
+
+
+def _error(path: str, url: str, reply: Answer | Failure) -> ClusterraError:
+    if isinstance(reply, Failure):
+        scheme, _, rest = url.partition("://")
+        host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+        return Unreachable(f"the bucket at {scheme}://{host}", reply.error)
+    if reply.status == 404:
+        return NotFound(Problem(404, "/v1/problems/not-found", f"there is no file {path}"))
+    code = _code(reply)
+    if reply.status == 412 or code in _BROKEN_BODIES:
+        return FileChanged(f"{path} was changed while it was copied: copy it again")
+    return BucketRefused(reply.status, code)
+
+
+def _code(answer: Answer) -> str:
+    found = _CODE.search(answer.body)
+    return found[1].decode() if found else ""
