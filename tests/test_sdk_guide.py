@@ -18,6 +18,8 @@ PRINTED = (
     r"([0-2]\n){3}",
     r"(?s)(\d+ FAILED\n)+\d+\.\d{6}\n.*\n\w+\.\w+\n",
     r"\[0, 1\]\n",
+    r"18\n\['data/guide/samples\.csv'\]\n(data/.*\n)+",
+    r"\[1\.0, 2\.0, 3\.0\]\n3628800\n",
     r"(?s).*nodess.*\n.*4000000.*\n",
 )
 """What each example prints, as a regular expression."""

@@ -14,7 +14,6 @@ from clusterra_cli.output import Column, JobText, Output, duration, moment, mone
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
-    from clusterra import Client, Job
     from clusterra.models import Cost, JobRecord
 
 JobArgument = Annotated[
@@ -223,16 +222,6 @@ def logs(
             output.document({"output": wanted.output(tail=tail, stream=stream)})
         else:
             shown = JobText()
-            shown.write_bytes(_bytes(client, wanted, tail, stream))
+            for piece in wanted.output_bytes(tail=tail, stream=stream):
+                shown.write_bytes(piece)
             shown.end()
-
-
-def _bytes(client: "Client", wanted: "Job", tail: int | None, stream: Stream) -> bytes:
-    """The output as it is. The SDK's own `output` is text, in which other bytes than UTF-8 are replaced."""
-    from clusterra.errors import NotClusterra, media_type
-
-    path = f"/v1/clusters/{client.cluster}/jobs/{wanted.id}/output"
-    answer = client.request("GET", path, query={"stream": stream, "tail": tail})
-    if media_type(answer) != "text/plain":
-        raise NotClusterra(client.url, answer.status, answer.body)
-    return answer.body

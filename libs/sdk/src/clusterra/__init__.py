@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         Unreachable,
         WaitTimeout,
     )
+    from clusterra.executor.errors import CallFailed
+    from clusterra.executor.executor import ClusterExecutor
     from clusterra.job import Job
     from clusterra.result import Result
 
@@ -44,7 +46,9 @@ __all__ = (
     "AsyncClient",
     "AsyncJob",
     "BucketRefused",
+    "CallFailed",
     "Client",
+    "ClusterExecutor",
     "ClusterraError",
     "ConfirmationRequired",
     "FileChanged",
@@ -65,7 +69,9 @@ __all__ = (
 _PLACES = {
     "AsyncClient": "async_client",
     "AsyncJob": "async_job",
+    "CallFailed": "executor.errors",
     "Client": "client",
+    "ClusterExecutor": "executor.executor",
     "Job": "job",
     "Result": "result",
 }

@@ -90,9 +90,13 @@ class Job:
     def output(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> str:
         """What the job has written so far, or its last `tail` lines. It is text of the job, and no markup.
 
-        Raises AnswerTooLong for an output of more than 64 MiB.
+        Raises AnswerTooLong for an output of more than 64 MiB, which `output_bytes` reads.
         """
         return self._transport.run(outputs.whole(self._api, self._path, stream=stream, tail=tail))
+
+    def output_bytes(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> Iterator[bytes]:
+        """The same as `output`, byte for byte and piece by piece, of any length."""
+        return self._transport.iterate(outputs.streamed(self._api, self._path, stream=stream, tail=tail))
 
     def result(self, timeout: float | None = None) -> Result:
         """Wait until the job has ended, and return its exit code and the end of its output. Raises WaitTimeout."""

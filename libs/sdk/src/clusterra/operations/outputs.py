@@ -1,11 +1,26 @@
 """The output of a job: as it is now, or followed while it is written. It is text of its writer, and never markup."""
 
 import json
+import random
 from dataclasses import dataclass
 from typing import Literal
 
 from clusterra.errors import ApiError, NotClusterra, media_type
-from clusterra.exchange import Emit, Request, Steps, Stream, next_of
+from clusterra.exchange import (
+    TRYING_SECONDS,
+    Answer,
+    Emit,
+    Failure,
+    Request,
+    Steps,
+    Stream,
+    next_of,
+    now,
+    opened,
+    pause,
+    read,
+)
+from clusterra.http.retrying import failed, is_transient, pause_seconds
 from clusterra.http.sse import ServerSentEvent
 from clusterra.http.streams import resumed
 from clusterra.operations.api import Api, Value, query
@@ -48,6 +63,43 @@ def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Ste
     if media_type(answer) != "text/plain":
         raise NotClusterra(api.url, answer.status, answer.body)
     return answer.body.decode(errors="replace")
+
+
+def streamed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[bytes]:
+    """What the job at a path has written so far, byte for byte and piece by piece, however long it is.
+
+    It goes on where it was when a connection breaks. What is written meanwhile is told or not. The last `tail` lines
+    are bounded, and read at once.
+    """
+    if tail is not None:
+        answer = yield from api.ask(Request("GET", f"{path}/output", query({"stream": stream, "tail": tail})))
+        if media_type(answer) != "text/plain":
+            raise NotClusterra(api.url, answer.status, answer.body)
+        yield Emit(answer.body)
+        return
+    at, began, attempt = 0, (yield from now()), 0
+    while True:
+        asked = query({"stream": stream, "after": at or None})
+        reply = yield from opened(Request("GET", f"{path}/output", asked))
+        before = at
+        if isinstance(reply, Answer) and reply.status == 200:
+            if media_type(reply) != "text/plain":
+                raise NotClusterra(api.url, reply.status, b"")
+            while not isinstance(chunk := (yield from read()), Failure) and chunk:
+                at += len(chunk)
+                yield Emit(chunk)
+            if not isinstance(chunk, Failure):
+                return
+            reply = chunk
+        if at > before:
+            began, attempt = (yield from now()), 0
+        error = failed(api.url, reply)
+        if isinstance(error, ApiError) and error.status == 416 and at:
+            return  # the job runs again, and its output has become shorter
+        if not is_transient(error) or (yield from now()) > began + TRYING_SECONDS:
+            raise error
+        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
+        attempt += 1
 
 
 def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[Piece]:

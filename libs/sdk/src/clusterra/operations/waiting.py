@@ -5,7 +5,7 @@ intervals grow. A gateway that does not answer is waited for: nobody knows then 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -70,6 +70,8 @@ class Awaited:
     job_id: str
     path: str
     events_path: str
+    over: Callable[[JobRecord], bool] = has_ended
+    """Whether nothing more is awaited of a job that has ended, such as copies of its files."""
 
 
 type Ended = tuple[str, JobRecord]
@@ -89,21 +91,33 @@ def wait(job: Awaited, timeout: float | None, *, by_events: bool = True) -> Step
     return ended.value[1]
 
 
-def completed(jobs: Sequence[Awaited], timeout: float | None, *, by_events: bool = True) -> Stream[Ended]:
-    """The jobs of one cluster as they end. All share one stream of events. Raises what `wait` raises."""
+def completed(
+    jobs: Sequence[Awaited],
+    timeout: float | None,
+    *,
+    by_events: bool = True,
+    arrivals: Callable[[], Sequence[Awaited]] = lambda: (),
+) -> Stream[Ended]:
+    """The jobs of one cluster as they end. All share one stream of events. Raises what `wait` raises.
+
+    `arrivals` returns further jobs of the cluster, which are awaited from then on. It is asked as long as others are
+    awaited.
+    """
     began = yield from now()
     ends = None if timeout is None else began + timeout
     left = {job.job_id: (job, _Reads(began)) for job in jobs}
     if by_events and left:
-        yield from _by_events(jobs[0], left, ends)
+        yield from _by_events(jobs[0], left, ends, arrivals)
     if left:
-        yield from _by_reads(left, ends)
+        yield from _by_reads(left, ends, arrivals)
     if left:
         named = f"job {next(iter(left))}" if len(jobs) == 1 else f"{len(left)} of {len(jobs)} jobs"
         raise WaitTimeout(f"{named} did not end within {timeout:g} s; what runs goes on")
 
 
-def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[Ended]:
+def _by_events(
+    any_job: Awaited, left: _Waiting, ends: float | None, arrivals: Callable[[], Sequence[Awaited]]
+) -> Stream[Ended]:
     """The jobs that end, until none is left, or until reads alone must find it.
 
     That is so for a caller who may not read events, while no stream can be opened, and when less time is left than a
@@ -127,6 +141,7 @@ def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[E
             reply = yield step if ends is None else _bounded(step, ends - at)
             continue
         reply = None
+        left |= {job.job_id: (job, _Reads(at)) for job in arrivals()}
         for job, reads in tuple(left.values()):
             change = change_in(step.value, job.job_id)
             if change == "nothing" and at < reads.due:
@@ -137,12 +152,14 @@ def _by_events(any_job: Awaited, left: _Waiting, ends: float | None) -> Stream[E
                 yield Emit((job.job_id, record))
 
 
-def _by_reads(left: _Waiting, ends: float | None) -> Stream[Ended]:
+def _by_reads(left: _Waiting, ends: float | None, arrivals: Callable[[], Sequence[Awaited]]) -> Stream[Ended]:
     """The jobs that end, until none is left or the time is over."""
     began = yield from now()
     for _, reads in left.values():
         reads.due, reads.interval = min(reads.due, began), SHORT_INTERVAL_SECONDS
     while True:
+        at = yield from now()
+        left |= {job.job_id: (job, _Reads(at, SHORT_INTERVAL_SECONDS)) for job in arrivals()}
         for job, reads in tuple(left.values()):
             at = yield from now()
             if ends is not None and at >= ends + LAST_LOOK_SECONDS:
@@ -194,8 +211,10 @@ def _read(job: Awaited, reads: _Reads, times: int, ends: float | None) -> Steps[
             if not is_transient(error):
                 raise
         else:
-            if has_ended(record):
+            if job.over(record):
                 return record
+            if has_ended(record):
+                break  # an event, or a later read, tells the rest
     reads.done((yield from now()))
     return None
 
