@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, override
 
 from clusterra.client import Client
+from clusterra.errors import ClusterraError, NotFound
 from clusterra.executor.batches import Batch, ClusterFuture, Place
 from clusterra.operations.jobs import Fields
 from clusterra.operations.waiting import Awaited, completed
@@ -17,6 +18,7 @@ from clusterra.operations.waiting import Awaited, completed
 MAX_ARRAY = 1000
 """The most tasks of one array: Slurm's usual `MaxArraySize` is 1001."""
 THREADS = 4
+AGAIN_SECONDS = 1.0
 _NO_FIELDS: Fields = MappingProxyType({})
 
 
@@ -165,13 +167,33 @@ class ClusterExecutor(Executor):
                 if not self._arrived:
                     return
             try:
-                self._watch_these(list(self._arrivals()))
+                self._watch_these(self._arrivals())
+            except NotFound:
+                self._give_up_forgotten()
             except BaseException as error:
                 with self._changing:
                     lost, self._sent = list(self._sent.values()), {}
                 for batch in lost:
                     batch.fail(error)
                     self._ended(batch)
+
+    def _give_up_forgotten(self) -> None:
+        """Slurm has forgotten a job, such as after this machine has slept for long. The others are awaited again."""
+        time.sleep(AGAIN_SECONDS)
+        with self._changing:
+            sent, self._sent = list(self._sent.values()), {}
+        for batch in sent:
+            try:
+                if batch.job is not None:
+                    batch.job.refresh()
+            except NotFound as error:
+                batch.fail(error)
+                self._ended(batch)
+                continue
+            except ClusterraError:
+                pass
+            with self._changing:
+                self._arrived.append(batch)
 
     def _watch_these(self, awaited: list[Awaited]) -> None:
         transport = self._place.client._transport

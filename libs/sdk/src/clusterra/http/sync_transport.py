@@ -41,6 +41,9 @@ from clusterra.http.endpoint import (
 )
 from clusterra.http.waits import Waits
 
+LOOK_SECONDS = 0.2
+"""How often operations within an operation look whether that one was stopped."""
+
 
 class Stopped(BaseException):
     """An operation was stopped, because another one that belongs to it has failed."""
@@ -95,15 +98,23 @@ class SyncTransport:
         """Close the connections."""
         self._http.close()
 
-    def together(self, operations: Sequence[Steps[None]]) -> None:
-        """Carry out operations at the same time, each in a thread. Raises the first error, once all have ended."""
+    def together(self, operations: Sequence[Steps[None]], outer: Event | None = None) -> None:
+        """Carry out operations at the same time, each in a thread. Raises the first error, once all have ended.
+
+        `outer` stops them, where they belong to an operation that is one of several itself.
+        """
         stopping = Event()
         with ThreadPoolExecutor(len(operations), "clusterra-files") as pool:
             running = [pool.submit(self.run, each, stopping) for each in operations]
+            left = set(running)
             try:
-                wait(running, return_when=FIRST_EXCEPTION)
+                while left and (outer is None or not outer.is_set()):
+                    ended, left = wait(left, None if outer is None else LOOK_SECONDS, FIRST_EXCEPTION)
+                    if any(each.exception() is not None for each in ended):
+                        break
             finally:  # also at Ctrl-C
                 stopping.set()
+        _check(outer)
         errors = [error for each in running if (error := each.exception()) is not None]
         for error in errors:
             if not isinstance(error, Stopped):
@@ -193,7 +204,7 @@ class _SyncReading:
                 step.function()
                 return None
             case Together():
-                self._transport.together(step.operations)
+                self._transport.together(step.operations, self._stopping)
                 return None
             case Now():
                 return time.monotonic()
