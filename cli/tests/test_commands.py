@@ -204,6 +204,19 @@ async def test_an_output_is_printed_byte_for_byte(ada: CommandLine, world: World
     assert [each.get("output") for each in (await ada("logs", "7", "-f", "--json", "--tail=1")).lines] == ["three\n"]
 
 
+async def test_an_output_of_more_than_fits_into_memory_is_printed(ada: CommandLine, world: World) -> None:
+    """More than the SDK keeps of an answer (64 MiB)."""
+    written = b"".join(b"%063d\n" % number for number in range(65 * 1024 * 16))
+    world.acme.add_job("7", state="COMPLETED")
+    world.acme.edge.write_output("7", written)
+    process = await ada.start("logs", "7")
+    async with asyncio.timeout(120):
+        out, told = await process.communicate()
+
+    assert (process.returncode, len(out)) == (0, len(written)), told
+    assert out == written
+
+
 async def test_jobs_are_changed(ada: CommandLine, world: World) -> None:
     world.acme.add_job("7")
     world.acme.add_job("8")

@@ -10,6 +10,7 @@ from clusterra.http.streams import LAST_EVENT_ID, Connection, resumed
 from clusterra.operations.api import Api
 from clusterra.operations.events import StreamedEvent, streamed
 from clusterra.operations.outputs import Ended, Restarted, Text, followed
+from clusterra.operations.outputs import streamed as streamed_output
 from hypothesis import given
 from hypothesis import strategies as st
 from played_steps import EVENTS, Player, problem
@@ -158,3 +159,27 @@ def test_a_gateway_that_never_answered_is_given_up_and_one_that_did_is_waited_fo
     away.stream = stream
     list(away.iterate(resumed(Request("GET", "/v1/x"), URL)))
     assert sum(away.pauses) > 600
+
+
+@given(
+    st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 40), broken.filter(lambda how: how != b"")), max_size=6)
+)
+def test_an_output_is_read_byte_for_byte_wherever_the_connection_breaks(
+    output: bytes, breaks: list[tuple[int, Answer | Failure | bytes]]
+) -> None:
+    left = list(breaks)
+
+    def serve(request: Request) -> tuple[Answer | Failure, Iterator[bytes | Failure]]:
+        rest = output[int(str(request.query.get("after", "0"))) :]
+        if not left:
+            return Answer(200, {"content-type": "text/plain; charset=utf-8"}), iter([rest[:7], rest[7:]])
+        after, how = left.pop(0)
+        if isinstance(how, Answer) or not rest[:after]:
+            return (how if isinstance(how, Answer) else Failure("refused")), iter(())
+        return Answer(200, {"content-type": "text/plain"}), iter([rest[:after], how])
+
+    player = Player(stream=serve)
+
+    pieces = list(player.iterate(streamed_output(API, PATH, stream="stdout", tail=None)))
+
+    assert b"".join(pieces) == output
