@@ -50,9 +50,14 @@ class Hostile(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    @property
+    def port(self) -> int:
+        assert isinstance(self.server, ThreadingHTTPServer)
+        return self.server.server_port
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        url = f"http://127.0.0.1:{self.server.server_address[1]}/bucket?{SECRET}"
+        url = f"http://127.0.0.1:{self.port}/bucket?{SECRET}"
         self._answer({"url": url} if self.broken else {"url": url, "headers": {}})
 
     def do_GET(self) -> None:
@@ -66,7 +71,7 @@ class Hostile(BaseHTTPRequestHandler):
             for name in self.names
         ]
         elsewhere = {**files[0], "path": "outputs/evil"}
-        page = {"path": "data/t", "owner": None, "folders": [], "unreadable": 0, "next_cursor": None}
+        page: dict[str, Any] = {"path": "data/t", "owner": None, "folders": [], "unreadable": 0, "next_cursor": None}
         return self._answer(page | {"files": [*files, elsewhere, {**files[0], "path": "data/t/fine"}]})
 
 
@@ -76,7 +81,7 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Client]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    with Client(f"http://127.0.0.1:{server.server_address[1]}", "clusterra_token", cluster="main") as client:
+    with Client(f"http://127.0.0.1:{server.server_port}", "clusterra_token", cluster="main") as client:
         yield client
     server.shutdown()
     thread.join()

@@ -206,6 +206,25 @@ async def test_a_download_that_breaks_off_goes_on_with_the_ranges_that_are_missi
     assert not part.exists()
 
 
+async def test_a_copy_that_is_cancelled_goes_on(client: AsyncClient, ada: FilesClient, tmp_path: Path) -> None:
+    content = noise(20 * RANGE_BYTES)
+    assert await ada.put("data/x", content) == 200
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+    class Begun(Progress):
+        def moved(self, size: int) -> None:
+            loop.call_soon_threadsafe(begun.set)
+
+    copying = asyncio.create_task(client.files.download("data/x", tmp_path / "x", progress=Begun()))
+    await begun.wait()
+    copying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    await client.files.download("data/x", tmp_path / "x")
+
+    assert (tmp_path / "x").read_bytes() == content
+
+
 async def test_a_download_of_another_version_begins_anew(client: AsyncClient, ada: FilesClient, tmp_path: Path) -> None:
     contents = [noise(5 * RANGE_BYTES, seed) for seed in (1, 2)]
     assert await ada.put("data/x", contents[0]) == 200

@@ -12,6 +12,7 @@ from typing import Any, override
 from clusterra.client import Client
 from clusterra.errors import ClusterraError, NotFound
 from clusterra.executor.batches import Batch, ClusterFuture, Place
+from clusterra.executor.pickling import Call
 from clusterra.operations.jobs import Fields
 from clusterra.operations.waiting import Awaited, completed
 
@@ -70,11 +71,10 @@ class ClusterExecutor(Executor):
     @override
     def map(
         self,
-        function: Callable[..., Any],
+        fn: Callable[..., Any],
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-        **_: Any,
     ) -> Iterator[Any]:
         """The results of the calls with the elements of the iterables, in their order, as one array of jobs.
 
@@ -82,11 +82,13 @@ class ClusterExecutor(Executor):
         are several arrays. What is not read when the iterator is closed is cancelled.
         """
         ends = None if timeout is None else time.monotonic() + timeout
-        tasks = list(batched(((each, {}) for each in zip(*iterables, strict=False)), max(1, chunksize)))
+        tasks: list[tuple[Call, ...]] = list(
+            batched(((each, {}) for each in zip(*iterables, strict=False)), max(1, chunksize))
+        )
         futures = [ClusterFuture() for _ in tasks]
         for begin in range(0, len(tasks), MAX_ARRAY):
             end = begin + MAX_ARRAY
-            self._begin(function, tasks[begin:end], futures[begin:end])
+            self._begin(fn, tasks[begin:end], futures[begin:end])
         return _results(futures, ends)
 
     @override

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 import httpx2
@@ -103,7 +104,7 @@ class AsyncTransport:
 
     async def direct(self, request: Direct) -> Answer | Failure:
         """Send a request to another server. Raises what takes or makes its content raises."""
-        content = None if request.content is None else _in_thread(request.content())
+        content = None if request.content is None else _read_in_thread(request.content())
         try:
             async with self._http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
                 answer = answer_of(response)
@@ -111,7 +112,7 @@ class AsyncTransport:
                 body = bytearray()
                 async for piece in response.aiter_raw(DIRECT_CHUNK_BYTES):
                     if take is not None:
-                        await asyncio.to_thread(take, piece)
+                        await _in_thread(partial(take, piece))
                     elif len(body) < DIRECT_BODY_BYTES:
                         body += piece[:DIRECT_BODY_BYTES]
                     else:
@@ -179,7 +180,7 @@ class _AsyncReading:
             case Direct():
                 return await self._transport.direct(step)
             case Local():
-                await asyncio.to_thread(step.function)
+                await _in_thread(step.function)
                 return None
             case Together():
                 await self._transport.together(step.operations)
@@ -203,6 +204,19 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def _in_thread(content: Iterator[bytes]) -> AsyncIterator[bytes]:
-    while (piece := await asyncio.to_thread(next, content, None)) is not None:
+async def _read_in_thread(content: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (piece := await _in_thread(partial(next, content, None))) is not None:
         yield piece
+
+
+async def _in_thread[T](function: Callable[[], T]) -> T:
+    """What a function returns that works with files. A cancel waits for its end: it closes the files afterwards."""
+    working = asyncio.get_running_loop().run_in_executor(None, function)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((working,))
+        working.exception()  # nobody else asks for it
+        raise
