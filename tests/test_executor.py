@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import CancelledError, as_completed
+from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,9 @@ async def test_twenty_calls_are_twenty_jobs(client: Client, python: str) -> None
 
     def run() -> dict[int, int]:
         with ClusterExecutor(JOB, client=client, python=python) as executor:
-            futures = {executor.submit(lambda x, add: x * x + add, number, add=base): number for number in range(20)}
+            futures: dict[Future[Any], int] = {
+                executor.submit(lambda x, add: x * x + add, number, add=base): number for number in range(20)
+            }
             return {futures[each]: each.result() for each in as_completed(futures, timeout=SECONDS)}
 
     assert await in_thread(run) == {number: number * number + base for number in range(20)}
