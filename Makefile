@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -101,6 +101,10 @@ test-upgrade: prepare ## Run jobs while services of an earlier release and of th
 test-crashes: prepare ## Kill gateways and proxies while 50 clients send one Idempotency-Key (CRASHES=200, CRASHES_SEED=N, 20 minutes)
 	@CRASHES=$(or $(CRASHES),200) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=5400 tests/test_submit_crashes.py
 
+test-spool: prepare ## Kill the gateway at random while sbatch --spool submits (SPOOL_SUBMITS=500, SPOOL_SEED=N, 10 minutes)
+	@SPOOL_SUBMITS=$(or $(SPOOL_SUBMITS),500) SPOOL_SEED=$(or $(SPOOL_SEED),1) \
+	  $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=5400 tests/test_spool.py
+
 test-rolling: prepare-kubernetes ## Replace every service under load, with the services in pods of a real node (ROLLING_ROUNDS=N; needs Docker)
 	@ROLLING_ROUNDS=$${ROLLING_ROUNDS:-3} $(BIN)/pytest -q -s tests/test_central_kubernetes.py
 
@@ -141,7 +145,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif

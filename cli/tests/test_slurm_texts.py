@@ -40,18 +40,18 @@ def test_spans(seconds: int, short: str, full: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("microseconds", "told"),
+    ("microseconds", "shown"),
     [(0, "00:00:00"), (14514, "00:00.014"), (61_234_567, "01:01.234"), (3_723_000_000, "01:02:03")],
 )
-def test_cpu_times(microseconds: int, told: str) -> None:
-    assert times.precise_span(microseconds) == told
+def test_cpu_times(microseconds: int, shown: str) -> None:
+    assert times.precise_span(microseconds) == shown
 
 
 NOW = 1_795_733_052  # 2026-11-26T22:44:12Z
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("now", "2026-11-26T22:44:12"),
         ("now-2hours", "2026-11-26T20:44:12"),
@@ -69,29 +69,29 @@ NOW = 1_795_733_052  # 2026-11-26T22:44:12Z
         ("soon", None),
     ],
 )
-def test_moments_that_people_write(text: str, told: str | None) -> None:
+def test_moments_that_people_write(text: str, shown: str | None) -> None:
     found = times.read_moment(text, NOW)
 
-    assert (None if found is None else times.moment(found)) == told
+    assert (None if found is None else times.moment(found)) == shown
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [("90", 90), ("90:30", 91), ("51:00:00", 3060), ("1-2", 1560), ("0-1:2:3", 63), ("0:86400", 1440), ("soon", None)],
 )
-def test_time_limits(text: str, told: int | None) -> None:
-    if told is None:
+def test_time_limits(text: str, shown: int | None) -> None:
+    if shown is None:
         with pytest.raises(Exception, match="soon"):
             minutes(text)
     else:
-        assert minutes(text) == told
+        assert minutes(text) == shown
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "told"), [(300, "300M"), (1024, "1G"), (1536, "1536M"), (2 * 1024**2, "2T"), (0, "0M")]
+    ("mebibytes", "shown"), [(300, "300M"), (1024, "1G"), (1536, "1536M"), (2 * 1024**2, "2T"), (0, "0M")]
 )
-def test_sizes(mebibytes: int, told: str) -> None:
-    assert sizes.mebibytes(mebibytes) == told
+def test_sizes(mebibytes: int, shown: str) -> None:
+    assert sizes.mebibytes(mebibytes) == shown
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_a_compressed_list_names_the_same_nodes(names: list[str]) -> None:
 
 @given(st.lists(st.sampled_from([*states.SHORT, *states.SHORT_FLAGS]), min_size=1, max_size=4))
 def test_a_state_has_one_known_name(found: list[str]) -> None:
-    told = states.told(found)
+    shown = states.shown(found)
 
-    assert states.named(states.short(told)) == states.named(told) == told
+    assert states.named(states.short(shown)) == states.named(shown) == shown
 
 
 def test_flags_hide_the_base_state() -> None:
-    assert states.told(["RUNNING", "COMPLETING"]) == "COMPLETING"
-    assert states.told(["PENDING", "REQUEUED"]) == "REQUEUED"
-    assert states.told(["FAILED"]) == "FAILED"
+    assert states.shown(["RUNNING", "COMPLETING"]) == "COMPLETING"
+    assert states.shown(["PENDING", "REQUEUED"]) == "REQUEUED"
+    assert states.shown(["FAILED"]) == "FAILED"
 
 
 def test_task_numbers() -> None:
@@ -141,7 +141,7 @@ FIELDS = {"i": Field[str]("JOBID", str, cut=False), "j": Field[str]("NAME", str.
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "shown"),
     [
         ("%i", ["JOBID", "abcdefgh"]),
         ("%.5j|%-3j", ["NAME|%-3j".rjust(10), "ABCDE|%-3j"]),
@@ -149,8 +149,8 @@ FIELDS = {"i": Field[str]("JOBID", str, cut=False), "j": Field[str]("NAME", str.
         ("x%.10j %z", ["x      NAME %z", "x  ABCDEFGH %z"]),
     ],
 )
-def test_columns_by_letters(form: str, told: list[str]) -> None:
-    assert lines(by_letters(form, FIELDS), ["abcdefgh"], header=True) == told
+def test_columns_by_letters(form: str, shown: list[str]) -> None:
+    assert lines(by_letters(form, FIELDS), ["abcdefgh"], header=True) == shown
 
 
 def test_columns_by_names_are_20_wide_and_cut() -> None:
@@ -165,11 +165,11 @@ def test_columns_by_names_are_20_wide_and_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "value", "told"),
+    ("width", "value", "shown"),
     [(10, "CANCELLED by 1", "CANCELLED+"), (-6, "12", "12    "), (6, "12", "    12"), (3, "abc", "abc")],
 )
-def test_a_cut_value_of_sacct_ends_with_a_plus(width: int, value: str, told: str) -> None:
-    assert _Column("State", width).cell(value) == told
+def test_a_cut_value_of_sacct_ends_with_a_plus(width: int, value: str, shown: str) -> None:
+    assert _Column("State", width).cell(value) == shown
 
 
 def test_updates_of_jobs() -> None:

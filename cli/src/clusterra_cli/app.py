@@ -25,6 +25,7 @@ from clusterra_cli.commands import (
     service_accounts,
     sessions,
     sign_in,
+    spool,
     submitting,
     tokens,
     top,
@@ -45,7 +46,7 @@ command = typer.Typer(
 for module in (
     *(sign_in, contexts, submitting, jobs, job_changes, launching),
     *(workflows, schedules, sessions, files),
-    *(fleet, event_feed, top, money, tokens, members, service_accounts, api_requests),
+    *(fleet, event_feed, top, money, spool, tokens, members, service_accounts, api_requests),
 ):
     module.add_to(command)
 

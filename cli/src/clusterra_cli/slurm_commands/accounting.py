@@ -18,7 +18,7 @@ def read_jobs(
 ) -> list[Record]:
     """The jobs with these ids, or all of a time from `window[0]` to its end, in the order of their ids.
 
-    Jobs that only the queue has are told as accounting tells them later. Raises Refused.
+    Jobs that only the queue has get the form that accounting gives them later. Raises Refused.
     """
     start, end = window
     query = {"start_time": str(start)} | ({} if end is None else {"end_time": str(end)})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clusterra_cli import getopt
 from clusterra_cli.getopt import Options, Words
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.printing import tell
+from clusterra_cli.slurm_commands.printing import write_line
 
 VERSION = "26.05.5"
 """The Slurm whose commands these are. No cluster is asked for its own: programs want this answer at once."""
@@ -26,15 +26,15 @@ def read(known: Options, arguments: Sequence[str], *, first_word_ends: bool = Fa
 def asked_about(known: Options, words: Words) -> bool:
     """Print the version or the options of a command, and return whether one of them was asked for."""
     if words.has("version"):
-        tell(f"slurm {VERSION}")
+        write_line(f"slurm {VERSION}")
         return True
     if not words.has("help", "usage"):
         return False
     short = {name: letter for letter, name in known.letters.items()}
     values = {"none": "", "required": "=VALUE", "optional": "[=VALUE]"}
-    tell(f"Usage: {known.command} [OPTIONS] ...")
+    write_line(f"Usage: {known.command} [OPTIONS] ...")
     for name in sorted(known.takes.keys() - known.unsupported):
         letter = f"-{short[name]}, " if name in short else "    "
-        tell(f"  {letter}--{name}{values[known.takes[name]]}")
-    tell("The options are Slurm's own: see its manual. They are answered over HTTP by Clusterra.")
+        write_line(f"  {letter}--{name}{values[known.takes[name]]}")
+    write_line("The options are Slurm's own: see its manual. They are answered over HTTP by Clusterra.")
     return True

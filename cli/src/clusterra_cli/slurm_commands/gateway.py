@@ -40,7 +40,7 @@ class Gateway:
 
     def __init__(self) -> None:
         """Use CLUSTERRA_URL, CLUSTERRA_TOKEN and CLUSTERRA_CLUSTER, else the stored context. Raises CommandFailed."""
-        # Only here: a wrong command line is told before HTTP is imported.
+        # Only here: a wrong command line is reported before HTTP is imported.
         from clusterra.http.endpoint import Endpoint
         from clusterra.http.sync_transport import SyncTransport
 
@@ -48,9 +48,10 @@ class Gateway:
             target = chosen_target(None, None, None)
         except ConfigError as error:
             raise CommandFailed(f"clusterra: {error}") from None
+        self.target = target
         self.url = target.url
-        self._transport = SyncTransport(Endpoint(target.url, target.credentials, ANSWER_SECONDS))
-        atexit.register(self._transport.close)
+        self.transport = SyncTransport(Endpoint(target.url, target.credentials, ANSWER_SECONDS))
+        atexit.register(self.transport.close)
         self._cluster = target.cluster
         self._versions: tuple[str, ...] = VERSIONS
         self._confirmed = False
@@ -84,14 +85,14 @@ class Gateway:
         """The same in the first version that is served: lists are there in each of them. Raises as `slurm`."""
         while True:
             try:
-                told = self.ask("GET", f"/v1/clusters/{self.cluster}/{family}/{self._versions[0]}/{rest}", query)
+                answer = self.ask("GET", f"/v1/clusters/{self.cluster}/{family}/{self._versions[0]}/{rest}", query)
             except NotKnown:
                 if self._confirmed or not rest.endswith("/") or len(self._versions) == 1:
                     raise
                 self._versions = self._versions[1:]
             else:
                 self._confirmed = True
-                return told
+                return answer
 
     def jobs_api(self, method: Method, path: str, body: object = None, *, key: str | None = None) -> Record:
         """A request of our own API of jobs, such as `42/hold`. Raises Refused, NotKnown, Away."""
@@ -111,15 +112,15 @@ class Gateway:
             repeatable=method == "DELETE",
         )
         try:
-            answer = self._transport.run(ask(request, self.url))
-            told = answer.json if answer.body else {}
+            answer = self.transport.run(ask(request, self.url))
+            found = answer.json if answer.body else {}
         except ClusterraError as error:
             raise refusal(error) from None
         except ValueError:
             raise Away(TIMED_OUT) from None
-        if not isinstance(told, dict):
+        if not isinstance(found, dict):
             raise Away(TIMED_OUT)
-        return told
+        return found
 
 
 def refusal(error: ClusterraError) -> Refused:

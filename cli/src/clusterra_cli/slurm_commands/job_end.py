@@ -1,4 +1,4 @@
-"""Waits for the end of a job, and tells its exit code. While nothing can be known, it waits on."""
+"""Waits for the end of a job, and returns its exit code. While nothing can be known, it waits on."""
 
 import time
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def ended_codes(records: Sequence[Record]) -> dict[int, int]:
 
 def has_ended(record: Record) -> bool:
     """Whether a job, or the task of an array, has ended."""
-    return states.told(_named(record)) in states.ENDED
+    return states.shown(_named(record)) in states.ENDED
 
 
 def _named(record: Record) -> Sequence[str]:

@@ -3,7 +3,7 @@
 import sys
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     """Print a line on stdout at once: whoever reads it may wait for it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
-from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.printing import complain, write_line
 
-COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo", "scontrol", "srun")
+COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo", "scontrol", "srun", "sacctmgr", "sshare")
 NAME = "clusterra-slurm"
 _USAGE = f"""Usage: {NAME} COMMAND [ARGUMENTS]   run one of {", ".join(COMMANDS)}
        {NAME} install FOLDER           make links of these names in a folder, which you put first on PATH"""
@@ -67,5 +67,5 @@ def install(arguments: Sequence[str]) -> int:
             link.symlink_to(program)
     except OSError as error:
         raise CommandFailed(f"{NAME}: {error.filename2 or error.filename}: {error.strerror}") from None
-    tell(f"made {', '.join(COMMANDS)} in {folder.absolute()}: put it first on PATH")
+    write_line(f"made {', '.join(COMMANDS)} in {folder.absolute()}: put it first on PATH")
     return 0

@@ -29,8 +29,8 @@ class Queue:
     def me(self) -> tuple[int, str]:
         """The uid and the name of the caller."""
         if self._me is None:
-            told = self._gateway.ask("GET", "/v1/users/me")
-            self._me = count(told, "uid"), text(told, "name")
+            profile = self._gateway.ask("GET", "/v1/users/me")
+            self._me = count(profile, "uid"), text(profile, "name")
         return self._me
 
     def all(self) -> list[Job]:

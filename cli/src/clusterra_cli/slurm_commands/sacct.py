@@ -5,7 +5,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clusterra_cli.getopt import Words, options, split
 from clusterra_cli.slurm_commands.accounting import read_jobs
@@ -15,9 +14,10 @@ from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.fields.sacct_names import BRIEF, DEFAULT, NAMES, WIDTHS
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
+from clusterra_cli.slurm_commands.notation.sized_tables import FIELD, SizedColumn, parsable_lines, sized_lines
 from clusterra_cli.slurm_commands.notation.times import read_moment
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import tell
+from clusterra_cli.slurm_commands.printing import write_line
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, task_numbers
 from clusterra_cli.slurm_commands.records import Record, count, number, objects, part, text
 
@@ -34,20 +34,7 @@ OPTIONS = options(
     unsupported="long batch-script env-vars completion yaml flags gid nodelist reason wckeys ncpus nnodes"
     " timelimit-min timelimit-max units truncate whole-hetjob noconvert array expand-patterns",
 )
-_FIELD = re.compile(r"([A-Za-z]+)(?:%(-?[0-9]{1,6}))?")
 _ID = re.compile(rf"({JOB_ID.pattern})(?:\.([a-z0-9]+))?")
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    name: str
-    width: int
-
-    def cell(self, value: str) -> str:
-        """A value in the column. A cut one ends with `+`."""
-        wide = abs(self.width)
-        shown = value if len(value) <= wide else value[: wide - 1] + "+"
-        return shown.ljust(wide) if self.width < 0 else shown.rjust(wide)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -79,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         import json
 
         kept = {id(row.job) for row in shown}
-        tell(json.dumps({"jobs": [each for each in jobs if id(each) in kept], "errors": [], "warnings": []}))
+        write_line(json.dumps({"jobs": [each for each in jobs if id(each) in kept], "errors": [], "warnings": []}))
         return 0
     _print(words, columns, shown)
     return 0
@@ -101,22 +88,22 @@ def _all_names() -> str:
     return "".join(" ".join(f"{name:<19}" for name in line) + "\n" for line in lines)
 
 
-def _columns(words: Words) -> list[_Column]:
+def _columns(words: Words) -> list[SizedColumn]:
     """The fields of --format, of which all options count, and whose names may be shortened."""
     given = [item for each in words.options if each.name == "format" for item in split(each.value or "")]
     if not given:
         given = list(split(BRIEF if words.has("brief") else os.environ.get("SACCT_FORMAT", DEFAULT)))
-    columns: list[_Column] = []
+    columns: list[SizedColumn] = []
     for item in given:
-        found = _FIELD.fullmatch(item)
+        found = FIELD.fullmatch(item)
         if found is not None and found[1].lower() == "all":
-            columns += [_Column(name, WIDTHS[name]) for name in NAMES]
+            columns += [SizedColumn(name, WIDTHS[name]) for name in NAMES]
             continue
         name = next((each for each in NAMES if found is not None and each.lower().startswith(found[1].lower())), None)
         name = next((each for each in NAMES if found is not None and each.lower() == found[1].lower()), name)
         if found is None or name is None:
             raise CommandFailed(f'sacct: error: Invalid field requested: "{item.partition("%")[0]}"')
-        columns.append(_Column(name, int(found[2]) if found[2] else WIDTHS[name]))
+        columns.append(SizedColumn(name, int(found[2]) if found[2] else WIDTHS[name]))
     return columns
 
 
@@ -177,7 +164,7 @@ def _kept(job: Record, words: Words, queue: Queue) -> bool:
 
 
 def _with_uid(job: Record, queue: Queue) -> Record:
-    """The job with the uid of its user, which accounting does not tell over HTTP, if it is the caller's."""
+    """The job with the uid of its user, which accounting does not have over HTTP, if it is the caller's."""
     uid, name = queue.me
     return {"user_id": uid, **job} if text(job, "user") == name else job
 
@@ -204,20 +191,13 @@ def _selects(job_id: str, row: Row) -> bool:
     return own in wanted if own is not None else bool(wanted & set(task_numbers(text(array, "task"))))
 
 
-def _print(words: Words, columns: Sequence[_Column], rows: Sequence[Row]) -> None:
-    lines: list[str] = []
+def _print(words: Words, columns: Sequence[SizedColumn], rows: Sequence[Row]) -> None:
     header = not words.has("noheader")
     values = [[VALUES[each.name](row) if each.name in VALUES else "" for each in columns] for row in rows]
     if words.has("parsable", "parsable2"):
         mark = words.last("delimiter") or "|"
         ending = mark if words.has("parsable") and not words.has("parsable2") else ""
-        texts = [[each.name for each in columns], *values] if header else values
-        lines = [mark.join(each) + ending for each in texts]
+        lines = parsable_lines(columns, values, header=header, mark=mark, ending=ending)
     else:
-        if header:
-            lines.append("".join(f"{each.cell(each.name)} " for each in columns))
-            lines.append("".join("-" * abs(each.width) + " " for each in columns))
-        lines += [
-            "".join(f"{column.cell(value)} " for column, value in zip(columns, each, strict=True)) for each in values
-        ]
+        lines = sized_lines(columns, values, header=header)
     sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusterra_cli.getopt import Given, Options, Words
+from clusterra_cli.getopt import Given, Options, Words, split
 from clusterra_cli.job_script import JobScript, from_script, from_wrapped, head
 from clusterra_cli.sbatch_options import SBATCH
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
@@ -16,20 +16,26 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.printing import complain, write_line
+from clusterra_cli.slurm_commands.spooled import deliver_before, deliver_spooled
 from clusterra_cli.usage import WrongUsage
 
 OPTIONS = Options(
     "sbatch",
-    {name: takes for name, (_, takes) in SBATCH.items()} | {"get-user-env": "optional"},
+    {name: takes for name, (_, takes) in SBATCH.items()} | {"get-user-env": "optional", "spool": "none"},
     {letter: name for name, (letter, _) in SBATCH.items() if letter},
     {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"},
+    whole=frozenset({"spool"}),
 )
+SPOOL = "CLUSTERRA_SPOOL"
+"""A variable that stands for --spool, if it is not empty and not 0."""
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024
 """A longer script is refused here; the gateway has a bound of its own."""
 WRONG_OPTION = 255
 """The exit code for an option that does not exist."""
-NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile", "parsable", "quiet", "verbose"})
+NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile", "parsable", "quiet", "verbose"}) | {
+    "spool"
+}
 """Options of the command, and those that mean nothing where no login shell submits."""
 _NO_MEANING = re.compile(r"^(#SBATCH\b.*?)[ \t]--(?:get-user-env|propagate)(?:=\S*)?(?=[ \t]|$)", re.MULTILINE)
 _EXPORT = re.compile(r"^#SBATCH[ \t]+(?:.*[ \t])?--export(?:=|[ \t]+)(\"[^\"]*\"|'[^']*'|\S+)", re.MULTILINE)
@@ -83,21 +89,42 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if words.has("test-only"):
         raise CommandFailed("sbatch: error: --test-only is not supported over HTTP: see `clusterra submit --estimate`")
+    if words.has("spool") and words.has("wait"):
+        raise _wrong("--spool and --wait exclude each other: nobody knows when the network is back")
     job = _job(words)
     gateway = Gateway()
+    if words.has("spool") or (os.environ.get(SPOOL, "") not in ("", "0") and not words.has("wait")):
+        return _spooled(words, job, gateway)
     named = chosen_clusters("sbatch", words, gateway)
+    deliver_before(words, gateway)
     try:
-        told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
+        answer = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
-        raise CommandFailed(refused_lines(error), _failure_code()) from None
-    job_id = str(told["job_id"])
+        raise CommandFailed(refused_lines(error), failure_code()) from None
+    job_id = str(answer["job_id"])
     if words.has("verbose"):
-        for warning in (*job.warnings, *told.get("warnings", ())):
+        for warning in (*job.warnings, *answer.get("warnings", ())):
             complain(f"sbatch: warning: {warning}")
+    print_job_id(words, job_id, named)
+    return exit_code_of(gateway, job_id) if words.has("wait") else 0
+
+
+def _spooled(words: Words, job: JobScript, gateway: Gateway) -> int:
+    """Submit through the spool. A spooled submit has no job id yet: then nothing goes to stdout."""
+    try:
+        job_id = deliver_spooled(words, job, gateway)
+    except Refused as error:
+        raise CommandFailed(refused_lines(error), failure_code()) from None
+    if job_id is not None:
+        print_job_id(words, job_id, split(words.last("clusters", os.environ.get("SLURM_CLUSTERS")) or ""))
+    return 0
+
+
+def print_job_id(words: Words, job_id: str, named: Sequence[str]) -> None:
+    """Print the one line of a submit. `named`: the cluster, if the caller named it."""
     if not words.has("quiet") or words.has("parsable"):
         suffix = f";{named[0]}" if named and words.has("parsable") else f" on cluster {named[0]}" if named else ""
-        tell(f"{job_id}{suffix}" if words.has("parsable") else f"Submitted batch job {job_id}{suffix}")
-    return exit_code_of(gateway, job_id) if words.has("wait") else 0
+        write_line(f"{job_id}{suffix}" if words.has("parsable") else f"Submitted batch job {job_id}{suffix}")
 
 
 def refused_lines(error: Refused) -> str:
@@ -190,9 +217,10 @@ def _found(name: str, directory: str | None) -> Path:
 
 
 def _wrong(text: str) -> CommandFailed:
-    return CommandFailed(f"sbatch: error: {text}", _failure_code())
+    return CommandFailed(f"sbatch: error: {text}", failure_code())
 
 
-def _failure_code() -> int:
+def failure_code() -> int:
+    """The exit code of a submit that failed: 1, or what SLURM_EXIT_ERROR says."""
     given = os.environ.get("SLURM_EXIT_ERROR", "")
     return int(given) if given.isdecimal() and int(given) < 256 else 1

@@ -17,7 +17,7 @@ from clusterra_cli.slurm_commands.job_updates import changes
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, compressed, expanded
 from clusterra_cli.slurm_commands.notation.times import moment
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.printing import complain, write_line
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue
 from clusterra_cli.slurm_commands.records import Record, objects, text
 
@@ -30,7 +30,7 @@ OPTIONS = options(
     unsupported="uid yaml json future",
 )
 MAX_ARRAY_SIZE, MIN_JOB_AGE_SECONDS = 10_001, 300
-"""What `show config` tells: the largest array, and for how long Slurm keeps a job that has ended, as in the lab."""
+"""What `show config` prints: the largest array, and for how long Slurm keeps a job that has ended, as in the lab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _show_jobs(call: _Call, names: Sequence[str]) -> int:
     except Refused as error:
         raise CommandFailed(f"slurm_load_jobs error: {error}") from None
     if not jobs:
-        tell("No jobs in the system")
+        write_line("No jobs in the system")
         return 0
     _out(call, [job_lines(each, details=details) for each in jobs])
     return 0
@@ -126,10 +126,10 @@ def _show_some(call: _Call, kind: str, names: Sequence[str], lines: Callable[[Re
     by_name = {text(each, "name"): each for each in records}
     for name in wanted:
         if name not in by_name:
-            tell(f"{kind.capitalize()} {name} not found")
+            write_line(f"{kind.capitalize()} {name} not found")
             code = 1
     if not wanted and not records:
-        tell(f"No {kind}s in the system")
+        write_line(f"No {kind}s in the system")
     _out(call, [lines(by_name[name]) for name in (wanted or by_name) if name in by_name])
     return code
 
@@ -151,12 +151,12 @@ def _show_config(call: _Call, _names: Sequence[str]) -> int:
         "MinJobAge": f"{MIN_JOB_AGE_SECONDS} sec",
         "SLURM_VERSION": VERSION,
     }
-    tell(f"Configuration data as of {moment(int(time.time()))}")
+    write_line(f"Configuration data as of {moment(int(time.time()))}")
     for name, value in values.items():
-        tell(f"{name:<23} = {value}")
+        write_line(f"{name:<23} = {value}")
     up = any(each.get("responding") for each in objects(answer, "pings"))
     host = next((text(each, "hostname") for each in objects(answer, "pings")), "slurm")
-    tell(f"\nSlurmctld(primary) at {host} is {'UP' if up else 'DOWN'}")
+    write_line(f"\nSlurmctld(primary) at {host} is {'UP' if up else 'DOWN'}")
     return 0
 
 
@@ -173,7 +173,7 @@ def _show_hostnames(_call: _Call, names: Sequence[str]) -> int:
 
 def _show_hostlist(_call: _Call, names: Sequence[str]) -> int:
     try:
-        tell(compressed(expanded(",".join(names))))
+        write_line(compressed(expanded(",".join(names))))
     except BadHostlist as error:
         raise CommandFailed(f"Invalid hostlist: {error}") from None
     return 0
@@ -193,14 +193,14 @@ def _ping(call: _Call) -> int:
     try:
         pings = objects(call.gateway.slurm("slurm/ping/"), "pings")
     except Refused:
-        tell("Slurmctld(primary) at slurm is DOWN")
+        write_line("Slurmctld(primary) at slurm is DOWN")
         return 1
     for each in pings:
-        tell(f"Slurmctld(primary) at {text(each, 'hostname')} is {'UP' if each.get('responding') else 'DOWN'}")
+        write_line(f"Slurmctld(primary) at {text(each, 'hostname')} is {'UP' if each.get('responding') else 'DOWN'}")
     return 0 if any(each.get("responding") for each in pings) else 1
 
 
-def _on_jobs(action: str, told: str = "") -> Callable[[_Call], int]:
+def _on_jobs(action: str, function: str = "") -> Callable[[_Call], int]:
     """A keyword that does one thing with all jobs that are named."""
 
     def act(call: _Call) -> int:
@@ -209,7 +209,7 @@ def _on_jobs(action: str, told: str = "") -> Callable[[_Call], int]:
         hold = action == "requeuehold"
         ids = [each.partition("=")[2] or each for word in call.arguments for each in split(word)]
         body = {"hold": True} if hold else None
-        return _each(call, ids, lambda path: ("POST", f"{path}/{'requeue' if hold else action}", body), told)
+        return _each(call, ids, lambda path: ("POST", f"{path}/{'requeue' if hold else action}", body), function)
 
     return act
 
@@ -219,7 +219,9 @@ def _update(call: _Call) -> int:
     return _each(call, ids, lambda path: ("PATCH", path, fields))
 
 
-def _each(call: _Call, ids: Sequence[str], request: Callable[[str], tuple[str, str, object]], told: str = "") -> int:
+def _each(
+    call: _Call, ids: Sequence[str], request: Callable[[str], tuple[str, str, object]], function: str = ""
+) -> int:
     gateway, code = call.gateway, 0
     for each in ids:
         method, path, body = request(quote(each, safe=""))
@@ -228,8 +230,8 @@ def _each(call: _Call, ids: Sequence[str], request: Callable[[str], tuple[str, s
         except Refused as error:
             why = INVALID_JOB if isinstance(error, NotKnown) else error
             complain(f"{why} for job {each}")
-            if told:
-                complain(f"{told} error:{why}")
+            if function:
+                complain(f"{function} error:{why}")
             code = 1
     return code
 

@@ -13,7 +13,7 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import tell
+from clusterra_cli.slurm_commands.printing import write_line
 from clusterra_cli.slurm_commands.records import Record, objects, text, texts
 
 OPTIONS = options(
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     if words.has("json"):
         import json
 
-        tell(json.dumps({"partitions": partitions, "nodes": nodes, "errors": [], "warnings": []}))
+        write_line(json.dumps({"partitions": partitions, "nodes": nodes, "errors": [], "warnings": []}))
         return 0
     columns, keys = _columns(words, nodes)
     shown = _lines(words, partitions, nodes, keys)

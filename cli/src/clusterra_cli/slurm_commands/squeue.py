@@ -14,7 +14,7 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, tell
+from clusterra_cli.slurm_commands.printing import complain, write_line
 from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks
 from clusterra_cli.slurm_commands.records import count
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     if words.has("json"):
         import json
 
-        tell(json.dumps({"jobs": [job.record for job in shown], "errors": [], "warnings": []}))
+        write_line(json.dumps({"jobs": [job.record for job in shown], "errors": [], "warnings": []}))
         return 0
     newest_first = sorted(shown, key=lambda job: job.id, reverse=True)
     shown = _sorted(words, list(by_tasks(newest_first)) if each_task else newest_first)
@@ -77,8 +77,8 @@ def _ids(words: Words) -> tuple[str, ...]:
     given = [each.value for each in words.options if each.name == "jobs"]
     if not given:
         return ()
-    told = given[-1] or next(iter(words.others), "")
-    ids = split(told)
+    wanted = given[-1] or next(iter(words.others), "")
+    ids = split(wanted)
     for each in ids:
         if JOB_ID.fullmatch(each) is None:
             raise CommandFailed(f"squeue: error: Invalid job id: {each}")

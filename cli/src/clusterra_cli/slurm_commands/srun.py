@@ -67,10 +67,10 @@ def main(arguments: Sequence[str]) -> int:
     gateway = Gateway()
     chosen_clusters("srun", words, gateway)
     try:
-        told = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
+        answer = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
         raise CommandFailed(f"srun: error: Unable to allocate resources: {error}") from None
-    job_id = str(told["job_id"])
+    job_id = str(answer["job_id"])
     try:
         _follow(gateway, job_id)
         return exit_code_of(gateway, job_id)

@@ -1,4 +1,4 @@
-"""What Slurm's commands tell of one job of the queue, value by value, from slurmrestd's record of it."""
+"""What Slurm's commands show of one job of the queue, value by value, from slurmrestd's record of it."""
 
 import os
 import time
@@ -19,7 +19,7 @@ from clusterra_cli.slurm_commands.records import (
 
 NOTHING = "(null)"
 TASK_CHARACTERS = 64
-"""How much of the tasks of an array is told, unless SLURM_BITSTR_LEN says otherwise."""
+"""How much of the tasks of an array is shown, unless SLURM_BITSTR_LEN says otherwise."""
 _NO_TASK = "4294967294"
 _NO_NODES = frozenset({"PENDING", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "FAILED"})
 """The states for which the reason stands in place of the nodes."""
@@ -34,7 +34,7 @@ class Job:
     """The name of the user where the record has none."""
     now: float = field(default_factory=time.time)
     task: int | None = None
-    """One of the tasks that have not started, where each is told by itself."""
+    """One of the tasks that have not started, where each is shown by itself."""
 
     @property
     def id(self) -> int:
@@ -84,7 +84,7 @@ class Job:
     @property
     def state(self) -> str:
         """The state's one name."""
-        return states.told(self.states)
+        return states.shown(self.states)
 
     @property
     def base(self) -> str:
@@ -189,7 +189,7 @@ class Job:
         """Whether others may use its nodes: OK, YES, NO, USER, MCS or TOPO."""
         given = {each.lower() for each in texts(self.record, "shared")}
         named = {"user": "USER", "mcs": "MCS", "oversubscribe": "YES", "topo": "TOPO", "none": "OK"}
-        return next((told for name, told in named.items() if name in given), "NO")
+        return next((word for name, word in named.items() if name in given), "NO")
 
     @property
     def exit_code(self) -> str:

@@ -1,4 +1,4 @@
-"""What Slurm's commands tell of one node, from slurmrestd's record of it."""
+"""What Slurm's commands show of one node, from slurmrestd's record of it."""
 
 from clusterra_cli.slurm_commands.records import Record, count, number, text, texts
 
@@ -15,25 +15,25 @@ def node_state(node: Record) -> str:
     base = next((each for each in BASE if each in found), "UNKNOWN")
     if "DRAIN" in found and base != "FUTURE":
         busy = base in ("ALLOCATED", "MIXED") or "COMPLETING" in found
-        told = "draining" if busy else "drained"
+        state = "draining" if busy else "drained"
     elif "MAINTENANCE" in found:
-        told = "maint"
+        state = "maint"
     elif "COMPLETING" in found:
-        told = "completing" if base not in ("ALLOCATED", "MIXED") else base.lower()
+        state = "completing" if base not in ("ALLOCATED", "MIXED") else base.lower()
     elif "RESERVED" in found and base == "IDLE":
-        told = "reserved"
+        state = "reserved"
     elif "PLANNED" in found and base == "IDLE":
-        told = "planned"
+        state = "planned"
     else:
-        told = base.lower()
-    return told + ("*" if "NOT_RESPONDING" in found else "")
+        state = base.lower()
+    return state + ("*" if "NOT_RESPONDING" in found else "")
 
 
 def short_state(node: Record) -> str:
     """The short form of the same."""
-    told = node_state(node)
-    name = told.rstrip("*")
-    return _SHORT.get(name, name) + told[len(name) :]
+    state = node_state(node)
+    name = state.rstrip("*")
+    return _SHORT.get(name, name) + state[len(name) :]
 
 
 def cpus(node: Record) -> tuple[int, int, int, int]:

@@ -90,7 +90,7 @@ def _of_job(name: str) -> Callable[[Row], str]:
 
 
 def _moment(name: str, step_name: str | None = None) -> Callable[[Row], str]:
-    def told(row: Row) -> str:
+    def value_of(row: Row) -> str:
         if row.step is not None and step_name is None:
             return ""
         seconds = number(part(row.record, "time"), name if row.step is None else step_name or name)
@@ -98,7 +98,7 @@ def _moment(name: str, step_name: str | None = None) -> Callable[[Row], str]:
             return "None"
         return times.moment(seconds) if seconds else _UNKNOWN
 
-    return told
+    return value_of
 
 
 def _limit(row: Row) -> str:
@@ -120,36 +120,36 @@ def _raw_limit(row: Row) -> str:
 
 
 def _resources(kind: str) -> Callable[[Row], str]:
-    def told(row: Row) -> str:
+    def value_of(row: Row) -> str:
         if row.step is not None and kind == "requested":
             return ""
         return ",".join(sorted(_resource(each) for each in row.tres_items(kind)))
 
-    return told
+    return value_of
 
 
 def _resource(item: Record) -> str:
     kind, name, amount = text(item, "type"), text(item, "name"), count(item, "count")
-    told = mebibytes(amount) if kind == "mem" else str(amount)
-    return f"{kind}/{name}={told}" if name else f"{kind}={told}"
+    shown = mebibytes(amount) if kind == "mem" else str(amount)
+    return f"{kind}/{name}={shown}" if name else f"{kind}={shown}"
 
 
 def _used(how: str, name: str) -> Callable[[Row], str]:
-    def told(row: Row) -> str:
+    def value_of(row: Row) -> str:
         amount = None if row.step is None else row.used(how, name)
         return "" if amount is None else exact(amount)
 
-    return told
+    return value_of
 
 
 def _exit(name: str) -> Callable[[Row], str]:
-    def told(row: Row) -> str:
+    def value_of(row: Row) -> str:
         if row.step is not None and name != "exit_code":
             return ""
         code, signal = exit_code(row.record, name)
         return f"{code}:{signal}"
 
-    return told
+    return value_of
 
 
 def _cpu_time(kind: str) -> Callable[[Row], str]:
@@ -191,12 +191,12 @@ def _required_cpus(row: Row) -> int:
     return count(part(row.job, "required"), "CPUs") or row.tres("requested", "cpu") or 0
 
 
-def _only_job(told: Callable[[Row], str]) -> Callable[[Row], str]:
-    return lambda row: told(row) if row.step is None else ""
+def _only_job(value_of: Callable[[Row], str]) -> Callable[[Row], str]:
+    return lambda row: value_of(row) if row.step is None else ""
 
 
-def _only_step(told: Callable[[Row], str]) -> Callable[[Row], str]:
-    return lambda row: told(row) if row.step is not None else ""
+def _only_step(value_of: Callable[[Row], str]) -> Callable[[Row], str]:
+    return lambda row: value_of(row) if row.step is not None else ""
 
 
 VALUES: Mapping[str, Callable[[Row], str]] = {

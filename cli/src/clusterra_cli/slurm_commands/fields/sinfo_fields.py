@@ -50,8 +50,8 @@ def _least(name: str) -> Callable[[Line], str]:
     return lambda line: _smallest(count(each, name) for each in line.nodes)
 
 
-def _first(told: Callable[[Record], str], nothing: str = "(null)") -> Callable[[Line], str]:
-    return lambda line: told(line.nodes[0]) if line.nodes else nothing
+def _first(value_of: Callable[[Record], str], nothing: str = "(null)") -> Callable[[Line], str]:
+    return lambda line: value_of(line.nodes[0]) if line.nodes else nothing
 
 
 def _joined(name: str) -> Callable[[Line], str]:

@@ -65,5 +65,5 @@ def _written(key: tuple[str, int] | str, numbers: list[int]) -> str:
             ranges[-1] = [ranges[-1][0], number]
         else:
             ranges.append([number])
-    told = ",".join("-".join(f"{number:0{width}}" for number in each) for each in ranges)
-    return f"{prefix}{told}" if len(numbers) == 1 else f"{prefix}[{told}]"
+    text = ",".join("-".join(f"{number:0{width}}" for number in each) for each in ranges)
+    return f"{prefix}{text}" if len(numbers) == 1 else f"{prefix}[{text}]"

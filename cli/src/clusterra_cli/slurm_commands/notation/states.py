@@ -1,4 +1,4 @@
-"""States of jobs: their names, their short names, and how a state with flags is told."""
+"""States of jobs: their names, their short names, and how a state with flags is shown."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ SHORT_FLAGS = {
     "RESV_DEL_HOLD": "RD",
     "SIGNALING": "SI",
 }
-"""The flags, the first of which is told in place of the base state."""
+"""The flags, the first of which is shown in place of the base state."""
 IN_QUEUE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "STAGE_OUT", "SIGNALING"})
 """What squeue shows without --states."""
 ENDED = frozenset(SHORT) - {"PENDING", "RUNNING", "SUSPENDED"}
@@ -45,7 +45,7 @@ LISTED = (
 _LONG = {short: long for long, short in (SHORT | SHORT_FLAGS).items()}
 
 
-def told(states: Sequence[str]) -> str:
+def shown(states: Sequence[str]) -> str:
     """The one name of a state with its flags, such as `COMPLETING` for `RUNNING` with that flag."""
     return next((flag for flag in SHORT_FLAGS if flag in states), base(states))
 
