@@ -33,9 +33,10 @@ class Commands:
             raise
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
-    async def slurms(self, *argv: str) -> Ran:
-        """Run Slurm's own command to its end."""
-        person = ("setpriv", f"--reuid={self.owner.uid}", f"--regid={self.owner.gid}", "--clear-groups")
+    async def slurms(self, *argv: str, stdin: str = "") -> Ran:
+        """Run Slurm's own command to its end, in the shared folder."""
+        place = ("env", f"--chdir={self.slurm.shared_path}")
+        person = (*place, "setpriv", f"--reuid={self.owner.uid}", f"--regid={self.owner.gid}", "--clear-groups")
         environment = {"SLURM_JWT": self.slurm.token_of(self.owner), "PATH": "/usr/bin:/bin"}
-        ran = await self.slurm.run(*person, *argv, env=environment)
+        ran = await self.slurm.run(*person, *argv, env=environment, input=stdin)
         return Ran(ran.returncode, ran.stdout, ran.stderr)

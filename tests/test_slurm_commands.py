@@ -14,7 +14,9 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from command_line import Ran
+from job_cases import CASES, JobCase
 from slurm_command_pairs import Commands
+from slurm_tool_lines import LINES, SUBMITS, ToolLine
 
 pytestmark = pytest.mark.usefixtures("queue")
 
@@ -26,7 +28,54 @@ _FIELDS = (
     "comment,reason,reqmem,submit,start,end,eligible,timelimit,timelimitraw,user,uid,group,qos,priority,workdir,"
     "alloctres,reqtres,submitline,constraints,wckey,planned,suspended,flags,ntasks,allocnodes,layout"
 )
+FORMATS = (
+    *(("squeue", "-t", "all", "-o", each) for each in (
+        "%i", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", "%i,%T", "%A %t", "%i^^^%t^^^%r^^^%B", "%8i|%5t|%20R", "%.3j %3j|", "%i %k", "%i %Z %o %E", "%l %L %M %S %V %e", "%c %C %d %D %m %b", "%f %n %x %v %w %W", "%H %I %J %z",
+    )),
+    *(("squeue", "-t", "all", "-O", each) for each in (
+        "JobArrayID,StateCompact,Reason", "jobid:6,name:.30,state", "AccrueTime,AllocNodes,AllocSID,AssocId,BatchFlag",
+        "JobId,exit_code,DerivedEC,MaxCPUs,MaxNodes,NumTasks,CPUsPerTask,cpus-per-task",
+        "JobId,StdOut:60,StdErr,StdIn,tres-alloc:50,tres-per-job,WorkDir:30",
+        "JobId,NTPerCore,NTPerNode,NTPerSocket,NTPerBoard,Sockets,Cores,Threads,SPerBoard,Profile,Reboot,Requeue",
+        "JobId,Cluster,MinTime,DelayBoot,ResizeTime,PreemptTime,Exclusive,OverSubscribe,HetJobId,Wait4Switch,SegmentSize",
+    )),
+    *(("sacct", "-X", *each) for each in (
+        ("-P", "-o", "jobid,jobidraw,jobname,state,exitcode"), ("-o", "jobid%5,jobname%-10,state%20"),
+        ("-n", "-o", "state%-32"), ("-p", "-o", "user,uid,group,account,cluster"), ("-P", "-o", "start,end,submit"),
+        ("-o", "elapsed,elapsedraw,timelimit,timelimitraw"), ("-P", "-o", "reqmem,reqcpus,reqnodes,alloctres%40"),
+        ("-P", "--delimiter", "^^^", "-o", "jobid,nodelist,partition,qos,priority"), ("-o", "jobid,"),
+    )),
+    *(("sacct", *each) for each in (("-P", "-o", "jobid,ntasks,layout,state"), ("-n", "-o", "jobid%20,jobname%20"))),
+    *(("sinfo", *each) for each in (
+        ("-o", "%P %a %l %D %t %N"), ("-h", "-o", "%N|%c|%m|%G|%f"), ("-N", "-o", "%N %P %T"), ("-o", "%.5P%.3a|%20N"),
+        ("-O", "nodelist:30,partition,available,time"), ("-h", "-O", "nodes:5,cpus:4,memory,weight"), ("-o", "%R %F %A"),
+        ("-h", "-o", "%P|%p|%s|%g|%h|%r|%L"),
+    )),
+    ("scontrol", "-o", "show", "node"),
+    ("scontrol", "-d", "show", "job"),
+    ("scontrol", "-o", "show", "partition"),
+)  # fmt: skip
+"""Format strings, each with the jobs of the file in the queue and in accounting."""
 EQUAL = (
+    *FORMATS,
+    ("squeue", "--helpformat"),
+    ("squeue", "--helpFormat"),
+    ("squeue", "--helpstate"),
+    ("squeue", "--start"),
+    ("squeue", "--start", "-r", "-h"),
+    ("squeue", "-S", "S", "-t", "all", "-o", "%i %S"),
+    ("squeue", "-S", "-S", "-t", "all", "-o", "%i"),
+    ("squeue", "-w", "nowhere"),
+    ("squeue", "-L", "nothing"),
+    ("squeue", "--notme"),
+    ("squeue", "--running-over", "10000", "-h"),
+    ("squeue", "--running-under", "1-0", "-h", "-o", "%i"),
+    ("squeue", "--array-unique"),
+    ("sacctmgr", "foo"),
+    ("sacctmgr", "--foo"),
+    ("sacctmgr", "-s", "list", "user", "nobody", "format=account%20"),
+    ("sshare", "--foo"),
+    ("sshare", "-U", "-o", "Account%30,User%-12"),
     ("squeue",),
     ("squeue", "-h"),
     ("squeue", "-l", "-h"),
@@ -146,6 +195,41 @@ async def queue(lab: Stack) -> AsyncIterator[dict[str, str]]:
             await ada.cancel(job_id)
 
 
+@pytest.mark.parametrize("tool", sorted({each.tool for each in LINES}))
+async def test_a_program_reads_the_same_from_both(
+    commands: Commands, ada: User, queue: dict[str, str], tool: str
+) -> None:
+    names = {**queue, "user": ada.profile.name}
+    different: dict[str, object] = {}
+
+    async def read(line: ToolLine, ran: Ran) -> tuple[int, list[object], bool]:
+        return ran.code, re.findall(line.reads, ran.out), bool(ran.err)
+
+    for line in (each for each in LINES if each.tool == tool):
+        argv = line.argv(names)
+        for _ in range(8):
+            real, own = await commands.slurms(*argv), await commands.ours(*argv)
+            expected, found = await read(line, real), await read(line, own)
+            if expected == found and (found[1] or line.unread):
+                break
+            await asyncio.sleep(0.5)
+        else:
+            different[line.line] = (real, own)
+    assert not different, "\n".join(f"{line}\n{both}" for line, both in different.items())
+
+
+@pytest.mark.parametrize(("tool", "script", "options"), SUBMITS)
+async def test_the_script_of_a_program_makes_the_same_job(
+    ada: User, commands: Commands, tool: str, script: str, options: str
+) -> None:
+    argv = ("sbatch", "-H", *options.split())
+    real, own = await commands.slurms(*argv, stdin=script), await commands.ours(*argv, stdin=script)
+
+    assert (own.code, own.err) == (0, ""), tool
+    assert re.sub(r"\d+", "N", own.out) == re.sub(r"\d+", "N", real.out)
+    await equal_records(ada, commands, own.out.split()[-1], real.out.split()[-1])
+
+
 async def test_output_errors_and_exit_codes_are_those_of_slurm(commands: Commands) -> None:
     different: dict[str, tuple[Ran, Ran]] = {}
 
@@ -198,10 +282,15 @@ async def test_a_script_makes_the_same_job_as_with_slurms_own_sbatch(
     real = await lab.slurm.sbatch(commands.owner, script, *options)
 
     assert (own.code, own.err) == (0, "")
-    records = [await _record(ada, job_id) for job_id in (own.out.strip(), real)]
+    await equal_records(ada, commands, own.out.strip(), real)
+
+
+async def equal_records(ada: User, commands: Commands, own: str, real: str) -> None:
+    """Assert that two jobs have the same fields, and cancel them."""
+    records = [await _record(ada, job_id) for job_id in (own, real)]
+    for job_id in (own, real):
+        await commands.ours("scancel", job_id)
     assert {name: records[0][name] for name in _SAME} == {name: records[1][name] for name in _SAME}
-    for job_id in (own.out.strip(), real):
-        assert (await commands.ours("scancel", job_id)) == Ran(0, "", "")
 
 
 async def _record(ada: User, job_id: str) -> dict[str, Any]:

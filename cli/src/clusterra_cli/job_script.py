@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from clusterra_cli.getopt import Given
 from clusterra_cli.sbatch_options import SBATCH
+from clusterra_cli.slurm_commands.notation.sizes import read_mebibytes
 from clusterra_cli.usage import WrongUsage
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -32,8 +33,6 @@ _FOREIGN = ("#PBS", "#BSUB")
 _BLANKS = " \t\v\f\r"
 _NAME = re.compile(r"\s(--j|-[A-Za-z]*J)")
 """A `#SBATCH` line that names the job, however the option is shortened."""
-_SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)[Bb]?")
-_MIB = {"m": 1, "g": 1024, "t": 1024**2}
 
 
 @dataclass(frozen=True)
@@ -134,14 +133,6 @@ _GROUPS = (
 )
 
 
-def _mebibytes(text: str) -> int:
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    size, unit = int(found[1]), (found[2] or "m").lower()
-    return -(-size // 1024) if unit == "k" else size * _MIB[unit]
-
-
 def _positive(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,8}", text):
         raise ValueError(text)
@@ -149,9 +140,9 @@ def _positive(text: str) -> int:
 
 
 _FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "mem": ("memory_per_node", _mebibytes),
-    "mem-per-cpu": ("memory_per_cpu", _mebibytes),
-    "mem-per-gpu": ("memory_per_tres", lambda text: f"gres/gpu:{_mebibytes(text)}"),
+    "mem": ("memory_per_node", read_mebibytes),
+    "mem-per-cpu": ("memory_per_cpu", read_mebibytes),
+    "mem-per-gpu": ("memory_per_tres", lambda text: f"gres/gpu:{read_mebibytes(text)}"),
     "cpus-per-task": ("cpus_per_task", _positive),
     "cpus-per-gpu": ("cpus_per_tres", lambda text: f"gres/gpu:{_positive(text)}"),
 }

@@ -1,15 +1,21 @@
 """Reads jobs from accounting and from the queue as one list: a job is known as soon as its submit was answered."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
+from clusterra_cli.slurm_commands.notation.hostlists import ranges
 from clusterra_cli.slurm_commands.notation.sizes import resources
 from clusterra_cli.slurm_commands.queue import Queue
 from clusterra_cli.slurm_commands.records import Record, count, objects, part, text, texts
 
+AT_ONCE = 8
+"""So many requests for named jobs are sent beside each other."""
+MAX_BITS = 4_000_000
+"""Slurm has no larger arrays."""
 _UNITS = {"M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 
 
@@ -24,9 +30,7 @@ def read_jobs(
     query = {"start_time": str(start)} | ({} if end is None else {"end_time": str(end)})
     if duplicates:
         query["show_duplicates"] = "true"
-    if ids:
-        query["step"] = ",".join(dict.fromkeys(each.partition(".")[0] for each in ids))
-    found = objects(gateway.slurm("slurmdb/jobs/", query), "jobs")
+    found = _named(gateway, query, ids) if ids else objects(gateway.slurm("slurmdb/jobs/", query), "jobs")
     queued = queue.some([each.partition(".")[0] for each in ids]) if ids else queue.all()
     fresh = {job.id: job for job in queued if ids or _eligible(job, start, end)}
     merged = [_later(each, fresh.pop(count(each, "job_id"), None)) for each in found]
@@ -34,6 +38,28 @@ def read_jobs(
     known = {count(each, "job_id") for each in merged}
     merged += [as_accounted(job) for number, job in fresh.items() if number not in known]
     return sorted(merged, key=lambda each: (count(part(each, "array"), "job_id") or count(each, "job_id"),))
+
+
+def _named(gateway: Gateway, query: Mapping[str, str], ids: Sequence[str]) -> list[Record]:
+    """The jobs with these ids. slurmrestd takes one id in a request, so these are sent beside each other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def read(job_id: str) -> tuple[Record, ...]:
+        return objects(gateway.slurm("slurmdb/jobs/", {**query, "step": job_id}), "jobs")
+
+    first, *rest = dict.fromkeys(each.partition(".")[0] for each in ids)
+    # The first one finds out which version of the API there is.
+    found = list(read(first))
+    if rest:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found += [each for jobs in threads.map(read, rest) for each in jobs]
+    return list({_identity(each): each for each in found}.values())
+
+
+def _identity(record: Record) -> tuple[object, ...]:
+    """What a record is found by twice, where `12` and `12_3` are named."""
+    times = part(record, "time")
+    return count(record, "job_id"), count(times, "submission"), count(times, "start"), text(record, "cluster")
 
 
 def _eligible(job: Job, start: int, end: int | None) -> bool:
@@ -46,7 +72,20 @@ def _eligible(job: Job, start: int, end: int | None) -> bool:
 def _later(record: Record, job: Job | None) -> Record:
     """What is known of a job: accounting, unless the queue knows already that it has ended."""
     ended = states.base(texts(part(record, "state"), "current")) in states.ENDED
-    return record if job is None or ended or job.base not in states.ENDED else as_accounted(job)
+    if job is not None and not ended and job.base in states.ENDED:
+        return as_accounted(job)
+    array = part(record, "array")
+    tasks = job.shown_tasks if job is not None and job.tasks else readable_tasks(text(array, "task"))
+    return {**record, "array": {**array, "task": tasks}} if tasks != text(array, "task") else record
+
+
+def readable_tasks(tasks: str) -> str:
+    """The tasks of an array, which accounting has as the bits of a hexadecimal number, as people write them."""
+    if not re.fullmatch(f"0x[0-9A-Fa-f]{{1,{MAX_BITS // 4}}}", tasks):
+        return tasks
+    bits = bin(int(tasks, 16))[:1:-1]
+    numbers = (place for place, bit in enumerate(bits) if bit == "1")
+    return ",".join("-".join(map(str, each)) for each in ranges(numbers))
 
 
 def as_accounted(job: Job) -> Mapping[str, Any]:

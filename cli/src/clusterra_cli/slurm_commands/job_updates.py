@@ -1,13 +1,11 @@
 """`scontrol update`: reads `JobId=42 TimeLimit=1:00:00` as the fields that the gateway changes."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from clusterra_cli.getopt import split
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.notation.times import DAY, HOUR, MINUTE, read_moment
-
-_CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")
+from clusterra_cli.slurm_commands.notation.sizes import read_mebibytes
+from clusterra_cli.slurm_commands.notation.times import MINUTE, duration, read_moment
 
 
 class _BadValue(Exception):
@@ -39,14 +37,7 @@ def changes(words: Sequence[str]) -> tuple[tuple[str, ...], Mapping[str, object]
 
 def minutes(text: str) -> int:
     """A time limit in minutes, rounded up: `90`, `90:00`, `1:30:00`, `1-12`, `0:86400`."""
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None:
-        raise _BadValue(text)
-    days, *parts = found.groups()
-    numbers = [int(each) for each in parts if each is not None]
-    scales = (HOUR, MINUTE, 1) if days is not None or len(numbers) == 3 else (MINUTE, 1, 0)
-    seconds = int(days or 0) * DAY + sum(each * scale for each, scale in zip(numbers, scales, strict=False))
-    return -(-seconds // MINUTE)
+    return -(-duration(text) // MINUTE)
 
 
 def _moment(text: str) -> int:
@@ -65,21 +56,14 @@ def _yes(text: str) -> bool:
     return known[text.lower()]
 
 
-def _mebibytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,12})([MGTmgt]?)[Bb]?", text)
-    if found is None:
-        raise _BadValue(text)
-    return int(found[1]) * {"": 1, "m": 1, "g": 1024, "t": 1024**2}[found[2].lower()]
-
-
 _FIELDS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "dependency": ("dependency", str),
     "excnodelist": ("excluded_nodes", lambda text: list(split(text))),
     "features": ("constraints", str),
     "jobname": ("name", str),
     "licenses": ("licenses", str),
-    "minmemorycpu": ("memory_per_cpu", _mebibytes),
-    "minmemorynode": ("memory_per_node", _mebibytes),
+    "minmemorycpu": ("memory_per_cpu", read_mebibytes),
+    "minmemorynode": ("memory_per_node", read_mebibytes),
     "name": ("name", str),
     "nice": ("nice", int),
     "numtasks": ("tasks", int),

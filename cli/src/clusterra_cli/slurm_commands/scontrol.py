@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from clusterra_cli.getopt import Words, options, split
 from clusterra_cli.slurm_commands.command_lines import VERSION, asked_about, read
-from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
+from clusterra_cli.slurm_commands.failures import DENIED, INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.scontrol_records import Lines, job_lines, node_lines, partition_lines, written
 from clusterra_cli.slurm_commands.gateway import Gateway
@@ -236,8 +236,13 @@ def _each(
     return code
 
 
-def _not_over_http(call: _Call) -> int:
-    raise CommandFailed(f"scontrol: error: {call.words.others[0]} is not supported over HTTP")
+def _denied(call: _Call) -> int:
+    """Only operators of the cluster may do this, as Slurm says too."""
+    if not call.arguments:
+        raise CommandFailed(f"too few arguments for keyword:{call.words.others[0]}")
+    for each in (item for word in call.arguments for item in split(word)):
+        complain(f"{DENIED} for job {each}")
+    return 1
 
 
 _KEYWORDS: Mapping[str, Callable[[_Call], int]] = {
@@ -246,9 +251,9 @@ _KEYWORDS: Mapping[str, Callable[[_Call], int]] = {
     "release": _on_jobs("release", "slurm_suspend"),
     "requeue": _on_jobs("requeue"),
     "requeuehold": _on_jobs("requeuehold"),
-    "resume": _not_over_http,
+    "resume": _denied,
     "show": _show,
-    "suspend": _not_over_http,
+    "suspend": _denied,
     "uhold": _on_jobs("hold", "slurm_suspend"),
     "update": _update,
 }

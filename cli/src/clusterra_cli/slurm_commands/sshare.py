@@ -10,7 +10,8 @@ from clusterra_cli.slurm_commands.records import text
 
 OPTIONS = options(
     "sshare",
-    none="all:a help long:l noheader:h no-header:n parsable:p parsable2:P partition:m Users:U usage verbose:v version:V",
+    none="all:a help long:l noheader:h no-header:n parsable:p parsable2:P partition:m Users:U usage verbose:v"
+    " version:V",
     required="accounts:A clusters:M cluster format:o users:u",
     optional="json yaml",
     same={"cluster": "clusters", "no-header": "noheader"},

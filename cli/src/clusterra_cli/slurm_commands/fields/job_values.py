@@ -192,6 +192,14 @@ class Job:
         return next((word for name, word in named.items() if name in given), "NO")
 
     @property
+    def exclusive(self) -> str:
+        """Whether it has its nodes to itself, or shares them with jobs of one user or label alone."""
+        given = {each.lower() for each in texts(self.record, "shared")}
+        return next(
+            (each.upper() for each in ("user", "mcs", "topo") if each in given), "NODE" if "none" in given else "NO"
+        )
+
+    @property
     def exit_code(self) -> str:
         """The exit code and the signal, such as `1:0`."""
         code, signal = exit_code(self.record)

@@ -30,7 +30,7 @@ _WIDTHS = {
     9: "Group Layout McsLabel User",
     14: "AveDiskRead AveDiskWrite Comment ConsumedEnergy ReservationId",
     15: "DerivedExitCode FailedNode MaxDiskReadNode MaxDiskReadTask MaxDiskWriteNode MaxDiskWriteTask NodeList",
-    12: "MaxDiskRead MaxDiskWrite MaxPagesNode MaxVMSizeNode MaxVMSizeTask TimelimitRaw",
+    12: "MaxDiskRead MaxDiskWrite MaxPagesNode MaxVMSizeNode MaxVMSizeTask",
     16: "BlockID",
     17: "ConsumedEnergyRaw",
     19: "AdminComment Constraints Eligible End Start Submit SystemComment",

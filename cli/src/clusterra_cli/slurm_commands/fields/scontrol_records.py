@@ -240,7 +240,7 @@ def _exclusive(record: Record) -> str:
 
 def _node_details(job: Job) -> Lines:
     """The CPUs and the memory on each node."""
-    lines = ["JOB_GRES=(null)"]
+    lines = ["JOB_GRES=(null)"] if job.resources else []
     for node in objects(part(job.resources, "nodes"), "allocation"):
         cores = [
             place * len(objects(socket, "cores")) + count(core, "index")

@@ -6,9 +6,12 @@ from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Field
 from clusterra_cli.slurm_commands.notation.times import span
-from clusterra_cli.slurm_commands.records import count, infinite, number, part, text, texts
+from clusterra_cli.slurm_commands.records import count, infinite, number, part, text
 
 NORMAL = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+START = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+HELP = "aFKBokOIXEexfGgiAWcmdjyNCDhPpQqrRnvYzsHSTtVJLlMUuwZ"
+"""The letters in the order of `squeue --helpformat`."""
 LONG = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 
 
@@ -121,71 +124,4 @@ _UNCUT = frozenset("ACcDdeFGJlLMNnQSUVxy")
 """Numbers, times and lists of nodes are shown whole, whatever the width."""
 LETTERS: Mapping[str, Field[Job]] = {
     letter: Field(header, value, letter not in _UNCUT) for letter, (header, value) in _LETTERS.items()
-}
-_SAME = {
-    "Account": "a",
-    "ArrayJobID": "F",
-    "ArrayTaskID": "K",
-    "BatchHost": "B",
-    "Command": "o",
-    "Comment": "k",
-    "Contiguous": "O",
-    "CoreSpec": "X",
-    "Dependency": "E",
-    "EndTime": "e",
-    "ExcNodes": "x",
-    "Feature": "f",
-    "GroupID": "G",
-    "GroupName": "g",
-    "JobArrayID": "i",
-    "JobID": "A",
-    "Licenses": "W",
-    "MinCPUs": "c",
-    "MinMemory": "m",
-    "MinTmpDisk": "d",
-    "Name": "j",
-    "Nice": "y",
-    "NodeList": "N",
-    "NumCPUs": "C",
-    "NumNodes": "D",
-    "OverSubscribe": "h",
-    "Partition": "P",
-    "Priority": "p",
-    "PriorityLong": "Q",
-    "QOS": "q",
-    "Reason": "r",
-    "ReasonList": "R",
-    "ReqNodes": "n",
-    "Reservation": "v",
-    "SCT": "z",
-    "SchedNodes": "Y",
-    "StartTime": "S",
-    "State": "T",
-    "StateCompact": "t",
-    "SubmitTime": "V",
-    "ThreadsPerCore": "J",
-    "TimeLeft": "L",
-    "TimeLimit": "l",
-    "TimeUsed": "M",
-    "TRES-Per-Node": "b",
-    "UserID": "U",
-    "UserName": "u",
-    "WCKey": "w",
-    "WorkDir": "Z",
-}
-NAMES: Mapping[str, Field[Job]] = {
-    **{name: LETTERS[letter] for name, letter in _SAME.items()},
-    "AdminComment": Field("ADMIN_COMMENT", _text("admin_comment")),
-    "Cluster": Field("CLUSTER", _text("cluster", "")),
-    "Deadline": Field("DEADLINE", _moment("deadline")),
-    "EligibleTime": Field("ELIGIBLE_TIME", _moment("eligible_time")),
-    "exit_code": Field("EXIT_CODE", lambda job: str(count(job.record, "exit_code"))),
-    "NumTasks": Field("TASKS", _count("tasks")),
-    "RestartCnt": Field("RESTART_COUNT", _count("restart_cnt")),
-    "STDERR": Field("STDERR", _text("stderr_expanded", "")),
-    "STDIN": Field("STDIN", _text("stdin_expanded", "/dev/null")),
-    "STDOUT": Field("STDOUT", _text("stdout_expanded", "")),
-    "tres-alloc": Field("TRES_ALLOC", lambda job: text(job.record, "tres_alloc_str") or "N/A"),
-    "Requeue": Field("REQUEUE", lambda job: "1" if job.record.get("requeue") else "0"),
-    "MailType": Field("MAIL_TYPE", lambda job: ",".join(texts(job.record, "mail_type")) or "NONE"),
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 _FIELD = re.compile(r"%(\.?)([0-9]{0,4})([A-Za-z])")
-_NAMED = re.compile(r"(\w+)(?::(\.?)([0-9]{0,4})(.*))?", re.DOTALL)
+_NAMED = re.compile(r"([\w-]+)(?::(\.?)([0-9]{0,4})(.*))?", re.DOTALL)
 NAMED_WIDTH = 20
 """The width of a field of `-O` that names none."""
 
@@ -92,6 +92,11 @@ def lines[R](columns: Sequence[Column[R]], records: Iterable[R], *, header: bool
     """The header, if it is wanted, and a line for each record."""
     top = ["".join(each.top() for each in columns)] if header else []
     return top + ["".join(each.cell(each.value(record)) for each in columns) for record in records]
+
+
+def in_columns(items: Sequence[str], count: int) -> str:
+    """Lines with so many items each, as the lists of fields are printed."""
+    return "".join("".join(items[place : place + count]) + "\n" for place in range(0, len(items), count))
 
 
 def _followed[R](column: Column[R], text: str) -> Column[R]:

@@ -59,11 +59,16 @@ def _written(key: tuple[str, int] | str, numbers: list[int]) -> str:
     if isinstance(key, str):
         return key
     prefix, width = key
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][-1] + 1:
-            ranges[-1] = [ranges[-1][0], number]
-        else:
-            ranges.append([number])
-    text = ",".join("-".join(f"{number:0{width}}" for number in each) for each in ranges)
+    text = ",".join("-".join(f"{number:0{width}}" for number in each) for each in ranges(numbers))
     return f"{prefix}{text}" if len(numbers) == 1 else f"{prefix}[{text}]"
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, ...]]:
+    """Numbers in their order as ranges: the first and the last of those that follow each other, or one alone."""
+    found: list[tuple[int, ...]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number,))
+    return found

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 _UNITS = {"second": 1, "minute": MINUTE, "hour": HOUR, "day": DAY, "week": 7 * DAY}
+_CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?")
 _RELATIVE = re.compile(r"now(?:([+-])([0-9]{1,9})([a-z]*))?")
 _FORMATS = (
     *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"),
@@ -51,6 +52,17 @@ def moment(seconds: int) -> str:
     if wanted == "relative":
         wanted = "%H:%M:%S" if abs(seconds - time.time()) < DAY else "%d %b %H:%M"
     return time.strftime("%Y-%m-%dT%H:%M:%S" if wanted == "standard" or "%" not in wanted else wanted, local)
+
+
+def duration(text: str) -> int:
+    """The seconds of a time as people write it: `90` (minutes), `90:00`, `1:30:00`, `1-12`. Raises ValueError."""
+    found = _CLOCK.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    days, *parts = found.groups()
+    numbers = [int(each) for each in parts if each is not None]
+    scales = (HOUR, MINUTE, 1) if days is not None or len(numbers) == 3 else (MINUTE, 1, 0)
+    return int(days or 0) * DAY + sum(each * scale for each, scale in zip(numbers, scales, strict=False))
 
 
 def read_moment(text: str, now: float) -> int | None:
