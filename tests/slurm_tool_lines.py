@@ -53,7 +53,11 @@ LINES = (
     ToolLine("snakemake profile", "sacct -P -b -j {failed} -n", r"(?m)^(\d+)\|(\w+)\|"),
     ToolLine("snakemake profile", "scontrol -o show job {running}", r"JobState=(\w+)"),
     ToolLine("snakemake profile", "squeue --user={user} --format=%i,%T --state=all", r"(?m)^([^,]+),(\w+)$"),
-    ToolLine("submitit", "sacct -o JobID,State,NodeList --parsable2 -j {finished} -j {failed} -j {running}", _ROW),
+    ToolLine(
+        "submitit",
+        "sacct -o JobID,State,NodeList --parsable2 -j {finished} -j {failed} -j {running}",
+        r"(?m)^(\S+)\|(\S+)\|(\S*)$",
+    ),
     ToolLine("submitit", "sacct -o JobID,State,NodeList --parsable2 -j {finished} -j {failed}", r"(?m)^(\S+)\|(\S+)\|"),
     ToolLine("submitit", "scancel 999999 --signal USR2", unread=True),
     ToolLine("parsl", "sacct -X", r"(?m)^(\d+)\s"),

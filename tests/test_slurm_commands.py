@@ -14,7 +14,6 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from command_line import Ran
-from job_cases import CASES, JobCase
 from slurm_command_pairs import Commands
 from slurm_tool_lines import LINES, SUBMITS, ToolLine
 

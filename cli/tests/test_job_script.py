@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from clusterra.job_environment import DEFAULT_PATH
 from clusterra_cli import job_script
 from clusterra_cli.getopt import Given
-from clusterra_cli.job_script import DEFAULT_PATH, JobScript, dollars, from_script
+from clusterra_cli.job_script import JobScript, dollars, from_script
 from clusterra_cli.sbatch_options import read
 from clusterra_cli.usage import WrongUsage
 from clusterra_contracts.rpc.slurm import JobDescription

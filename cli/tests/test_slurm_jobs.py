@@ -254,12 +254,18 @@ def test_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reason_that_is_not_slurms_is_told_before_slurms_sentence() -> None:
     slurms = sbatch.refused_lines(Refused("Invalid qos specification", 2066))
-    ours = sbatch.refused_lines(Refused("there is no account nope for jobs: leave it out"))
+    ours = sbatch.refused_lines(
+        Refused("Invalid account or account/partition combination specified", 2045, "there is no account nope: none")
+    )
+    other = sbatch.refused_lines(Refused("the script is too long"))
 
     assert slurms == "sbatch: error: Batch job submission failed: Invalid qos specification"
     assert ours == (
-        "sbatch: error: there is no account nope for jobs: leave it out\n"
+        "sbatch: error: there is no account nope: none\n"
         "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    )
+    assert other == (
+        "sbatch: error: the script is too long\nsbatch: error: Batch job submission failed: Unspecified error"
     )
 
 

@@ -9,8 +9,8 @@ from clusterra_cli.slurm_commands.job_updates import changes, minutes
 from clusterra_cli.slurm_commands.notation import sizes, states, times
 from clusterra_cli.slurm_commands.notation.columns import Field, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, compressed, expanded
+from clusterra_cli.slurm_commands.notation.sized_tables import SizedColumn
 from clusterra_cli.slurm_commands.queue import task_numbers
-from clusterra_cli.slurm_commands.sacct import _Column
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,7 +169,7 @@ def test_columns_by_names_are_20_wide_and_cut() -> None:
     [(10, "CANCELLED by 1", "CANCELLED+"), (-6, "12", "12    "), (6, "12", "    12"), (3, "abc", "abc")],
 )
 def test_a_cut_value_of_sacct_ends_with_a_plus(width: int, value: str, shown: str) -> None:
-    assert _Column("State", width).cell(value) == shown
+    assert SizedColumn("State", width).cell(value) == shown
 
 
 def test_updates_of_jobs() -> None:

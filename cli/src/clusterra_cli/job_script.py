@@ -12,13 +12,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterra.job_environment import DEFAULT_PATH
+
 from clusterra_cli.getopt import Given
 from clusterra_cli.sbatch_options import SBATCH
 from clusterra_cli.slurm_commands.notation.sizes import read_mebibytes
 from clusterra_cli.usage import WrongUsage
-
-DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""The PATH of a job. Paths of another machine would lead nowhere."""
 
 SECRETS = frozenset({"CLUSTERRA_TOKEN"})
 """Variables that go to a job only where `--export` names them: everybody in the job could act as the person."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, override
 
 import typer
+from clusterra.job_environment import DEFAULT_PATH
 from typer.core import TyperCommand
 
 from clusterra_cli import job_script
@@ -36,7 +37,7 @@ _EVERY_OPTION = (
     "  --key=KEY     A key of your own: sent again with the same key, the job is submitted once.\n"
     "  -M, --cluster=NAME, --url=URL  Where to submit, in place of the context's.\n"
     "  --json, -Q --quiet, --parsable  Answer with JSON, or with the id only.\n\n"
-    "The job gets PATH=" + job_script.DEFAULT_PATH + " and none of the other variables of here, because those of"
+    "The job gets PATH=" + DEFAULT_PATH + " and none of the other variables of here, because those of"
     " another machine mostly mislead. --export=NAME,NAME=VALUE adds variables, --export=ALL takes all of them."
 )
 

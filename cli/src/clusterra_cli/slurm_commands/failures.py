@@ -3,6 +3,15 @@
 AWAY = "Unable to contact slurm controller (connect failure)"
 TIMED_OUT = "Socket timed out on send/recv operation"
 INVALID_JOB = "Invalid job id specified"
+SENTENCES = {
+    2006: "Node count specification invalid",
+    2014: "Requested node configuration is not available",
+    2029: "Invalid feature specification",
+    2045: "Invalid account or account/partition combination specified",
+    2050: "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+}
+"""Slurm's words for those of its numbers with which the gateway refuses: programs decide by the words."""
+ACCOUNTING_POLICY = 2050
 DENIED = "Access/permission denied"
 
 
@@ -17,9 +26,11 @@ class CommandFailed(Exception):
 class Refused(Exception):
     """The gateway or Slurm refused a request. The text is Slurm's where Slurm has one."""
 
-    def __init__(self, text: str, number: int = 0) -> None:
+    def __init__(self, text: str, number: int = 0, reason: str = "") -> None:
+        """`number`: Slurm's own. `reason`: what the gateway says besides, where it refused before Slurm would."""
         super().__init__(text)
         self.number = number
+        self.reason = reason
 
 
 class NotKnown(Refused):

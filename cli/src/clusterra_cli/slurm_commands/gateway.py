@@ -10,10 +10,10 @@ from clusterra.context import ConfigError
 from clusterra.errors import (
     ApiError,
     ClusterraError,
-    Forbidden,
     NotClusterra,
     NotFound,
     OutcomeUnknown,
+    QuotaExceeded,
     SignInNeeded,
     TooManyRequests,
     Unavailable,
@@ -23,7 +23,16 @@ from clusterra.exchange import Method, Query, Request
 from clusterra.http.retrying import ask
 from clusterra.target import chosen_target
 
-from clusterra_cli.slurm_commands.failures import DENIED, TIMED_OUT, Away, CommandFailed, NotKnown, Refused
+from clusterra_cli.slurm_commands.failures import (
+    ACCOUNTING_POLICY,
+    DENIED,
+    SENTENCES,
+    TIMED_OUT,
+    Away,
+    CommandFailed,
+    NotKnown,
+    Refused,
+)
 from clusterra_cli.slurm_commands.records import Record
 
 READ_SECONDS = 6.0
@@ -31,7 +40,7 @@ READ_SECONDS = 6.0
 ANSWER_SECONDS = 8.0
 CHANGE_SECONDS = 20.0
 VERSIONS = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
-"""Versions of slurmrestd's API, the one that is asked for first. A cluster serves some of them."""
+"""As in the SDK, whose models start too slowly to be imported here."""
 NOTHING: Query = {}
 
 
@@ -138,19 +147,23 @@ def refusal(error: ClusterraError) -> Refused:
             return Refused(f"Protocol authentication error: {error.detail}", 1007)
         case NotFound():
             return NotKnown()
-        case Forbidden():
-            return Refused(slurms_text(error) or str(error).replace("\n", ": ") or DENIED, error.code or 0)
+        case QuotaExceeded():
+            return _refused(error, ACCOUNTING_POLICY)
         case ApiError():
-            return Refused(slurms_text(error) or str(error).replace("\n", ": "), error.code or 0)
+            return _refused(error, error.code)
     return Refused(str(error).replace("\n", ": "))
 
 
-def slurms_text(error: ApiError) -> str | None:
-    """Slurm's own sentence of an error; None where it is not Slurm's.
+def _refused(error: ApiError, number: int | None) -> Refused:
+    """The refusal with Slurm's sentence, and with the gateway's own reason where that is not Slurm's.
 
-    Slurm's number comes with slurmrestd's description and then Slurm's text for the number: `Batch job submission
-    failed: Invalid qos specification`.
+    What Slurm refuses has Slurm's text at the end of the detail: `Batch job submission failed: Invalid qos
+    specification`.
     """
-    if error.code is None:
-        return None
-    return error.detail.rpartition(": ")[2] or error.detail
+    own = str(error).replace("\n", ": ")
+    if number is None:
+        return Refused(own or DENIED)
+    sentence = SENTENCES.get(number)
+    if sentence is not None and sentence not in error.detail:
+        return Refused(sentence, number, own)
+    return Refused(error.detail.rpartition(": ")[2] or error.detail, number)

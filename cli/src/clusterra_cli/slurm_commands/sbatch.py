@@ -39,13 +39,6 @@ NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile
 """Options of the command, and those that mean nothing where no login shell submits."""
 _NO_MEANING = re.compile(r"^(#SBATCH\b.*?)[ \t]--(?:get-user-env|propagate)(?:=\S*)?(?=[ \t]|$)", re.MULTILINE)
 _EXPORT = re.compile(r"^#SBATCH[ \t]+(?:.*[ \t])?--export(?:=|[ \t]+)(\"[^\"]*\"|'[^']*'|\S+)", re.MULTILINE)
-_MEANINGS = (
-    ("there is no account", "Invalid account or account/partition combination specified"),
-    ("no worker has the feature", "Invalid feature specification"),
-    ("the largest worker has", "Requested node configuration is not available"),
-    ("quota", "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"),
-)
-"""What Slurm says for reasons that the gateway finds first: programs decide by Slurm's words."""
 _VARIABLES = {
     "SBATCH_ACCOUNT": "account",
     "SBATCH_ARRAY_INX": "array",
@@ -129,11 +122,10 @@ def print_job_id(words: Words, job_id: str, named: Sequence[str]) -> None:
 
 def refused_lines(error: Refused) -> str:
     """What is printed for a refused submit: the gateway's own reason, where it is not Slurm's, and Slurm's sentence."""
-    meaning = str(error)
-    own = ""
+    meaning, reason = str(error), error.reason
     if not error.number:
-        own = f"sbatch: error: {error}\n"
-        meaning = next((slurms for ours, slurms in _MEANINGS if ours in meaning), "Unspecified error")
+        meaning, reason = "Unspecified error", meaning
+    own = f"sbatch: error: {reason}\n" if reason else ""
     return f"{own}sbatch: error: Batch job submission failed: {meaning}"
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from clusterra_cli.getopt import Words, options, split
@@ -16,11 +17,11 @@ from clusterra_cli.slurm_commands.fields.squeue_names import NAMES
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, in_columns, lines
-from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded
+from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded, ranges
 from clusterra_cli.slurm_commands.notation.times import duration
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, write_line
-from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks
+from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks, task_numbers
 from clusterra_cli.slurm_commands.records import count, objects, text
 
 OPTIONS = options(
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
 
         write_line(json.dumps({"jobs": [job.record for job in shown], "errors": [], "warnings": []}))
         return 0
+    if words.has("only-job-state"):
+        shown = [_with_tasks_alone(job) for job in shown]
     newest_first = sorted(shown, key=lambda job: job.id, reverse=True)
     shown = _sorted(words, list(by_tasks(newest_first)) if each_task else newest_first)
     top = [f"CLUSTER: {each}" for each in named]
@@ -223,6 +226,12 @@ _KEYS: dict[str, Callable[[Job], object]] = {
     "a": lambda job: job.text("account", ""),
     "q": lambda job: job.text("qos", ""),
 }
+
+
+def _with_tasks_alone(job: Job) -> Job:
+    """The job as --only-job-state shows it: the numbers of the tasks, without how many may run together."""
+    tasks = ",".join("-".join(map(str, each)) for each in ranges(task_numbers(job.tasks)))
+    return replace(job, record={**job.record, "array_task_string": tasks}) if job.tasks else job
 
 
 def _start(job: Job, *, down: bool) -> tuple[object, ...]:

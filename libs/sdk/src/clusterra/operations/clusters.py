@@ -1,12 +1,13 @@
 """Clusters, their shapes and their nodes."""
 
+from clusterra.errors import NotFound
 from clusterra.exchange import Request, Steps
 from clusterra.models import Cluster, ClusterDetail, Clusters, Shape
 from clusterra.nodes import Node, Nodes
 from clusterra.operations.api import Api
 
-SLURM_VERSION = "v0.0.44"
-"""The version of slurmrestd's API whose nodes are read."""
+SLURM_VERSIONS = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
+"""Versions of slurmrestd's API, the one that is asked for first. A cluster serves some of them."""
 
 
 def clusters(api: Api) -> Steps[list[Cluster]]:
@@ -26,5 +27,15 @@ def shapes(api: Api, name: str | None) -> Steps[list[Shape]]:
 
 def nodes(api: Api, name: str | None) -> Steps[list[Node]]:
     """The nodes that Slurm knows now. Workers exist only while jobs need them."""
-    answer = yield from api.ask(Request("GET", api.on(f"slurm/{SLURM_VERSION}/nodes/", name)))
+    for version in SLURM_VERSIONS[:-1]:
+        try:
+            return (yield from _nodes(api, name, version))
+        except NotFound:
+            continue
+    return (yield from _nodes(api, name, SLURM_VERSIONS[-1]))
+
+
+def _nodes(api: Api, name: str | None, version: str) -> Steps[list[Node]]:
+    """The same in one version. Raises NotFound where the cluster does not serve it, or does not exist."""
+    answer = yield from api.ask(Request("GET", api.on(f"slurm/{version}/nodes/", name)))
     return list(api.parsed(Nodes, answer).nodes)

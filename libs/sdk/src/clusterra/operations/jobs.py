@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from clusterra.exchange import Request, Steps, Stream
+from clusterra.job_environment import DEFAULT_ENVIRONMENT
 from clusterra.models import Estimate, Explanation, JobPage, JobRecord, SubmittedJob
 from clusterra.operations.api import JOBS, MAX_PAGE, Api, query, segment
 from clusterra.operations.pages import paged
 
-DEFAULT_ENVIRONMENT = ("PATH=/usr/local/bin:/usr/bin:/bin",)
-"""The environment of jobs that give none: that of the caller's machine would say nothing on a worker."""
 type Fields = Mapping[str, Any]
 """Fields of a job in slurmrestd's shape, such as `{"name": "fit", "cpus_per_task": 4, "time_limit": 60}`."""
 

@@ -17,6 +17,7 @@ from clusterra_contracts.shapes import Shape, WorkerSpec
 from clusterra_sbatch import node_counts
 
 from clusterra_proxy.admission.placeholders import PREFIX
+from clusterra_proxy.slurmrestd.error_codes import INVALID_FEATURE, INVALID_NODE_COUNT, NODES_UNAVAILABLE
 from clusterra_proxy.slurmrestd.errors import Rejected
 from clusterra_proxy.slurmrestd.gres import parse_gres
 
@@ -61,6 +62,7 @@ def check(binding: ClusterBinding, job: JobDescription, per_gpu: PerGpu = NOTHIN
         raise Rejected(
             f"the job requests {demand.nodes} nodes, but the cluster may have {max_workers} workers",
             hint=f"request at most {max_workers} nodes; {describe_largest_shape(binding)}",
+            code=INVALID_NODE_COUNT,
         )
     matching = _matching_shapes(binding.catalogue.shapes, demand.features)
     candidates = matching
@@ -77,6 +79,7 @@ def check(binding: ClusterBinding, job: JobDescription, per_gpu: PerGpu = NOTHIN
     raise Rejected(
         _exceeded_limit(candidates, demand, qualifier),
         hint=f"request less per node, or more nodes; {_describe_largest(candidates)}",
+        code=NODES_UNAVAILABLE,
     )
 
 
@@ -85,12 +88,16 @@ def _matching_shapes(shapes: Sequence[Shape], features: frozenset[str]) -> list[
     known = {feature for shape in shapes for feature in shape.worker.features}
     if unknown := sorted(features - known):
         raise Rejected(
-            f"no worker has the feature {', '.join(unknown)}", hint=f"request one of {', '.join(sorted(known))}"
+            f"no worker has the feature {', '.join(unknown)}",
+            hint=f"request one of {', '.join(sorted(known))}",
+            code=INVALID_FEATURE,
         )
     matching = [shape for shape in shapes if features <= set(shape.worker.features)]
     if not matching:
         raise Rejected(
-            f"no worker has all the features {', '.join(sorted(features))}", hint="request one family or one shape"
+            f"no worker has all the features {', '.join(sorted(features))}",
+            hint="request one family or one shape",
+            code=INVALID_FEATURE,
         )
     return matching
 

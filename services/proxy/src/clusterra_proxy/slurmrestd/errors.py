@@ -7,7 +7,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 
 class SlurmFailed(RpcFailed):
-    """A failed request. `code` is Slurm's own error number, if there is one."""
+    """A failed request. `code` is Slurm's own error number, if there is one: also where Slurm was not asked."""
 
     kind: ClassVar[ErrorKind]
 

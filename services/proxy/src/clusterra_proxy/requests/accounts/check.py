@@ -3,6 +3,7 @@
 from clusterra_contracts.identity import SlurmUser
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.slurmrestd.error_codes import INVALID_ACCOUNT
 from clusterra_proxy.slurmrestd.errors import Rejected
 from clusterra_proxy.slurmrestd.reading.fields import MEMBERS_ACCOUNT
 
@@ -25,4 +26,4 @@ async def check_account(cluster: Cluster, user: SlurmUser, account: str) -> None
     named = sorted(accounts - {MEMBERS_ACCOUNT})
     more = ", ..." if len(named) > MAX_NAMED else ""
     others = f"use one of {', '.join(named[:MAX_NAMED])}{more}, or none" if named else "leave it out"
-    raise Rejected(f"there is no account {account} for jobs", hint=others)
+    raise Rejected(f"there is no account {account} for jobs", hint=others, code=INVALID_ACCOUNT)
