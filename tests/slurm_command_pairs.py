@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,11 +19,15 @@ class Commands:
     owner: SlurmUser
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    async def ours(self, *argv: str, stdin: str = "", **variables: str) -> Ran:
-        """Run a command of ours to its end."""
+    async def start(self, *argv: str, **variables: str) -> Process:
+        """Start a command of ours, whose stdin and outputs are pipes."""
         environment = {"PATH": "/usr/bin:/bin", "PYTHONWARNINGS": "error", **self.variables, **variables}
         command = (sys.executable, "-m", "clusterra_cli.slurm_commands", *argv)
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+        return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+
+    async def ours(self, *argv: str, stdin: str = "", **variables: str) -> Ran:
+        """Run a command of ours to its end."""
+        process = await self.start(*argv, **variables)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 out, err = await process.communicate(stdin.encode())

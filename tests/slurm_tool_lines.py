@@ -1,7 +1,7 @@
 """What programs around Slurm send, and what they read of the answer, of Slurm's own command and of ours.
 
 `{finished}`, `{failed}`, `{running}`, `{array}` and `{dependent}` are ids of jobs, `{user}` is their owner. The
-patterns are those with which the programs read the output. What a program needs must be found; `unread` lines have none.
+patterns are those with which the programs read the output. What a program needs must be found, unless it is `unread`.
 """
 
 from dataclasses import dataclass
@@ -113,8 +113,8 @@ SUBMITS = (
      " B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 51:00:00\n#SBATCH --mem 1024M\n#SBATCH -p main\ntrue\n", ""),
     ("nextflow", f"#!/bin/bash\n#SBATCH --array 0-4\n#SBATCH -J nf-a\n#SBATCH -o {_LOG}\n#SBATCH --no-requeue\n"
      "#SBATCH -t 00:01:00\ntrue\n", ""),
-    ("dask-jobqueue", f"#!/usr/bin/env bash\n\n#SBATCH -J dask-worker\n#SBATCH -e {_LOG}\n#SBATCH -o {_LOG}\n#SBATCH -n 1\n"
-     "#SBATCH --cpus-per-task=2\n#SBATCH --mem=1G\n#SBATCH -t 00:30:00\ntrue\n", ""),
+    ("dask-jobqueue", f"#!/usr/bin/env bash\n\n#SBATCH -J dask-worker\n#SBATCH -e {_LOG}\n#SBATCH -o {_LOG}\n"
+     "#SBATCH -n 1\n#SBATCH --cpus-per-task=2\n#SBATCH --mem=1G\n#SBATCH -t 00:30:00\ntrue\n", ""),
     ("submitit", f"#!/bin/bash\n\n# Parameters\n#SBATCH --cpus-per-task=2\n#SBATCH --error={_LOG}\n#SBATCH"
      f" --job-name=submitit\n#SBATCH --mem=2GB\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH"
      f" --open-mode=append\n#SBATCH --output={_LOG}\n#SBATCH --signal=USR2@90\n#SBATCH --time=5\n"
@@ -122,19 +122,21 @@ SUBMITS = (
     ("submitit", f"#!/bin/bash\n#SBATCH --array=0-9%3\n#SBATCH --job-name=map\n#SBATCH --output={_LOG}\n"
      "#SBATCH --time=5\ntrue\n", ""),
     ("parsl", f"#!/bin/bash\n\n#SBATCH --job-name=parsl.block\n#SBATCH --output={_LOG}\n#SBATCH --error={_LOG}\n"
-     "#SBATCH --nodes=2\n#SBATCH --time=30\n#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n#SBATCH --partition=main\n"
-     "true\n", ""),
-    ("cromwell", "#!/bin/sh\ntrue\n", f"-J cromwell_1 -D /tmp -o {_LOG} -e {_LOG} -t 60 -p main -c 2 --mem-per-cpu 800"),
+     "#SBATCH --nodes=2\n#SBATCH --time=30\n#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n"
+     "#SBATCH --partition=main\ntrue\n", ""),
+    ("cromwell", "#!/bin/sh\ntrue\n",
+     f"-J cromwell_1 -D /tmp -o {_LOG} -e {_LOG} -t 60 -p main -c 2 --mem-per-cpu 800"),
     ("miniwdl", "#!/bin/sh\ntrue\n", "--parsable --job-name call-x --ntasks 1 --cpus-per-task 2 --mem 1024M --time 60"),
-    ("snakemake", "#!/bin/sh\ntrue\n", "--parsable --job-name 0f1e --output /dev/null --comment rule_a_wildcards_b -p main"
-     " -t 10 --mem 1000 --ntasks=1 --cpus-per-task=2 -D /tmp"),
+    ("snakemake", "#!/bin/sh\ntrue\n",
+     "--parsable --job-name 0f1e --output /dev/null --comment rule_a_wildcards_b"
+     " -p main -t 10 --mem 1000 --ntasks=1 --cpus-per-task=2 -D /tmp"),
     ("galaxy", f"#!/bin/sh\n#SBATCH -o {_LOG}\n#SBATCH -e {_LOG}\n#SBATCH -J g1_tool\n#SBATCH -t 10:00\n#SBATCH -c 2\n"
      "#SBATCH -p main\ntrue\n", ""),
     ("batchspawner", "#!/bin/bash\n#SBATCH --output=/dev/null\n#SBATCH --job-name=spawner-jupyterhub\n#SBATCH"
-     " --chdir=/tmp\n#SBATCH --time=1:00:00\n#SBATCH --mem=1G\n#SBATCH --cpus-per-task=1\n\nset -euo pipefail\ntrue\n",
-     "--parsable"),
-    ("radical", '#!/bin/bash\n#SBATCH -N 1 --ntasks=2\n#SBATCH --cpus-per-task 1\n#SBATCH -J "pilot"\n#SBATCH -D "/tmp"\n'
-     '#SBATCH --output "/dev/null"\n#SBATCH --error "/dev/null"\n#SBATCH --time 00:30:00\ntrue\n', ""),
+     " --chdir=/tmp\n#SBATCH --time=1:00:00\n#SBATCH --mem=1G\n#SBATCH --cpus-per-task=1\n\nset -euo pipefail\n"
+     "true\n", "--parsable"),
+    ("radical", '#!/bin/bash\n#SBATCH -N 1 --ntasks=2\n#SBATCH --cpus-per-task 1\n#SBATCH -J "pilot"\n'
+     '#SBATCH -D "/tmp"\n#SBATCH --output "/dev/null"\n#SBATCH --error "/dev/null"\n#SBATCH --time 30\ntrue\n', ""),
     ("simple_slurm", "#!/bin/sh\n\n#SBATCH --job-name          named\n#SBATCH --ntasks            2\n#SBATCH --time"
      "              0-00:10:00\n#SBATCH --output            /dev/null\n\ntrue\n", ""),
     ("aiida", '#!/bin/bash\n#SBATCH --no-requeue\n#SBATCH --job-name="aiida-5"\n#SBATCH --get-user-env\n#SBATCH'

@@ -1,10 +1,10 @@
 """Our squeue, sacct, sinfo, scontrol, scancel and sbatch beside Slurm's own: the same text, exit codes and jobs."""
 
 import asyncio
-import json
 import re
+import signal
 from collections.abc import AsyncIterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 from clusterra_contracts.identity import SlurmUser
@@ -14,7 +14,9 @@ from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 from command_line import Ran
+from gates import closed_gate
 from slurm_command_pairs import Commands
+from slurm_records import SAME, record
 from slurm_tool_lines import LINES, SUBMITS, ToolLine
 
 pytestmark = pytest.mark.usefixtures("queue")
@@ -29,7 +31,9 @@ _FIELDS = (
 )
 FORMATS = (
     *(("squeue", "-t", "all", "-o", each) for each in (
-        "%i", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", "%i,%T", "%A %t", "%i^^^%t^^^%r^^^%B", "%8i|%5t|%20R", "%.3j %3j|", "%i %k", "%i %Z %o %E", "%l %L %M %S %V %e", "%c %C %d %D %m %b", "%f %n %x %v %w %W", "%H %I %J %z",
+        "%i", "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R", "%i,%T",
+        "%A %t", "%i^^^%t^^^%r^^^%B", "%8i|%5t|%20R", "%.3j %3j|",
+        "%i %k", "%i %Z %o %E", "%l %L %M %S %V %e", "%c %C %d %D %m %b", "%f %n %x %v %w %W", "%H %I %J %z",
     )),
     *(("squeue", "-t", "all", "-O", each) for each in (
         "JobArrayID,StateCompact,Reason", "jobid:6,name:.30,state", "AccrueTime,AllocNodes,AllocSID,AssocId,BatchFlag",
@@ -47,7 +51,8 @@ FORMATS = (
     *(("sacct", *each) for each in (("-P", "-o", "jobid,ntasks,layout,state"), ("-n", "-o", "jobid%20,jobname%20"))),
     *(("sinfo", *each) for each in (
         ("-o", "%P %a %l %D %t %N"), ("-h", "-o", "%N|%c|%m|%G|%f"), ("-N", "-o", "%N %P %T"), ("-o", "%.5P%.3a|%20N"),
-        ("-O", "nodelist:30,partition,available,time"), ("-h", "-O", "nodes:5,cpus:4,memory,weight"), ("-o", "%R %F %A"),
+        ("-O", "nodelist:30,partition,available,time"), ("-h", "-O", "nodes:5,cpus:4,memory,weight"),
+        ("-o", "%R %F %A"),
         ("-h", "-o", "%P|%p|%s|%g|%h|%r|%L"),
     )),
     ("scontrol", "-o", "show", "node"),
@@ -265,12 +270,6 @@ SCRIPTS = (
     ("#!/bin/sh\n#SBATCH --array=0-4\ntrue\n", ("-H", "-a", "1-9:2%3", "-t5", "--begin=2035-01-01T00:00")),
     ("#!/bin/sh\ntrue\n", ("-H", "--exclusive", "-C", "compute", "--open-mode=append", "-e", "/dev/null")),
 )
-_SAME = (
-    *("name", "state_reason", "job_state", "partition", "account", "qos", "nice", "requeue", "array_task_string"),
-    *("time_limit", "cpus", "cpus_per_task", "tasks", "memory_per_node", "memory_per_cpu", "node_count", "features"),
-    *("dependency", "shared", "tres_req_str", "excluded_nodes", "licenses", "priority", "standard_error", "max_nodes"),
-    *("minimum_cpus_per_node", "array_max_tasks", "user_id", "group_id", "hold", "batch_flag", "contiguous", "wckey"),
-)
 
 
 @pytest.mark.parametrize(("script", "options"), SCRIPTS)
@@ -286,16 +285,10 @@ async def test_a_script_makes_the_same_job_as_with_slurms_own_sbatch(
 
 async def equal_records(ada: User, commands: Commands, own: str, real: str) -> None:
     """Assert that two jobs have the same fields, and cancel them."""
-    records = [await _record(ada, job_id) for job_id in (own, real)]
+    records = [await record(ada, job_id) for job_id in (own, real)]
     for job_id in (own, real):
         await commands.ours("scancel", job_id)
-    assert {name: records[0][name] for name in _SAME} == {name: records[1][name] for name in _SAME}
-
-
-async def _record(ada: User, job_id: str) -> dict[str, Any]:
-    async with ada.session.get(f"/v1/clusters/{ada.cluster}/slurm/v0.0.45/job/{job_id}") as answer:
-        record: dict[str, Any] = json.loads(await answer.text())["jobs"][0]
-        return record
+    assert {name: records[0][name] for name in SAME} == {name: records[1][name] for name in SAME}
 
 
 async def test_a_job_is_known_to_all_commands_as_soon_as_it_is_submitted(commands: Commands) -> None:
@@ -322,14 +315,14 @@ async def test_scontrol_changes_holds_and_releases(ada: User, commands: Commands
 
     assert await commands.ours("scontrol", "update", f"JobId={job_id}", "TimeLimit=1:30:00", "Name=other") == _DONE
     assert await commands.ours("scontrol", "release", job_id) == _DONE
-    released = await _record(ada, job_id)
+    released = await record(ada, job_id)
     assert await commands.ours("scontrol", "hold", job_id) == _DONE
-    held = await _record(ada, job_id)
+    held = await record(ada, job_id)
 
     assert (released["time_limit"]["number"], released["name"], released["hold"]) == (90, "other", False)
     assert held["state_reason"] == "JobHeldUser"
     assert await commands.ours("scancel", "-n", "other") == _DONE
-    assert (await _record(ada, job_id))["job_state"] == ["CANCELLED"]
+    assert (await record(ada, job_id))["job_state"] == ["CANCELLED"]
 
 
 async def test_sbatch_waits_for_the_exit_code_and_sends_the_values_of_named_variables(
@@ -342,6 +335,53 @@ async def test_sbatch_waits_for_the_exit_code_and_sends_the_values_of_named_vari
 
     assert (ended.code, ended.err) == (7, "")
     assert (lab.slurm.shared_dir / "exported.out").read_text() == "blue -x\n"
+
+
+async def test_srun_shows_both_outputs_and_ends_with_the_exit_code(commands: Commands) -> None:
+    ran = await commands.ours("srun", "-n1", "-c", "1", "-t", "5", "sh", "-c", "echo out; echo err >&2; exit 7")
+
+    assert (ran.code, ran.out) == (7, "out\n"), ran
+    lines = ran.err.splitlines()
+    assert lines[0].endswith("queued and waiting for resources")
+    assert "err" in lines[1:]
+
+
+async def test_srun_is_live_and_an_interrupt_cancels_the_job(lab: Stack, ada: User, commands: Commands) -> None:
+    gate = closed_gate(lab)
+    process = await commands.start("srun", "-t", "5", "sh", "-c", f"echo begun; {gate.wait}")
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        async with asyncio.timeout(120):
+            queued = (await process.stderr.readline()).decode()
+            begun = await process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    job_id = re.findall(r"job (\d+) queued", queued)[0]
+
+    assert (begun, code) == (b"begun\n", 130)
+    await until(lambda: _is_cancelled(ada, job_id), seconds=90, every=0.5, what="the cancelled job")
+
+
+async def _is_cancelled(ada: User, job_id: str) -> bool:
+    return (await ada.job(job_id)).state == "CANCELLED"
+
+
+async def test_in_a_job_srun_is_slurms_own(tmp_path: Path, commands: Commands) -> None:
+    own = tmp_path / "srun"
+    own.write_text('#!/bin/sh\necho "own $*"\nexit 5\n')
+    own.chmod(0o755)
+
+    inside = await commands.ours("srun", "--ntasks", "1", "-u", "x", SLURM_JOB_ID="1", PATH=f"{tmp_path}:/usr/bin:/bin")
+    without = await commands.ours("srun", "x", SLURM_JOB_ID="1", PATH=str(tmp_path / "none"))
+
+    assert inside == Ran(5, "own --ntasks 1 -u x\n", "")
+    assert without.code == 1
+    assert "PATH has none" in without.err
 
 
 _TRUE = "#!/bin/sh\ntrue\n"
