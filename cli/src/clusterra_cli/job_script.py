@@ -16,7 +16,7 @@ from clusterra.job_environment import DEFAULT_PATH
 
 from clusterra_cli.getopt import Given
 from clusterra_cli.sbatch_options import SBATCH
-from clusterra_cli.slurm_commands.notation.sizes import read_mebibytes
+from clusterra_cli.sizes import read_mebibytes
 from clusterra_cli.usage import WrongUsage
 
 SECRETS = frozenset({"CLUSTERRA_TOKEN"})

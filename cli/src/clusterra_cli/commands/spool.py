@@ -79,8 +79,7 @@ def send(
     from clusterra.http.sync_transport import SyncTransport
     from clusterra.target import chosen_target
 
-    from clusterra_cli.slurm_commands.gateway import ANSWER_SECONDS
-    from clusterra_cli.spool.delivery import Delivery
+    from clusterra_cli.spool.delivery import ANSWER_SECONDS, Delivery
     from clusterra_cli.spool.folder import Spool
 
     kept, output = Spool(), Output(json, quiet)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from clusterra_cli.getopt import split
+from clusterra_cli.sizes import read_mebibytes
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.notation.sizes import read_mebibytes
 from clusterra_cli.slurm_commands.notation.times import MINUTE, duration, read_moment
 
 

@@ -34,6 +34,8 @@ KEY_SECONDS = 20 * HOUR
 CLOCK_SECONDS = 300.0
 """A first delivery that is so far in the future shows that the clock was set back."""
 MAX_AGE_SECONDS = 30 * 24 * HOUR
+ANSWER_SECONDS = 30.0
+"""For how long `clusterra spool send` waits for one answer."""
 REACH_SECONDS = 3.0
 """For how long the gateway is looked for."""
 MOST_UNAVAILABLE = 3
