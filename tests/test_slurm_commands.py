@@ -308,6 +308,18 @@ async def test_a_job_is_known_to_all_commands_as_soon_as_it_is_submitted(command
     assert await commands.ours("scancel", job_id) == Ran(0, "", "")
 
 
+async def test_the_name_of_the_account_on_this_machine_means_the_caller(commands: Commands) -> None:
+    lines = (("squeue", "-h", "-t", "all", "-o", "%i", "-u"), ("sacct", "-X", "-n", "-o", "jobid", "-u"))
+    for argv in lines:
+        own = await commands.ours(*argv, commands.owner.name)
+        account = await commands.ours(*argv, "visitor", USER="visitor")
+        other = await commands.ours(*argv, "stranger", USER="visitor")
+
+        assert account == own
+        assert own.out
+        assert (other.code, other.out) == (0, "")
+
+
 async def test_scontrol_changes_holds_and_releases(ada: User, commands: Commands) -> None:
     job_id = (
         await commands.ours("sbatch", "--parsable", "-H", "-t", "9", "--begin=now+1hour", stdin=_TRUE)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from clusterra_cli.getopt import Words, options, split
+from clusterra_cli.slurm_commands.account_names import with_own_name
 from clusterra_cli.slurm_commands.accounting import read_jobs
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
@@ -151,6 +152,7 @@ def _kept(job: Record, words: Words, queue: Queue) -> bool:
     users = words.items("uid")
     if users:
         uid, name = queue.me
+        users = with_own_name(users, name)
         mine = {name} if str(uid) in users else set()
         if text(job, "user") not in {*users, *mine}:
             return False

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from clusterra_cli.getopt import Words, options, split
+from clusterra_cli.slurm_commands.account_names import with_own_name
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
@@ -149,8 +150,10 @@ def _filters(words: Words, queue: Queue, jobs: Sequence[Job]) -> list[Callable[[
     tests: list[Callable[[Job], bool]] = []
     if words.has("me"):
         tests.append(lambda job: count(job.record, "user_id") == queue.me[0])
-    elif users := words.items("user"):
-        _complain(users, queue, jobs)
+    elif named := words.items("user"):
+        users = with_own_name(named, queue.me[1])
+        if users == named:
+            _complain(users, queue, jobs)
         tests.append(lambda job: job.user in users or job.count("user_id") in users)
     if words.has("notme"):
         tests.append(lambda job: count(job.record, "user_id") != queue.me[0])
