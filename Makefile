@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -112,6 +112,9 @@ test-software: $(VENV)/.installed ## Run MPI over two workers, modules, conda, A
 	@$(BIN)/lab prepare --software
 	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py tests/software/sessions_with_vscode.py
 
+test-engines: prepare ## Run Snakemake, Nextflow, Dask, submitit, Parsl, PSI/J and simple_slurm over clusterra-slurm on real Slurm (downloads them once from PyPI and Maven Central, 10 minutes)
+	@$(BIN)/pytest -q -s -n0 tests/workflow_engines/engines_of_python.py tests/workflow_engines/snakemake_over_http.py tests/workflow_engines/nextflow_over_http.py
+
 test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 10 minutes)
 	@OPENAPI_CASES=$(or $(CASES),20000) $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=7200 tests/test_openapi.py
 
@@ -145,7 +148,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif
