@@ -8,15 +8,18 @@ import asyncio
 import shutil
 import time
 from asyncio.subprocess import DEVNULL, STDOUT
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 from cached_packages import installed, linked
 from clusterra_lab.machine.process import run
 from clusterra_lab.parts.user import Profile
 from clusterra_lab.stack.stack import Stack
+from prometheus_client.parser import text_string_to_metric_families
 from uv import find_uv_bin
 
 OPT = "/opt/clusterra"
@@ -124,7 +127,7 @@ class EngineMachine:
 async def engine_machine(lab: Stack, owner: Profile, variables: Mapping[str, str]) -> EngineMachine:
     """Make the machine, unless the lab has it, and a new home."""
     shared = lab.slurm.shared_dir
-    if not (shared / "machine").exists():
+    if not (shared / "machine" / "clusterra" / "recorded").exists():
         await _install(lab, shared / "machine", owner.uid)
     home = shared / "engines" / str(time.monotonic_ns())
     home.mkdir(parents=True)
@@ -172,6 +175,17 @@ async def _install(lab: Stack, folder: Path, uid: int) -> None:
         recorded.chmod(0o755)
 
 
+async def requests_by_route(lab: Stack) -> Counter[str]:
+    """The requests that the gateway has answered, by the names of their routes."""
+    async with ClientSession() as http, http.get(f"{lab.services['gateway'].health_url}/metrics") as answer:
+        families = list(text_string_to_metric_families(await answer.text()))
+    counted: Counter[str] = Counter()
+    for sample in (each for family in families for each in family.samples):
+        if sample.name == "clusterra_http_requests_total":
+            counted[sample.labels["route"]] += int(sample.value)
+    return counted
+
+
 async def python_version(lab: Stack) -> str:
     """The version of the workers' Python, such as `3.14`."""
     asked = await lab.slurm.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
@@ -189,22 +203,24 @@ def environment_in(folder: Path, version: str) -> Path:
 
 
 async def engine_environment(machine: EngineMachine, name: str, *packages: str, options: tuple[str, ...] = ()) -> str:
-    """Put a virtual environment with packages of PyPI into the shared folder. Returns its path, also that in jobs.
-
-    Skips the test where PyPI is not in reach.
-    """
+    """Put a virtual environment with packages of PyPI into the shared folder. Returns its path, also that in jobs."""
     version = await python_version(machine.lab)
     folder = machine.lab.slurm.shared_dir / "envs" / name
     if not folder.exists():
         kept = f"engine-{packages[0].replace('==', '-')}-python{version}"
-        try:
-            downloaded = await installed(kept, *packages, options=("--python-version", version, *options))
-        except AssertionError as error:
-            pytest.skip(f"{packages[0]} cannot be installed from PyPI: {error}")
+        source = await downloaded(kept, *packages, options=("--python-version", version, *options))
         place = environment_in(folder, version)
-        shutil.copytree(downloaded, place, copy_function=linked, dirs_exist_ok=True)
+        shutil.copytree(source, place, copy_function=linked, dirs_exist_ok=True)
         _programs(place / "bin", folder / "bin", f"{machine.inside(folder)}/bin/python3")
     return machine.inside(folder)
+
+
+async def downloaded(name: str, *packages: str, options: tuple[str, ...] = ()) -> Path:
+    """A folder of the cache with these packages of PyPI. Skips the test where PyPI is not in reach."""
+    try:
+        return await installed(name, *packages, options=options)
+    except AssertionError as error:
+        pytest.skip(f"{packages[0]} cannot be installed from PyPI: {error}")
 
 
 def _programs(source: Path, target: Path, python: str) -> None:

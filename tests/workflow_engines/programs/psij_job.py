@@ -10,6 +10,7 @@ from psij import (  # type: ignore[import-not-found]
     JobSpec,
     ResourceSpecV1,
 )
+from psij.executors.batch.slurm import SlurmExecutorConfig  # type: ignore[import-not-found]
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     job = Job(
         JobSpec(
             executable="/bin/sh",
-            arguments=["-c", "echo job $SLURM_JOB_ID"],
+            arguments=["-c", "sleep 5; echo job $SLURM_JOB_ID"],
             directory=here,
             stdout_path=here / "psij.out",
             resources=ResourceSpecV1(node_count=1, processes_per_node=1, cpu_cores_per_process=1),
@@ -25,7 +26,9 @@ def main() -> None:
             launcher="single",
         )
     )
-    JobExecutor.get_instance("slurm").submit(job)
+    # PSI/J takes a job that squeue does not list for completed, and the gateway's list may be some seconds old.
+    polls = SlurmExecutorConfig(initial_queue_polling_delay=15, queue_polling_interval=5)
+    JobExecutor.get_instance("slurm", config=polls).submit(job)
     status = job.wait(timedelta(minutes=3))
     print("state", status.state.name if status else "none", job.native_id)
 

@@ -1,16 +1,24 @@
 """Submits a job with simple_slurm, and waits for its end."""
 
+import time
 from pathlib import Path
 
 from simple_slurm import Slurm  # type: ignore[import-not-found]
+
+LISTED_SECONDS = 60
 
 
 def main() -> None:
     output = Path.cwd() / "simple.out"
     held = Slurm("--hold", job_name="held", time="00:05:00", mem="200M", output=output)
     held_id = held.sbatch("true")
-    held.squeue.update_squeue()
+    began = time.monotonic()
+    # The gateway's list of jobs may be some seconds old.
+    while held_id not in held.squeue.jobs and time.monotonic() < began + LISTED_SECONDS:
+        held.squeue.update_squeue()
+        time.sleep(0.2)
     print("held", held.squeue.jobs[held_id]["ST"])
+    print(f"listed after {time.monotonic() - began:.1f} s")
     held.scancel.cancel_job(held_id)
     Slurm("--wait", job_name="simple", time="00:05:00", mem="200M", output=output).sbatch("echo job $SLURM_JOB_NAME")
     print(output.read_text())
