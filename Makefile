@@ -112,7 +112,7 @@ test-software: $(VENV)/.installed ## Run MPI over two workers, modules, conda, A
 	@$(BIN)/lab prepare --software
 	@$(BIN)/pytest -q -s -n0 tests/software/jobs_with_software.py tests/software/jobs_in_containers.py tests/software/sessions_with_vscode.py
 
-test-engines: prepare ## Run Snakemake, Nextflow, Dask, submitit, Parsl, PSI/J and simple_slurm over clusterra-slurm on real Slurm (downloads them once from PyPI and Maven Central, 10 minutes)
+test-engines: prepare ## Run Snakemake, Nextflow, Dask, submitit, Parsl, PSI/J and simple_slurm over clusterra-slurm on real Slurm (downloads them once from PyPI and Maven Central; then 5 minutes)
 	@$(BIN)/pytest -q -s -n0 tests/workflow_engines/engines_of_python.py tests/workflow_engines/snakemake_over_http.py tests/workflow_engines/nextflow_over_http.py
 
 test-openapi: prepare ## Send generated requests to every operation of the running product, with Schemathesis (CASES=20000, 10 minutes)

@@ -10,7 +10,7 @@ LISTED_SECONDS = 60
 
 def main() -> None:
     output = Path.cwd() / "simple.out"
-    held = Slurm("--hold", job_name="held", time="00:05:00", mem="200M", output=output)
+    held = Slurm(hold=True, job_name="held", time="00:05:00", mem="200M", output=output)
     held_id = held.sbatch("true")
     began = time.monotonic()
     # The gateway's list of jobs may be some seconds old.
@@ -20,7 +20,7 @@ def main() -> None:
     print("held", held.squeue.jobs[held_id]["ST"])
     print(f"listed after {time.monotonic() - began:.1f} s")
     held.scancel.cancel_job(held_id)
-    Slurm("--wait", job_name="simple", time="00:05:00", mem="200M", output=output).sbatch("echo job $SLURM_JOB_NAME")
+    Slurm(wait=True, job_name="simple", time="00:05:00", mem="200M", output=output).sbatch("echo job $SLURM_JOB_NAME")
     print(output.read_text())
 
 
