@@ -35,6 +35,7 @@ class _Entry(Wire):
     price: float = Field(gt=0, allow_inf_nan=False, validation_alias=AliasChoices("price", "usd_per_hour"))
     real_memory_mib: int | None = Field(default=None, ge=1)
     gpu_count: int = Field(default=0, ge=0)
+    gpu_model: str = ""
 
 
 class _File(Wire):
@@ -63,12 +64,30 @@ class Catalogue:
 
     def fitting(self, job: Job) -> list[Offering]:
         """The offerings that hold one node's share of the job, the cheapest first."""
-        fitting = [each for each in self.offerings if job.cpus <= each.cpus and job.memory_gib <= each.memory_gib]
+        fitting = [
+            each
+            for each in self.offerings
+            if job.cpus <= each.cpus
+            and job.memory_gib <= each.memory_gib
+            and job.gpus <= each.gpus
+            and (job.shapes is None or each.shape in job.shapes)
+        ]
         return sorted(fitting, key=lambda each: each.usd_per_second)
 
 
 def read(path: Path, boot_seconds: float | None = None) -> Catalogue:
-    """Read a catalogue; `boot_seconds` overrides the file's. Raises CatalogueUnreadable."""
+    """Read the shapes without GPUs; `boot_seconds` overrides the file's. Raises CatalogueUnreadable."""
+    # No job of a trace requests GPUs, and workers with GPUs are never bought for other jobs.
+    without, _ = read_parts(path, boot_seconds)
+    if without is None:
+        raise CatalogueUnreadable(
+            f"{path}: all shapes have GPUs, which no job of a trace requests; add shapes without GPUs"
+        )
+    return without
+
+
+def read_parts(path: Path, boot_seconds: float | None = None) -> tuple[Catalogue | None, Catalogue | None]:
+    """Read the shapes without GPUs and those with GPUs; None where there are none. Raises CatalogueUnreadable."""
     try:
         file = _File.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -82,12 +101,14 @@ def read(path: Path, boot_seconds: float | None = None) -> Catalogue:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CatalogueUnreadable(f"{path}: duplicate shapes: {', '.join(twice)}; keep one of each")
     boot = file.boot_seconds if boot_seconds is None else boot_seconds
-    # No job of a trace requests GPUs, and workers with GPUs are never bought for other jobs.
-    entries = [entry for entry in file.shapes if not entry.gpu_count]
+    without = [entry for entry in file.shapes if not entry.gpu_count]
+    having = [entry for entry in file.shapes if entry.gpu_count]
+    return _catalogue(without, boot), _catalogue(having, boot)
+
+
+def _catalogue(entries: list[_Entry], boot: float) -> Catalogue | None:
     if not entries:
-        raise CatalogueUnreadable(
-            f"{path}: all shapes have GPUs, which no job of a trace requests; add shapes without GPUs"
-        )
+        return None
     return Catalogue(
         tuple(_offering(entry, boot) for entry in entries),
         ShapeCatalogue(shapes=tuple(_shape(entry) for entry in entries)),
@@ -110,6 +131,7 @@ def _offering(entry: _Entry, boot_seconds: float) -> Offering:
         memory_gib=_memory_mib(entry) / _MIB_PER_GIB,
         usd_per_second=entry.price / 3600.0,
         boot_seconds=boot_seconds,
+        gpus=entry.gpu_count,
     )
 
 
@@ -127,4 +149,6 @@ def _shape(entry: _Entry) -> Shape:
         memory_gib=entry.memory_gib,
         usd_per_hour=entry.price,
         real_memory_mib=memory_mib,
+        gpu_count=entry.gpu_count,
+        gpu_model=entry.gpu_model,
     )

@@ -19,7 +19,8 @@ class Worker:
     release: float | None = None
     cpus: int = field(init=False)
     memory_gib: float = field(init=False)
-    """Free CPUs and memory, bookings deducted."""
+    gpus: int = field(init=False)
+    """Free CPUs, memory and GPUs, bookings deducted."""
     exclusive: bool = False
     running: dict[int, tuple[float, Job]] = field(default_factory=dict)
     """By job id, the start and the job."""
@@ -30,7 +31,7 @@ class Worker:
     """Incremented with every change of its jobs."""
 
     def __post_init__(self) -> None:
-        self.cpus, self.memory_gib = self.offering.cpus, self.offering.memory_gib
+        self.cpus, self.memory_gib, self.gpus = self.offering.cpus, self.offering.memory_gib, self.offering.gpus
         self.idle_since = self.ready_at
 
     @property
@@ -52,6 +53,8 @@ class Worker:
         return (
             job.cpus <= self.cpus
             and job.memory_gib <= self.memory_gib + ROUNDING_GIB
+            and job.gpus <= self.gpus
+            and (job.shapes is None or self.offering.shape in job.shapes)
             and not self.exclusive
             and not (job.exclusive and not self.empty)
         )
@@ -79,11 +82,13 @@ class Worker:
     def _take(self, job: Job) -> None:
         self.cpus -= job.cpus
         self.memory_gib -= job.memory_gib
+        self.gpus -= job.gpus
         self.exclusive = job.exclusive
         self.version += 1
 
     def _free(self, job: Job, now: float) -> None:
         self.cpus += job.cpus
+        self.gpus += job.gpus
         # Sums of fractions drift, so an empty worker gets exactly its whole memory.
         self.memory_gib = self.offering.memory_gib if self.empty else self.memory_gib + job.memory_gib
         self.exclusive = False

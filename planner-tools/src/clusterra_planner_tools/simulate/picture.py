@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 
 from clusterra_planner_tools.simulate.bound import corners, usd_per_second
 from clusterra_planner_tools.simulate.catalogue import Catalogue
+from clusterra_planner_tools.simulate.columns import Columns
 from clusterra_planner_tools.simulate.figures import Figures, demand
 from clusterra_planner_tools.simulate.result import Result
 
@@ -22,24 +23,6 @@ class _Panel:
     front: str
     fleet: Sequence[float]
     demand: Sequence[float]
-
-
-class _Columns:
-    """Averages over equal intervals of time."""
-
-    def __init__(self, begin: float, end: float) -> None:
-        self._begin = begin
-        self._width = max(end - begin, 1.0) / _COLUMNS
-        self.values = [0.0] * _COLUMNS
-
-    def add(self, begin: float, end: float, value: float) -> None:
-        first = int((begin - self._begin) / self._width)
-        last = int((end - self._begin) / self._width)
-        for column in range(max(first, 0), min(last, _COLUMNS - 1) + 1):
-            left = self._begin + column * self._width
-            overlap = min(end, left + self._width) - max(begin, left)
-            if overlap > 0:
-                self.values[column] += value * overlap / self._width
 
 
 def draw(result: Result, figures: Figures, catalogue: Catalogue, title: str) -> str:
@@ -66,7 +49,7 @@ def draw(result: Result, figures: Figures, catalogue: Catalogue, title: str) -> 
 
 def _panels(result: Result, catalogue: Catalogue, begin: float, end: float) -> list[_Panel]:
     names = (("CPUs", "fleet", "used"), ("Memory in GiB", "fleet", "used"), ("USD per hour", "cost", "bound"))
-    fleet, used = [_Columns(begin, end) for _ in names], [_Columns(begin, end) for _ in names]
+    fleet, used = [Columns(begin, end, _COLUMNS) for _ in names], [Columns(begin, end, _COLUMNS) for _ in names]
     for worker in result.workers:
         offering = catalogue[worker.shape]
         _add(fleet, worker.launch, worker.release, (offering.cpus, offering.memory_gib, offering.usd_per_second * 3600))
@@ -76,7 +59,7 @@ def _panels(result: Result, catalogue: Catalogue, begin: float, end: float) -> l
     return [_Panel(*words, one.values, other.values) for words, one, other in zip(names, fleet, used, strict=True)]
 
 
-def _add(columns: Iterable[_Columns], begin: float, end: float, values: Iterable[float]) -> None:
+def _add(columns: Iterable[Columns], begin: float, end: float, values: Iterable[float]) -> None:
     for each, value in zip(columns, values, strict=True):
         each.add(begin, end, value)
 

@@ -1,6 +1,6 @@
 """Runs one simulation: from a trace and a catalogue to its result and figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -72,14 +72,18 @@ def simulate(
 ) -> Simulation:
     """Run the jobs that some shape holds. `progress` is called with the number of ended jobs. Raises NothingFits."""
     jobs, _ = fitting(trace, catalogue)
-    learned = options.keep_alive == "learned"
-    keep_alive = LearnedKeepAlive(catalogue) if learned else FixedKeepAlive(float(options.keep_alive))
-    world = World(jobs, _policy(jobs, catalogue, options), keep_alive, options.failures)
-    result = world.run(progress)
+    result = run(jobs, catalogue, options, progress)
     return Simulation(result, figures(result, jobs, catalogue))
 
 
-def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
+def run(jobs: Sequence[Job], catalogue: Catalogue, options: Options, progress: Callable[[int], None]) -> Result:
+    """Run these jobs, each of which some shape must hold."""
+    learned = options.keep_alive == "learned"
+    keep_alive = LearnedKeepAlive(catalogue) if learned else FixedKeepAlive(float(options.keep_alive))
+    return World(jobs, _policy(jobs, catalogue, options), keep_alive, options.failures).run(progress)
+
+
+def _policy(jobs: Sequence[Job], catalogue: Catalogue, options: Options) -> Policy:
     match options.policy:
         case "packing":
             # The local search joins jobs that end together, of which wall limits alone say too little.
@@ -94,7 +98,7 @@ def _policy(jobs: list[Job], catalogue: Catalogue, options: Options) -> Policy:
             return FirstFit(catalogue)
 
 
-def _run_times(jobs: list[Job], options: Options) -> RunTimes:
+def _run_times(jobs: Sequence[Job], options: Options) -> RunTimes:
     match options.run_times:
         case "learned":
             return RunTimeModel(options.learning)

@@ -8,6 +8,7 @@ node.
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,12 @@ class Job:
     """0 where the trace does not give it."""
     user: str
     exclusive: bool = False
+    gpus: int = 0
+    """Per node. No trace in the Standard Workload Format has any."""
+    shapes: frozenset[str] | None = None
+    """The shapes that the job may run on; None for any."""
+    waited: float | None = None
+    """How long it waited in the cluster that the trace is of, in seconds; None where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +114,18 @@ def read(path: Path, memory: MemoryUnit = "auto", node_cpus: int | None = None) 
     `node_cpus`: a job with more processors and without a request is spread evenly over nodes of at most this many CPUs.
     Without `node_cpus` such a job runs on one node. Raises TraceUnreadable.
     """
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return read_lines(lines, path, memory, node_cpus)
+    except OSError as error:
+        raise TraceUnreadable(f"{path}: {error.strerror}; name a file in the Standard Workload Format") from error
+
+
+def read_lines(lines: Iterable[str], path: Path, memory: MemoryUnit = "auto", node_cpus: int | None = None) -> Trace:
+    """Read the lines of a trace, see `read`. `path` is the name of it in errors. Raises TraceUnreadable."""
     jobs: dict[int, Job] = {}
     bad: list[BadLine] = []
     starts_at = 0.0
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise TraceUnreadable(f"{path}: {error.strerror}; name a file in the Standard Workload Format") from error
     for number, line in enumerate(lines, start=1):
         if line.startswith(";") or not line.strip():
             if match := _UNIX_START.match(line):
@@ -138,7 +150,7 @@ def _job(columns: list[str], memory: MemoryUnit, node_cpus: int | None) -> Job:
     """Raises _BadLine."""
     if len(columns) < _COLUMNS:
         raise _BadLine(f"has {len(columns)} of 18 columns")
-    number, submit, _, run, used, _, used_kb, requested, limit, asked = (
+    number, submit, waited, run, used, _, used_kb, requested, limit, asked = (
         _number(text, place) for place, text in enumerate(columns[:_COLUMNS], start=1)
     )
     processors = int(requested if requested > 0 else used)
@@ -159,6 +171,7 @@ def _job(columns: list[str], memory: MemoryUnit, node_cpus: int | None) -> Job:
         memory_gib=_memory_gib(memory, len(columns) > _REQUEST, asked, used_kb, cpus),
         user=columns[11] if len(columns) > 11 else "-1",
         exclusive=exclusive,
+        waited=waited if waited >= 0 else None,
     )
 
 
