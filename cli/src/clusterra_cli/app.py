@@ -11,6 +11,7 @@ import typer
 
 from clusterra_cli import exit_codes
 from clusterra_cli.commands import (
+    advising,
     api_requests,
     contexts,
     event_feed,
@@ -46,7 +47,7 @@ command = typer.Typer(
 for module in (
     *(sign_in, contexts, submitting, jobs, job_changes, launching),
     *(workflows, schedules, sessions, files),
-    *(fleet, event_feed, top, money, spool, tokens, members, service_accounts, api_requests),
+    *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, api_requests),
 ):
     module.add_to(command)
 

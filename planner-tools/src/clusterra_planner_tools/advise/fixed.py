@@ -133,12 +133,15 @@ def simulated(name: str, sized: Sequence[tuple[Group, int]], seconds: float, wit
     used = fsum(job.nodes * job.cpus * job.run_seconds for group, _ in sized for job in group.jobs)
     totals: Counter[str] = Counter()
     held: Counter[str] = Counter()
+    cpus = {group.offering.shape: group.offering.cpus for group, _ in sized}
     for group, nodes in sized:
         totals[group.offering.shape] += nodes
         held[group.offering.shape] += len(group.jobs)
     return Fixed(
         name=name,
-        groups=tuple(FixedGroup(shape=shape, nodes=nodes, jobs=held[shape]) for shape, nodes in totals.items()),
+        groups=tuple(
+            FixedGroup(shape=shape, cpus=cpus[shape], nodes=nodes, jobs=held[shape]) for shape, nodes in totals.items()
+        ),
         usd=fsum(nodes * group.offering.usd_per_second * seconds for group, nodes in sized),
         utilisation=min(1.0, used / paid) if paid else 0.0,
         waits=None if waited is None else Waits(p50=p50, p95=p95, p99=p99),

@@ -102,7 +102,7 @@ class Sorter:
                 return lambda each: replace(_divided(each, times), shapes=allowed)
         return _reason(asked, pool.catalogue)
 
-    def _allowed(self, job: Job, pool: Pool) -> frozenset[str] | None | str:
+    def _allowed(self, job: Job, pool: Pool) -> frozenset[str] | str | None:
         if job.shapes is None or self._options.any_gpu:
             return None
         (model,) = job.shapes

@@ -70,7 +70,7 @@ def _swf(lines: Iterable[str], path: Path, options: ReadOptions, counts: Counts)
         reason = "the same job as on an earlier line" if "earlier line" in bad.reason else bad.reason
         reason = "a column is no number" if "number" in reason else reason.split(":", 1)[0]
         skipped = reason.startswith("never")
-        (counts.skipped if skipped else counts.bad)[reason] += 1
+        (counts.skipped if skipped else counts.bad)["jobs that never started" if skipped else reason] += 1
         if not skipped:
             counts.first_bad.setdefault(reason, bad.number)
     without = sum(not job.memory_gib for job in trace.jobs)
@@ -91,13 +91,14 @@ def _sacct(records: Iterable[Recorded | LeftOut], path: Path, options: ReadOptio
             counts.left_out(record)
             continue
         run = hash((record.ident, record.submit, record.start))
+        if run in seen:
+            counts.left_out(LeftOut("the same run of a job as in an earlier record"))
+            continue
+        seen.add(run)
         try:
-            if run in seen:
-                raise LeftOut("the same run of a job as in an earlier record")
             jobs.append(job_of(record, len(jobs), options.basis, counts))
         except LeftOut as error:
             counts.left_out(error)
-        seen.add(run)
     if not jobs:
         reasons = "; ".join(f"{number} {reason}" for reason, number in (counts.bad + counts.skipped).most_common(3))
         raise NotReadable(f"no record is a job that ran{f' ({reasons})' if reasons else ''}")

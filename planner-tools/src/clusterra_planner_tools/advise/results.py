@@ -57,6 +57,8 @@ class FixedGroup(Wire):
     """Equal nodes of a fixed fleet."""
 
     shape: str
+    cpus: int
+    """Of one node."""
     nodes: int
     jobs: int
 

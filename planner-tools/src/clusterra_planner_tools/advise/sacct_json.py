@@ -22,7 +22,8 @@ def _number(value: Any) -> float | None:
     if value is None or (isinstance(value, int) and value < 0):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("not a number")
+        # pydantic takes a ValueError alone for a wrong value.
+        raise ValueError("not a number")  # noqa: TRY004
     # Slurm's own marks for no value and no limit.
     return None if value in (0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF) else float(value)
 
