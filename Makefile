@@ -23,7 +23,7 @@ CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -162,6 +162,9 @@ test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle,
 bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml, WAIT_USD_PER_HOUR= the price of waiting)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \
 	  $(BIN)/python bench/cost.py $(TRACE) $(SHAPES) $(if $(WAIT_USD_PER_HOUR),--wait-usd-per-hour $(WAIT_USD_PER_HOUR))
+
+bench-advise: $(VENV)/.installed ## Measure `clusterra advise` on a synthetic trace (JOBS=1000000)
+	@PYTHONPATH=bench $(BIN)/python bench/advise.py $(if $(JOBS),--jobs $(JOBS))
 
 bench-parameters: $(VENV)/.installed ## Compare the packing's parameters with the best ones for each half of a trace (TRACE and SHAPES as above, 6 minutes)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-parameters TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \

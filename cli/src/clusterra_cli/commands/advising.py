@@ -167,7 +167,8 @@ def _print(advice: "Advice", output: Output) -> None:
         {
             "input": f"{advice.input} ({advice.format})",
             "jobs": f"{advice.jobs:,} of {advice.records:,} records",
-            "from, to": f"{wording.day(advice.begin, advice)}, {wording.day(advice.end, advice)} ({advice.days:,.1f} days)",
+            "from": wording.day(advice.begin, advice),
+            "to": f"{wording.day(advice.end, advice)} ({advice.days:,.1f} days)",
             "CPU hours": wording.number(advice.cpu_hours),
             "GPU hours": wording.number(advice.gpu_hours) if advice.gpu_hours else None,
         }

@@ -120,15 +120,11 @@ def as_given(texts: Sequence[str], pools: Iterable[Pool], seconds: float) -> Fix
 
 def simulated(name: str, sized: Sequence[tuple[Group, int]], seconds: float, without: int = 0) -> Fixed:
     """What a fleet costs in so many seconds, and how long jobs wait there."""
-    waited: list[list[float]] | None = []
-    for group, nodes in sized:
-        try:
-            found, _ = waits(group.jobs, group.offering, nodes)
-        except TooManyWait:
-            waited = None
-            break
-        waited.append(found)
-    p50, p95, p99 = weighted_percentiles(((each, 1.0) for each in waited or ()), PERCENTS)
+    try:
+        waited = [(waits(group.jobs, group.offering, nodes)[0], 1.0) for group, nodes in sized]
+    except TooManyWait:
+        waited = []
+    p50, p95, p99 = weighted_percentiles(waited, PERCENTS)
     paid = fsum(nodes * group.offering.cpus * seconds for group, nodes in sized)
     used = fsum(job.nodes * job.cpus * job.run_seconds for group, _ in sized for job in group.jobs)
     totals: Counter[str] = Counter()
@@ -144,6 +140,6 @@ def simulated(name: str, sized: Sequence[tuple[Group, int]], seconds: float, wit
         ),
         usd=fsum(nodes * group.offering.usd_per_second * seconds for group, nodes in sized),
         utilisation=min(1.0, used / paid) if paid else 0.0,
-        waits=None if waited is None else Waits(p50=p50, p95=p95, p99=p99),
+        waits=None if not waited else Waits(p50=p50, p95=p95, p99=p99),
         jobs_without_a_place=without,
     )

@@ -157,17 +157,16 @@ def peak_nodes(jobs: Sequence[Job], offering: Offering) -> int:
     changes: list[tuple[float, float, float, float]] = []
     most_nodes = 1
     for job in jobs:
-        cpus = job.nodes * (offering.cpus if job.exclusive else job.cpus)
-        memory, gpus = job.nodes * job.memory_gib, job.nodes * job.gpus
-        changes.append((job.submit, cpus, memory, gpus))
-        changes.append((job.submit + job.run_seconds, -cpus, -memory, -gpus))
+        of_cpus = job.nodes * (offering.cpus if job.exclusive else job.cpus)
+        of_gib, of_gpus = job.nodes * job.memory_gib, job.nodes * job.gpus
+        changes.append((job.submit, of_cpus, of_gib, of_gpus))
+        changes.append((job.submit + job.run_seconds, -of_cpus, -of_gib, -of_gpus))
         most_nodes = max(most_nodes, job.nodes)
     changes.sort()
-    of_cpu, of_gib, of_gpu = 1 / offering.cpus, 1 / offering.memory_gib, 1 / offering.gpus if offering.gpus else 0.0
     cpus = memory = gpus = peak = 0.0
     for _, more_cpus, more_gib, more_gpus in changes:
         cpus, memory, gpus = cpus + more_cpus, memory + more_gib, gpus + more_gpus
-        peak = max(peak, cpus * of_cpu, memory * of_gib, gpus * of_gpu)
+        peak = max(peak, cpus / offering.cpus, memory / offering.memory_gib, gpus / (offering.gpus or 1))
     return max(most_nodes, ceil(peak - 1e-6))
 
 

@@ -7,7 +7,7 @@ from math import fsum
 
 from clusterra_contracts.registry import ScalingPolicy
 
-from clusterra_planner_tools.advise.pools import Pool, Sorter
+from clusterra_planner_tools.advise.pools import Pool, PoolName, Sorter
 from clusterra_planner_tools.advise.results import OnDemand, ShapeUse, Waits
 from clusterra_planner_tools.advise.sampling import Estimate, Sample, estimated, weighted_percentiles
 from clusterra_planner_tools.simulate.result import Result, WorkerRun
@@ -38,7 +38,7 @@ class Run:
 
 
 def simulate(
-    policy: PolicyName, samples: Mapping[str, Sample], sorter: Sorter, progress: Progress
+    policy: PolicyName, samples: Mapping[PoolName, Sample], sorter: Sorter, progress: Progress
 ) -> tuple[OnDemand, list[Run]]:
     """Run a policy as a cluster does that nobody has configured."""
     runs = [_run(policy, sorter.pools[name], sample, progress) for name, sample in samples.items()]

@@ -9,6 +9,7 @@ from clusterra_planner_tools.advise.left_out import Counts
 from clusterra_planner_tools.simulate.catalogue import Catalogue
 from clusterra_planner_tools.simulate.trace import Job
 
+type PoolName = Literal["CPU", "GPU"]
 type _Kind = tuple[int, int, float, int, frozenset[str] | None]
 _SPREAD = "ask for more on each node than a shape has, and count as spread over more nodes"
 
@@ -27,7 +28,7 @@ class PoolOptions:
 class Pool:
     """Jobs and the shapes that hold them, in order of their submission."""
 
-    name: Literal["CPU", "GPU"]
+    name: PoolName
     catalogue: Catalogue
     jobs: list[Job] = field(default_factory=list)
     ideal_usd: float = 0.0
@@ -46,7 +47,7 @@ class Sorter:
     """Puts each job in its pool. Equal jobs are looked at once."""
 
     def __init__(self, parts: tuple[Catalogue | None, Catalogue | None], options: PoolOptions, counts: Counts) -> None:
-        names: tuple[Literal["CPU", "GPU"], ...] = ("CPU", "GPU")
+        names: tuple[PoolName, ...] = ("CPU", "GPU")
         self.pools = {name: Pool(name, part) for name, part in zip(names, parts, strict=True) if part is not None}
         self.misfits = Misfits()
         self._options = options

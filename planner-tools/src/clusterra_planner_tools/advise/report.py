@@ -101,7 +101,7 @@ def _waits(advice: Advice) -> list[tuple[str, float | None, str, bool]]:
     rows += [
         (
             _fixed_name(each.name),
-            each.waits and each.waits.p95,
+            each.waits.p95 if each.waits else None,
             wording.span(each.waits.p95) if each.waits else "no end",
             False,
         )

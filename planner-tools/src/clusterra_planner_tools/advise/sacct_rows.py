@@ -90,7 +90,7 @@ def rows(lines: Iterable[str], zone: ZoneInfo | None) -> Iterator[Recorded | Lef
         header.pop()
     missing = [name for name, any_of in _NEEDED if not any(each in header for each in any_of)]
     if missing:
-        raise NotReadable(f"the header has no column for {', '.join(missing)}; a good input is that of\n  {COMMAND}")
+        raise NotReadable(f"the header has no column for {', '.join(missing)}; try\n  {COMMAND}")
     read = _reader(header, trailing, zone)
     for line in numbered:
         text = line.rstrip("\r\n")

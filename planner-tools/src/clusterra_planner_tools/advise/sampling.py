@@ -1,8 +1,8 @@
 """Chooses which jobs are simulated where all would take too long, and what the sample says of the whole.
 
-A sample is blocks of consecutive jobs, spread evenly over the trace, so that each block is a cluster's real day with its bursts.
-Cost is estimated by a ratio: what the sample costs, divided by what it would cost if each job paid for its own
-share alone, times that cost of the whole. The second is known for all jobs exactly.
+A sample is blocks of consecutive jobs, spread evenly over the trace, so that each block is a cluster's real day with
+its bursts. Cost is estimated by a ratio: what the sample costs, divided by what it would cost if each job paid for its
+own share alone, times that cost of the whole. The second is known for all jobs exactly.
 """
 
 from bisect import bisect_right

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from clusterra_planner_tools.advise.left_out import NotReadable
 from clusterra_planner_tools.advise.sacct_rows import COMMAND, is_header
@@ -42,13 +42,13 @@ class _Counted(io.RawIOBase):
 
 
 @contextmanager
-def opened(path: Path, progress: Progress) -> Iterator[io.BufferedReader]:
+def opened(path: Path, progress: Progress) -> "Iterator[io.BufferedReader[Any]]":
     """The bytes of an input, unpacked. Raises NotReadable."""
     try:
         with _raw(path) as raw:
             information = os.fstat(raw.fileno())
             total = information.st_size if stat.S_ISREG(information.st_mode) else None
-            stream = io.BufferedReader(_Counted(raw, total, progress), _PEEK)
+            stream: io.BufferedReader[Any] = io.BufferedReader(_Counted(raw, total, progress), _PEEK)
             if stream.peek(2)[:2] == _GZIP:
                 stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), _PEEK)
             yield stream
@@ -62,7 +62,7 @@ def _raw(path: Path) -> io.FileIO:
     return io.FileIO(sys.stdin.fileno(), closefd=False) if path == STDIN else io.FileIO(path)
 
 
-def format_of(stream: io.BufferedReader, path: Path) -> Format:
+def format_of(stream: "io.BufferedReader[Any]", path: Path) -> Format:
     """The format, judged by the beginning. Nothing of the stream is used up. Raises NotReadable."""
     beginning = stream.peek(_PEEK)[:_PEEK]
     text = beginning.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")

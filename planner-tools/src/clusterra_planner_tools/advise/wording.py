@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from clusterra_planner_tools.advise.results import Advice, Fixed, Left, OnDemand, Waits
 
 _MONTH_DAYS = 30.0
+_MENTIONED = 0.02
 POLICY_NAMES = {
     "packing": "packing (the default)",
     "family": "family",
@@ -61,13 +62,16 @@ def headline(advice: Advice) -> str:
     if month := per_month(best.usd, advice):
         text += f" ({month} a month)"
     fleet = same_waits(advice)
-    if fleet is None or not best.usd:
-        return text + "."
-    ratio = fleet.usd / best.usd
-    compared = (
-        f"{ratio:.1f} times as much" if ratio >= 1.05 else "about the same" if ratio > 0.95 else f"{ratio:.0%} of that"
+    if fleet is not None and best.usd:
+        ratio = fleet.usd / best.usd
+        compared = f"{ratio:.1f} times as much" if ratio >= 1.05 else f"{ratio:.0%} of that"
+        text += f". A fixed fleet with the same waits costs {compared}: {usd(fleet.usd)} for {nodes(fleet)}"
+    missing = sum(each.cpu_hours or 0.0 for each in advice.misfits)
+    share = missing / (missing + advice.cpu_hours)
+    # What no shape holds is in neither price.
+    return text + (
+        f". Work that no shape holds, {share:.0%} of the CPU hours, is in neither." if share > _MENTIONED else "."
     )
-    return f"{text}. A fixed fleet with the same waits costs {compared}: {usd(fleet.usd)} for {nodes(fleet)}."
 
 
 def same_waits(advice: Advice) -> Fixed | None:
@@ -79,38 +83,35 @@ def method(advice: Advice) -> list[str]:
     """How the figures came about, and what they leave out."""
     best, fleet = advice.on_demand[0], same_waits(advice)
     found = [
-        f"Jobs count with the resources that were {advice.basis}, and arrive when they became eligible. Workers boot for"
-        " a minute, idle ones are kept as long as the planner expects to need them, and all are paid by the second at the"
-        " catalogue's hourly prices.",
-        "Fixed nodes are paid for the whole time at the same prices. Each group of nodes is a partition; the oldest job"
-        " that fits starts first.",
+        f"Jobs count with the resources that were {advice.basis}, and arrive when they became eligible. Workers boot"
+        " for a minute, idle ones are kept as long as the planner expects to need them, and all are paid by the second"
+        " at the catalogue's hourly prices.",
+        "Fixed nodes are paid for the whole time at the same prices. Each group of nodes is a partition; the oldest"
+        " job that fits starts first.",
     ]
     if advice.sampled.simulated < advice.sampled.of:
         found.append(
-            f"{advice.sampled.simulated:,} of {advice.sampled.of:,} jobs were simulated on demand, in {advice.sampled.blocks}"
-            " blocks spread over the time. Their cost is extrapolated by the cost of all jobs' own shares; ± is a 95 %"
-            " confidence interval. Fixed fleets and demand are of all jobs."
+            f"{advice.sampled.simulated:,} of {advice.sampled.of:,} jobs were simulated on demand, in"
+            f" {advice.sampled.blocks} blocks spread over the time. Their cost is extrapolated by the cost of all"
+            " jobs' own shares; ± is a 95 % confidence interval. Fixed fleets and demand are of all jobs."
         )
     if fleet is not None and fleet.usd > best.usd > 0:
         found.append(f"The fixed fleet would break even with nodes that cost {1 - best.usd / fleet.usd:.0%} less.")
-    found.append(
-        "Storage, network, staff and licences are in neither. A CPU of a shape counts as a CPU of the cluster."
-    )
+    found.append("Storage, network, staff and licences are in neither. A CPU of a shape counts as one of the cluster.")
     return found
 
 
 def comparison(advice: Advice) -> list[list[str]]:
     """A row for each way: its name, cost, cost per 30 days, waits (p50, p95, p99), and how much of it is used."""
-    rows = [
-        [f"on demand: {POLICY_NAMES.get(each.policy, each.policy)}", on_demand_usd(each), per_month(each.usd, advice)]
-        + [*_spans(each.waits), f"{each.utilisation:.0%}"]
-        for each in advice.on_demand
-    ]
-    rows += [
-        [f"fixed, {each.name}: {nodes(each)}{_without(each)}", usd(each.usd), per_month(each.usd, advice)]
-        + [*_spans(each.waits), f"{each.utilisation:.0%}"]
-        for each in advice.fixed
-    ]
+    rows = []
+    for one in advice.on_demand:
+        name = f"on demand: {POLICY_NAMES.get(one.policy, one.policy)}"
+        cost = (on_demand_usd(one), per_month(one.usd, advice))
+        rows.append([name, *cost, *_spans(one.waits), f"{one.utilisation:.0%}"])
+    for fleet in advice.fixed:
+        name = f"fixed, {fleet.name}: {nodes(fleet)}{_without(fleet)}"
+        cost = (usd(fleet.usd), per_month(fleet.usd, advice))
+        rows.append([name, *cost, *_spans(fleet.waits), f"{fleet.utilisation:.0%}"])
     if advice.recorded_waits is not None:
         rows.append(["as recorded", "", "", *_spans(advice.recorded_waits), ""])
     return rows
