@@ -43,7 +43,9 @@ def test_help_imports_nothing_slow() -> None:
     assert not found & {*SLOW, "pydantic", "importlib.metadata"}
 
 
-@pytest.mark.parametrize("arguments", [("jobs", "--help"), ("login", "--help"), ("run", "--dry-run", "true")])
+@pytest.mark.parametrize(
+    "arguments", [("jobs", "--help"), ("login", "--help"), ("run", "--dry-run", "true"), ("advise", "--help")]
+)
 def test_what_asks_no_gateway_needs_no_client(arguments: tuple[str, ...]) -> None:
     """Typer itself reads options with pydantic."""
     assert not imported(*arguments) & set(SLOW)

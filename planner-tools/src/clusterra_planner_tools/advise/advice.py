@@ -90,6 +90,7 @@ def _advice(request: Request, found: Read, sorter: Sorter, watch: Watch) -> Advi
     if not pools:
         reasons = "; ".join(f"{count} jobs {reason}" for reason, count in sorter.misfits.jobs.most_common(3))
         raise NotReadable(f"{request.path}: no shape holds any job ({reasons}); name bigger shapes with --catalogue")
+    given = fixed.named(request.fixed, sorter.pools.values())
     jobs = [job for pool in pools for job in pool.jobs]
     begin = min(job.submit for job in jobs)
     end = max(_start(job) + job.run_seconds for job in jobs)
@@ -102,8 +103,8 @@ def _advice(request: Request, found: Read, sorter: Sorter, watch: Watch) -> Advi
     watch.step("fixed fleets", 1, 2)
     fleets.append(fixed.with_waits(divided, end - begin, first.waits.p95))
     watch.step("fixed fleets", 2, 2)
-    if request.fixed:
-        fleets.append(fixed.as_given(request.fixed, pools, end - begin))
+    if given:
+        fleets.append(fixed.as_given(given, pools, end - begin))
     origin = found.trace.starts_at
     return Advice(
         input="standard input" if str(request.path) == "-" else request.path.name,

@@ -89,20 +89,22 @@ def with_waits(divided: Sequence[Group], seconds: float, p95: float) -> Fixed:
     return simulated("sized for the same waits (p95)", list(zip(divided, sizes, strict=True)), seconds)
 
 
-def as_given(texts: Sequence[str], pools: Iterable[Pool], seconds: float) -> Fixed:
-    """The fleet that the person names, such as `40×general-xlarge`. Raises NotReadable for one that is none."""
-    pools = list(pools)
+def named(texts: Sequence[str], pools: Iterable[Pool]) -> list[tuple[Offering, int]]:
+    """The shapes and nodes of a fleet such as `40×general-xlarge`. Raises NotReadable for a text that is none."""
+    known = {each.shape: each for pool in pools for each in pool.catalogue.offerings}
     parts: list[tuple[Offering, int]] = []
-    for text in texts:
-        for one in text.split(","):
-            match = _GIVEN.fullmatch(one.strip())
-            named = [each for pool in pools for each in pool.catalogue.offerings if match and each.shape == match[2]]
-            if match is None or not named or not int(match[1]):
-                shapes = ", ".join(each.shape for pool in pools for each in pool.catalogue.offerings)
-                raise NotReadable(
-                    f"--fixed {one.strip()!r}: give NODES×SHAPE, such as 40×general-xlarge; SHAPE is one of {shapes}"
-                )
-            parts.append((named[0], int(match[1])))
+    for one in (part.strip() for text in texts for part in text.split(",")):
+        match = _GIVEN.fullmatch(one)
+        if match is None or match[2] not in known or not int(match[1]):
+            raise NotReadable(
+                f"--fixed {one!r}: give NODES×SHAPE, such as 40×general-xlarge; SHAPE is one of {', '.join(known)}"
+            )
+        parts.append((known[match[2]], int(match[1])))
+    return parts
+
+
+def as_given(parts: Sequence[tuple[Offering, int]], pools: Iterable[Pool], seconds: float) -> Fixed:
+    """The fleet that the person names. A job runs on the first of its shapes that holds it."""
     jobs: list[list[Job]] = [[] for _ in parts]
     without = 0
     for pool in pools:

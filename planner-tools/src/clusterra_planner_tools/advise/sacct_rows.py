@@ -82,7 +82,7 @@ def is_header(line: str) -> bool:
 
 
 def rows(lines: Iterable[str], zone: ZoneInfo | None) -> Iterator[Recorded | LeftOut]:
-    """The records of the lines, the first of which is the header. Raises NotReadable for a header that lacks a column."""
+    """The records of the lines, the first of which is the header. Raises NotReadable if that lacks a column."""
     numbered = iter(lines)
     header = [each.strip().lower() for each in next(numbered, "").rstrip("\r\n").split("|")]
     # `--parsable` ends each line with a delimiter, `--parsable2` does not.
