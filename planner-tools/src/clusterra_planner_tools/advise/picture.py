@@ -49,16 +49,16 @@ def _cpus(shape: str, advice: Advice) -> int:
 def bars(rows: Sequence[tuple[str, float | None, str, bool]], title: str) -> str:
     """Bars below each other: a name, a length, a label, and whether it is on demand. None has no bar."""
     longest = max((length for _, length, _, _ in rows if length), default=1.0)
-    left, right, height, gap = 178, 118, 13, 6
+    left, right, height, gap = 178, 118, 12, 4
     parts = []
     for place, (name, length, label, on_demand) in enumerate(rows):
         y = place * (height + gap) + 2
         width = (_WIDTH - left - right) * (length or 0.0) / longest
         parts.append(
-            f'<text x="{left - 8}" y="{y + 10}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{left - 8}" y="{y + 9.5}" text-anchor="end">{escape(name)}</text>'
             f'<rect x="{left}" y="{y}" width="{max(width, 1.0):.1f}" height="{height}" rx="2"'
             f' fill="{_DEMAND if on_demand else _OTHER}"/>'
-            f'<text x="{left + max(width, 1.0) + 6:.1f}" y="{y + 10}">{escape(label)}</text>'
+            f'<text x="{left + max(width, 1.0) + 6:.1f}" y="{y + 9.5}">{escape(label)}</text>'
         )
     described = "; ".join(f"{name}: {label}" for name, _, label, _ in rows)
     return _svg(len(rows) * (height + gap) + 2, title, described, parts)

@@ -12,7 +12,7 @@ from clusterra_planner_tools.advise.results import Advice
 _LISTED = 5
 """How many reasons have a place on the page; `--json` has all."""
 _STYLE = """
-@page { size: A4; margin: 11mm 12mm; }
+@page { size: A4; margin: 9mm 12mm; }
 :root { color-scheme: light; }
 body { font: 12px/1.38 system-ui, "Liberation Sans", Arial, sans-serif; color: #111827; background: #fff;
   max-width: 186mm; margin: 8mm auto; padding: 0 4mm; }
@@ -29,7 +29,10 @@ td small { color: #4b5563; font-size: 10.5px; }
 .columns { display: grid; grid-template-columns: 2fr 3fr; gap: 18px; }
 .key span { display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 12px; vertical-align: -1px; }
 .key span:first-child { margin-left: 0; }
-@media print { body { margin: 0; padding: 0; max-width: none; print-color-adjust: exact;
+@media print { h1 { font-size: 16px; } h2 { font-size: 11.5px; margin: 6px 0 2px; }
+  .lead { font-size: 12px; margin: 3px 0; }
+  td, th { padding-top: 0.5px; padding-bottom: 0.5px; } .how, td small { font-size: 9px; }
+  body { font-size: 10px; line-height: 1.25; margin: 0; padding: 0; max-width: none; print-color-adjust: exact;
   -webkit-print-color-adjust: exact; } }
 """
 
