@@ -185,6 +185,12 @@ def fewest_nodes(jobs: Sequence[Job], offering: Offering, patience: float, share
     while not suffice(high):
         # Jobs cannot be cut, so the peak may take more nodes than their sum.
         low, high = high, high + max(1, high // 4)
+    # Down by steps: far too small a fleet takes long to simulate.
+    while high > 1 and low < high * 3 // 4:
+        if not suffice(high * 3 // 4):
+            low = high * 3 // 4
+            break
+        high = high * 3 // 4
     while high - low > max(1, high // 100):
         middle = (low + high) // 2
         low, high = (low, middle) if suffice(middle) else (middle, high)
