@@ -16,6 +16,8 @@ from clusterra.http.retrying import ask
 
 CLUSTER = "{cluster}"
 """Stands in a path for the cluster that is meant."""
+JOB_ID = re.compile(r"[1-9][0-9]{0,9}(_[0-9]{1,7})?")
+"""A job, or a task of an array."""
 JOBS = re.compile(r"[1-9][0-9]{0,9}(_([0-9]{1,7}|\[[0-9,:-]{1,500}\]))?")
 """A job, a task of an array, or several tasks of one in Slurm's notation."""
 MAX_PAGE = 1000
