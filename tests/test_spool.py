@@ -20,7 +20,7 @@ from clusterra_lab.stack.fleet import RunningService
 from clusterra_lab.stack.stack import Stack
 from command_line import CommandLine, Ran
 
-SUBMITS = int(os.environ.get("SPOOL_SUBMITS", "60"))
+SUBMITS = int(os.environ.get("SPOOL_SUBMITS", "30"))
 SEED = int(os.environ.get("SPOOL_SEED", "1"))
 AT_ONCE = 8
 """So many processes submit at the same time."""
