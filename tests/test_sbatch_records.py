@@ -23,8 +23,23 @@ NOT_COMPARED = {
     "heterogeneous and held": "components are separate submits of the API",
     "reservation to come": "a reservation of another lab",
 }
-DIFFERENT: dict[str, str] = {}
+_TOO_LARGE = "Slurm takes a held job of any size; the gateway refuses what no worker could run"
+_EXTRA = "the gateway keeps --extra for itself"
+DIFFERENT = {
+    "more gpus of the job than any node has": _TOO_LARGE,
+    "too many cpus": _TOO_LARGE,
+    "too many tasks for a node": _TOO_LARGE,
+    "too much memory": _TOO_LARGE,
+    "too many gpus of a node": _TOO_LARGE,
+    "unknown gpu type": _TOO_LARGE,
+    "named placeholder": "no job runs on a placeholder",
+    "extra": _EXTRA,
+    "extra that is no comparison": _EXTRA,
+    "extra that the node has not": _EXTRA,
+    "cores per socket": "not every release of slurmrestd has it",
+}
 """Requests that are answered otherwise, and why."""
+UNREADABLE = ("02-nbsp-after-sbatch", "17-nodes-reversed-502")
 NOT_READING = {
     "19-nul-in-text": "the case has a NUL, which no command line can have",
     "20-output-user-and-node": "about the output of a job",
@@ -49,7 +64,7 @@ async def commands(lab: Stack, ada: User) -> AsyncIterator[Commands]:
 
 def sentence(ran: Ran) -> str:
     """Slurm's sentence of a refusal: the last one counts."""
-    return ran.err.strip().rpartition("sbatch: error: ")[2]
+    return ran.err.strip().rpartition("sbatch: error: ")[2].removeprefix("Batch job submission failed: ")
 
 
 async def difference(ada: User, commands: Commands, script: str, options: Sequence[str]) -> str:
@@ -93,7 +108,9 @@ async def test_scripts_of_public_reports_make_the_same_jobs(ada: User, commands:
         if case.stem in NOT_READING:
             continue
         script = json.loads(case.read_text())["request"]["script"]
-        if found := await difference(ada, commands, script, ()):
+        found = await difference(ada, commands, script, ())
+        # Both refuse a script that sbatch cannot read, each in its own words.
+        if found and not (case.stem in UNREADABLE and "code=255" in found and "ours: Ran(code=1," in found):
             different[case.stem] = found
 
     assert not different, "\n".join(f"{name}: {found}" for name, found in different.items())

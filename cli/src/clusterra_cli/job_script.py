@@ -30,7 +30,7 @@ _OF_COMMAND = frozenset({"clusters", "parsable", "quiet", "verbose", "wait", "wr
 _PREFIXES = ("#SBATCH", "#SLURM")
 _FOREIGN = ("#PBS", "#BSUB")
 _BLANKS = " \t\v\f\r"
-_NAME = re.compile(r"\s(--j|-[A-Za-z]*J)")
+_NAME = re.compile(r"(?:\s|^#SBATCH|^#SLURM)(--j|-[A-Za-z]*J)")
 """A `#SBATCH` line that names the job, however the option is shortened."""
 
 
