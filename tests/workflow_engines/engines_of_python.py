@@ -54,7 +54,7 @@ async def test_psij_runs_a_job(machine: EngineMachine) -> None:
     assert (machine.home / "psij.out").read_text().startswith("job ")
 
 
-async def test_simple_slurm_submits_lists_cancels_and_waits(machine: EngineMachine) -> None:
+async def test_simple_slurm_submits_lists_and_cancels(machine: EngineMachine) -> None:
     environment = await engine_environment(machine, "simple-slurm", SIMPLE_SLURM)
 
     said = await ran(machine, environment, "simple_slurm_job.py")

@@ -1,4 +1,4 @@
-"""Submits a job with simple_slurm, and waits for its end."""
+"""Submits a job with simple_slurm, and waits for its output."""
 
 import time
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from simple_slurm import Slurm  # type: ignore[import-not-found]
 
 LISTED_SECONDS = 60
+ENDED_SECONDS = 180
 
 
 def main() -> None:
@@ -20,7 +21,10 @@ def main() -> None:
     print("held", held.squeue.jobs[held_id]["ST"])
     print(f"listed after {time.monotonic() - began:.1f} s")
     held.scancel.cancel_job(held_id)
-    Slurm(wait=True, job_name="simple", time="00:05:00", mem="200M", output=output).sbatch("echo job $SLURM_JOB_NAME")
+    Slurm(job_name="simple", time="00:05:00", mem="200M", output=output).sbatch("echo job $SLURM_JOB_NAME")
+    began = time.monotonic()
+    while not (output.exists() and output.read_text()) and time.monotonic() < began + ENDED_SECONDS:
+        time.sleep(0.2)
     print(output.read_text())
 
 
