@@ -14,6 +14,7 @@ from clusterra_cli.session_forward.heads import Upstream, to_browser, to_session
 from clusterra_cli.session_forward.listener import listening
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
 PAGE = "/sessions/main/42"
 NAMES = st.sampled_from([b"host", b"cookie", b"origin", b"sec-fetch-site", b"accept"])
@@ -197,7 +198,7 @@ async def test_bodies_of_any_size_go_both_ways(forwarded: Forwarded) -> None:
     body = bytes(range(256)) * 16_384
 
     for data in (body, b"", b"x"):
-        url = f"{forwarded.base}{PAGE}/a%20b?c=%2F"
+        url = URL(f"{forwarded.base}{PAGE}/a%20b?c=%2F", encoded=True)
         async with forwarded.browser.post(url, headers=headers, data=BytesIO(data)) as answer:
             assert answer.status == 200
             assert answer.headers["X-Path"] == f"{PAGE}/a%20b?c=%2F"

@@ -100,7 +100,8 @@ def _completed(incomplete: str, ask: "Callable[[Client], Iterable[tuple[str, str
 
     def run() -> None:
         try:
-            found.extend(ask(client))
+            with client:
+                found.extend(ask(client))
         except Exception:
             # A completion has no place for an error.
             found.clear()
@@ -109,9 +110,9 @@ def _completed(incomplete: str, ask: "Callable[[Client], Iterable[tuple[str, str
     asking = Thread(target=run, daemon=True)
     asking.start()
     asking.join(SECONDS)
-    told = [] if asking.is_alive() else found
+    known = [] if asking.is_alive() else found
     return [
         (name, _UNSAFE.sub("?", text)[:_LONGEST_HELP])
-        for name, text in told
+        for name, text in known
         if name.startswith(incomplete) and _ID.fullmatch(name)
     ]

@@ -79,7 +79,7 @@ def advise(
         from clusterra_planner_tools.advise.reading import ReadOptions
         from clusterra_planner_tools.advise.report import page
     except ModuleNotFoundError as error:
-        if error.name != "clusterra_planner_tools":
+        if (error.name or "").partition(".")[0] != "clusterra_planner_tools":
             raise
         exit_codes.end(exit_codes.FAILED, f"the simulator is not installed; install it with: {_INSTALL}")
 

@@ -104,7 +104,7 @@ class AsyncClient:
         `{cluster}` in a path is the client's cluster. `body` is sent as JSON, and bytes as they are. A POST gets an
         Idempotency-Key, and is safe to be sent again.
         """
-        return await self._transport.run(self._api.ask(any_request(self._api, method, path, query, body)))
+        return await self._transport.run(self._api.sent(any_request(self._api, method, path, query, body)))
 
     async def fetch[M: BaseModel](
         self,

@@ -104,7 +104,7 @@ class Client:
         `{cluster}` in a path is the client's cluster. `body` is sent as JSON, and bytes as they are. A POST gets an
         Idempotency-Key, and is safe to be sent again.
         """
-        return self._transport.run(self._api.ask(any_request(self._api, method, path, query, body)))
+        return self._transport.run(self._api.sent(any_request(self._api, method, path, query, body)))
 
     def fetch[M: BaseModel](
         self,

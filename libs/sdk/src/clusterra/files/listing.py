@@ -90,7 +90,7 @@ def _moment(text: str) -> datetime:
 
 def delete(place: Place, path: str) -> Steps[None]:
     """Delete one file. Raises NotFound."""
-    yield from place.api.ask(Request("DELETE", place.on(), query({"path": path})))
+    yield from place.api.carried_out(Request("DELETE", place.on(), query({"path": path})))
 
 
 def delete_many(place: Place, paths: Sequence[str]) -> Steps[tuple[NotDeleted, ...]]:

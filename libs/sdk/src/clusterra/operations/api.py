@@ -59,6 +59,17 @@ class Api:
         request = Request("GET", asked) if isinstance(asked, str) else asked
         return self.parsed(model, (yield from self.ask(request)))
 
+    def carried_out(self, request: Request) -> Steps[Answer]:
+        """The answer to a change. Raises NotClusterra where a page of something else answers in the gateway's place."""
+        answer = yield from self.ask(request)
+        if answer.body and media_type(answer) != "application/json":
+            raise NotClusterra(self.url, answer.status, answer.body)
+        return answer
+
+    def sent(self, request: Request) -> Steps[Answer]:
+        """The answer to any request, which is JSON if the request changes something. Raises as `carried_out` does."""
+        return self.ask(request) if request.method == "GET" else self.carried_out(request)
+
     def parsed[M: BaseModel](self, model: type[M], answer: Answer) -> M:
         """An answer as a model. Raises NotClusterra for one of another shape."""
         if media_type(answer) != "application/json":

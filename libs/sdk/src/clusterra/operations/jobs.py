@@ -101,14 +101,14 @@ def explained(api: Api, path: str) -> Steps[Explanation]:
 
 def cancel(api: Api, path: str) -> Steps[None]:
     """Cancel the job at a path. It may be sent again: a job that has ended stays as it is."""
-    yield from api.ask(Request("DELETE", path, repeatable=True))
+    yield from api.carried_out(Request("DELETE", path, repeatable=True))
 
 
 def act(api: Api, path: str, action: str, body: Fields | None = None) -> Steps[None]:
     """Hold, release, requeue or signal the job at a path, once."""
-    yield from api.ask(Request("POST", f"{path}/{action}", body=body))
+    yield from api.carried_out(Request("POST", f"{path}/{action}", body=body))
 
 
 def update(api: Api, path: str, fields: Fields, key: str) -> Steps[None]:
     """Change fields of the job at a path, once for the key."""
-    yield from api.ask(Request("PATCH", path, body=dict(fields), idempotency_key=key))
+    yield from api.carried_out(Request("PATCH", path, body=dict(fields), idempotency_key=key))

@@ -30,4 +30,4 @@ def make_token(api: Api, name: str, scopes: Sequence[str] | None, days: float) -
 
 def revoke_token(api: Api, token_id: str) -> Steps[None]:
     """Revoke a token."""
-    yield from api.ask(Request("DELETE", f"{TOKENS}/{segment(token_id)}"))
+    yield from api.carried_out(Request("DELETE", f"{TOKENS}/{segment(token_id)}"))
