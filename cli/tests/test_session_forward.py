@@ -1,17 +1,19 @@
 """A session at a port of this machine: for the browser that has opened the printed address, and for nobody else."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 
 import aiohttp
 import pytest
 from aiohttp import web
-from clusterra_cli.session_forward.admission import Admission, Led, Passed, Refused
-from clusterra_cli.session_forward.heads import Upstream, to_browser, to_session
-from clusterra_cli.session_forward.listener import listening
+from clusterra_cli.session_forward.admission import Admission, Redirect, Forward, Rejection
+from clusterra_cli.session_forward.headers import Upstream, to_browser, to_session
+from clusterra_cli.session_forward.listener import IDLE_SECONDS, listening
+from clusterra_cli.session_forward.places import MAX_WAITING
 from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
@@ -24,7 +26,7 @@ UPSTREAM = Upstream("https://sessions.example", PAGE, "clusterra_page_main_42=se
 def entered(admission: Admission) -> str:
     """The cookie of a browser that has opened the address."""
     led = admission.decide(b"GET", admission.address.removeprefix(admission.origin).encode(), [own_host(admission)])
-    assert isinstance(led, Led), led
+    assert isinstance(led, Redirect), led
     assert led.path == f"{PAGE}/"
     assert led.cookie is not None
     assert led.cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
@@ -42,11 +44,11 @@ def test_the_code_works_once() -> None:
     cookie = entered(admission)
 
     again = admission.decide(b"GET", address.removeprefix(admission.origin).encode(), [own_host(admission)])
-    assert isinstance(again, Refused)
+    assert isinstance(again, Rejection)
     assert admission.address != address
     allowed = [own_host(admission), (b"cookie", f"a=b; {cookie}".encode())]
-    assert admission.decide(b"GET", f"{PAGE}/lab?x=1".encode(), allowed) == Passed()
-    assert admission.decide(b"GET", b"/", allowed) == Led(f"{PAGE}/")
+    assert admission.decide(b"GET", f"{PAGE}/lab?x=1".encode(), allowed) == Forward()
+    assert admission.decide(b"GET", b"/", allowed) == Redirect(f"{PAGE}/")
 
 
 @given(headers=st.lists(st.tuples(NAMES, st.binary(max_size=60)), max_size=6), target=st.binary(max_size=60))
@@ -55,7 +57,7 @@ def test_nobody_guesses_their_way_in(headers: list[tuple[bytes, bytes]], target:
     entered(admission)
 
     for host in ([], [own_host(admission)]):
-        assert isinstance(admission.decide(b"GET", target, [*host, *headers]), Refused)
+        assert isinstance(admission.decide(b"GET", target, [*host, *headers]), Rejection)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_a_browser_is_refused_where_another_page_asks(header: tuple[bytes, bytes
     admission = Admission(PAGE, 8888)
     allowed = [own_host(admission), (b"cookie", entered(admission).encode())]
 
-    assert isinstance(admission.decide(b"POST", f"{PAGE}/api".encode(), [*allowed, header]), Refused)
+    assert isinstance(admission.decide(b"POST", f"{PAGE}/api".encode(), [*allowed, header]), Rejection)
 
 
 @pytest.mark.parametrize("target", [b"/sessions/enter", b"/sessions/main/421/", b"http://x/sessions/main/42/", b"*"])
@@ -81,7 +83,7 @@ def test_nothing_else_of_the_origin_is_reached(target: bytes) -> None:
     admission = Admission(PAGE, 8888)
     allowed = [own_host(admission), (b"cookie", entered(admission).encode())]
 
-    assert isinstance(admission.decide(b"GET", target, allowed), Refused)
+    assert isinstance(admission.decide(b"GET", target, allowed), Rejection)
 
 
 def test_a_request_has_the_cookie_of_the_page_and_no_other_of_ours() -> None:
@@ -222,11 +224,41 @@ async def test_without_the_cookie_nothing_is_served(forwarded: Forwarded) -> Non
         await forwarded.browser.ws_connect(f"{forwarded.base}{PAGE}/ws", headers=forwarded.headers)
 
 
-async def test_it_listens_on_the_loopback_alone(forwarded: Forwarded) -> None:
-    with pytest.raises(OSError):
-        await asyncio.open_connection("::1", forwarded.admission.port)
+async def test_it_listens_on_both_loopback_addresses_and_on_no_other(forwarded: Forwarded) -> None:
+    path = f"{PAGE}/"
+    for address in ("127.0.0.1", "[::1]"):
+        url = f"http://{address}:{forwarded.admission.port}{path}"
+        async with forwarded.browser.get(url, headers=forwarded.headers) as answer:
+            assert answer.status == 403
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.2", forwarded.admission.port)
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")])
+async def test_a_port_that_somebody_has_at_one_address_is_not_used(family: socket.AddressFamily, address: str) -> None:
+    with socket.socket(family) as taken:
+        taken.bind((address, 0))
+        taken.listen()
+        with pytest.raises(OSError):
+            async with listening(taken.getsockname()[1], lambda: UPSTREAM, lambda _: None):
+                pass
+
+
+async def test_idle_connections_of_others_keep_nobody_out(forwarded: Forwarded) -> None:
+    others = [await asyncio.open_connection("127.0.0.1", forwarded.admission.port) for _ in range(MAX_WAITING + 5)]
+    headers = await signed_in(forwarded)
+    async with forwarded.browser.get(f"{forwarded.base}{PAGE}/", headers=headers) as answer:
+        assert answer.status == 200
+
+    first, last = others[0][0], others[-1][0]
+    began = asyncio.get_running_loop().time()
+    with suppress(ConnectionError):
+        assert await first.read() == b""
+    with suppress(ConnectionError):
+        assert await last.read() == b""
+    assert asyncio.get_running_loop().time() - began < IDLE_SECONDS / 2
+    for _, writer in others:
+        writer.close()
 
 
 async def test_a_session_that_breaks_off_breaks_the_answer_off() -> None:

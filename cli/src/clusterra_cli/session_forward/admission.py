@@ -6,7 +6,7 @@ Every user of the machine can connect to a port of 127.0.0.1, and every web page
   names are refused: a page cannot reach the port under a name of its own (DNS rebinding), and browsers do not send the
   cookie to the servers of others on 127.0.0.1, as they would for that name, because cookies know no ports;
 - the address has a code, which works once and gives the browser its cookie;
-- a request that another page causes is refused by its `Origin` and `Sec-Fetch-Site`.
+- a request that another page causes (CSRF) is refused by its `Origin` and `Sec-Fetch-Site`.
 """
 
 import secrets
@@ -22,7 +22,7 @@ MAX_TARGET_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejection:
     """An answer of our own, with a text for the person."""
 
     status: int
@@ -30,19 +30,19 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
-    """The browser is led to a path; with a cookie where it has shown the code."""
+class Redirect:
+    """A redirect to a path; with a cookie where the browser has shown the code."""
 
     path: str
     cookie: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """The request may go to the session."""
+class Forward:
+    """The request is forwarded to the session."""
 
 
-type Decision = Refused | Led | Passed
+type Decision = Rejection | Redirect | Forward
 
 
 def values(headers: Headers, name: bytes) -> list[bytes]:
@@ -84,24 +84,24 @@ class Admission:
     def decide(self, method: bytes, target: bytes, headers: Headers) -> Decision:
         """What to do with a request."""
         if [each.lower() for each in values(headers, b"host")] != [self.host.encode()]:
-            return Refused(421, "This port serves the address that the command has printed, and nothing else.")
+            return Rejection(421, "This port serves the address that the command has printed, and nothing else.")
         if len(target) > MAX_TARGET_BYTES or not target.startswith(b"/") or not target.isascii():
-            return Refused(400, "This is no address of a session.")
+            return Rejection(400, "This is no address of a session.")
         if method == b"GET" and compare_digest(target, f"/{self._code}".encode()):
             self._code = secrets.token_urlsafe(24)
             cookie = f"{COOKIE.decode()}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
-            return Led(f"{self.page}/", cookie)
+            return Redirect(f"{self.page}/", cookie)
         wanted = COOKIE + b"=" + self._cookie.encode()
         if not any(compare_digest(each, wanted) for each in cookie_pairs(headers)):
-            return Refused(403, "Open the address that the command has printed. It works once, in one browser.")
+            return Rejection(403, "Open the address that the command has printed. It works once, in one browser.")
         # A browser names where a request comes from; a program that has the cookie need not.
         if any(each != self.origin.encode() for each in values(headers, b"origin")):
-            return Refused(403, "Another page has made this request.")
+            return Rejection(403, "Another page has made this request.")
         if any(each not in (b"same-origin", b"none") for each in values(headers, b"sec-fetch-site")):
-            return Refused(403, "Another page has made this request.")
+            return Rejection(403, "Another page has made this request.")
         path = target.partition(b"?")[0]
         if path == b"/":
-            return Led(f"{self.page}/")
+            return Redirect(f"{self.page}/")
         if path != self.page.encode() and not path.startswith(self.page.encode() + b"/"):
-            return Refused(404, "There is nothing here but the session.")
-        return Passed()
+            return Rejection(404, "There is nothing here but the session.")
+        return Forward()

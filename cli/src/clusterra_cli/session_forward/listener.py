@@ -1,27 +1,30 @@
-"""Listens on a port of 127.0.0.1, and carries the requests that are admitted to the session: HTTP and WebSockets."""
+"""A reverse proxy on this machine (port forwarding): sends the requests that are admitted to the session, HTTP and
+WebSockets, and their answers back."""
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from html import escape
 from urllib.parse import urlsplit
 
 import h11
 
-from clusterra_cli.session_forward.admission import Admission, Led, Passed, Refused
-from clusterra_cli.session_forward.heads import Upstream, is_web_socket, to_browser, to_session
+from clusterra_cli.session_forward.admission import Admission, Redirect, Forward, Rejection
+from clusterra_cli.session_forward.headers import Upstream, is_web_socket, to_browser, to_session
+from clusterra_cli.session_forward.loopback_sockets import loopback_sockets
+from clusterra_cli.session_forward.places import Places
 
 READ_BYTES = 64 * 1024
-MAX_CONNECTIONS = 64
-"""The gateway passes on at most 100 requests of a person at a time."""
-HEAD_SECONDS = 60.0
+IDLE_SECONDS = 60.0
 """How long a connection may be without a request."""
+UNADMITTED_SECONDS = 5.0
+"""How long one may be that has not shown the cookie."""
 CONNECT_SECONDS = 15.0
 ENDINGS = (OSError, EOFError, TimeoutError, h11.ProtocolError)
 
-type Entering = Callable[[], Upstream]
+type UpstreamSource = Callable[[], Upstream]
 """Returns where the session is, with a valid cookie. It may take a while. Raises what the SDK raises."""
 
 
@@ -30,33 +33,35 @@ class UpstreamFailed(Exception):
 
 
 @asynccontextmanager
-async def listening(port: int, enter: Entering, opened: Callable[[Admission], object]) -> AsyncIterator[Admission]:
-    """Listen on 127.0.0.1 until the block ends; port 0 is any free one. `opened` learns of each browser that has opened
-    the address. Raises OSError where the port is taken, and what `enter` raises.
+async def listening(
+    port: int, enter: UpstreamSource, opened: Callable[[Admission], object]
+) -> AsyncIterator[Admission]:
+    """Listen on the loopback addresses until the block ends; port 0 is any free one. `opened` is called for each browser
+    that has opened the address. Raises OSError where the port is taken, and what `enter` raises.
     """
     first = await asyncio.to_thread(enter)
-    connected: set[asyncio.StreamWriter] = set()
+    sockets = loopback_sockets(port)
+    admission = Admission(first.page, sockets[0].getsockname()[1])
+    places = Places()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.add(writer)
+        places.add(writer)
         try:
-            if len(connected) <= MAX_CONNECTIONS:
-                await _Browser(reader, writer, admission, enter, opened).serve()
+            await _Browser(reader, writer, admission, enter, opened, places).serve()
         except ENDINGS:
             pass
         finally:
-            connected.discard(writer)
+            places.remove(writer)
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=READ_BYTES, start_serving=False)
-    admission = Admission(first.page, server.sockets[0].getsockname()[1])
-    await server.start_serving()
-    try:
+    async with AsyncExitStack() as servers:
+        for each in sockets:
+            servers.callback(each.close)
+        servers.callback(places.close)
+        for each in sockets:
+            server = await asyncio.start_server(serve, sock=each, limit=READ_BYTES)
+            servers.callback(server.close)
         yield admission
-    finally:
-        server.close()
-        for writer in tuple(connected):
-            writer.close()
 
 
 class _Browser:
@@ -67,29 +72,33 @@ class _Browser:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         admission: Admission,
-        enter: Entering,
+        enter: UpstreamSource,
         opened: Callable[[Admission], object],
+        places: Places,
     ) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader, self._writer, self._places = reader, writer, places
         self._admission, self._enter, self._opened = admission, enter, opened
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
 
     async def serve(self) -> None:
         """Answer requests, one after the other, until either side ends the connection."""
         while True:
-            async with asyncio.timeout(HEAD_SECONDS):
+            admitted = self._places.is_admitted(self._writer)
+            async with asyncio.timeout(IDLE_SECONDS if admitted else UNADMITTED_SECONDS):
                 request = await self._next()
             if not isinstance(request, h11.Request):
                 return
             decision = self._admission.decide(request.method, request.target, request.headers)
-            if not isinstance(decision, Passed):
+            if isinstance(decision, Forward) and not self._places.admit(self._writer):
+                decision = Rejection(503, "Too many connections are open.")
+            if not isinstance(decision, Forward):
                 await self._answer(decision)
                 return
             try:
-                await self._pass_on(request)
+                await self._forward(request)
             except UpstreamFailed as failed:
                 if self._http.our_state is h11.SEND_RESPONSE:
-                    await self._answer(Refused(502, f"The session does not answer: {failed}"))
+                    await self._answer(Rejection(502, f"The session does not answer: {failed}"))
                 return
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
@@ -109,11 +118,11 @@ class _Browser:
             self._writer.write(data)
             await self._writer.drain()
 
-    async def _answer(self, decision: Refused | Led) -> None:
+    async def _answer(self, decision: Rejection | Redirect) -> None:
         """Answer by ourselves, and end the connection."""
         headers = [("connection", "close"), ("cache-control", "no-store"), ("referrer-policy", "no-referrer")]
         headers += [("content-security-policy", "default-src 'none'; frame-ancestors 'none'")]
-        if isinstance(decision, Led):
+        if isinstance(decision, Redirect):
             headers += [("location", decision.path)]
             headers += [("set-cookie", decision.cookie)] if decision.cookie else []
             status, body = 303, b""
@@ -127,7 +136,7 @@ class _Browser:
         await self._send(h11.Data(data=body))
         await self._send(h11.EndOfMessage())
 
-    async def _pass_on(self, request: h11.Request) -> None:
+    async def _forward(self, request: h11.Request) -> None:
         """Carry a request with its body to the session, and its answer back. Raises UpstreamFailed."""
         upgrade = is_web_socket(request.method, request.headers)
         try:

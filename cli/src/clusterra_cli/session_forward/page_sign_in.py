@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from clusterra_cli.connection import on_cluster
-from clusterra_cli.session_forward.heads import Upstream
+from clusterra_cli.session_forward.headers import PAGE_COOKIES, Upstream
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from clusterra import Client
     from clusterra.models import Session
 
-PAGE_COOKIES = ("clusterra_page_", "__Host-clusterra_page_")
 SECONDS = 30.0
 
 
@@ -57,7 +56,8 @@ class PageSignIn:
         try:
             # Not by the client: its token is for the gateway alone.
             form = {"ticket": ticket.ticket}
-            answer = httpx2.post(ticket.url, data=form, follow_redirects=False, timeout=SECONDS)
+            # Directly, as the listener connects.
+            answer = httpx2.post(ticket.url, data=form, follow_redirects=False, timeout=SECONDS, trust_env=False)
         except httpx2.HTTPError as error:
             raise Unreachable(origin, str(error) or type(error).__name__) from None
         page = answer.headers.get("location", "").rstrip("/")

@@ -1,4 +1,4 @@
-"""The heads of requests and answers, as the other side may see them."""
+"""Rewrites the headers of forwarded requests and answers: hop-by-hop, cookies, Origin, Referer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +12,9 @@ _HOP_BY_HOP = frozenset(
     }
 )
 _REPLACED = _HOP_BY_HOP | {b"host", b"cookie", b"origin", b"referer", b"expect"}
-_PAGE_COOKIES = (b"clusterra_page_", b"__Host-clusterra_page_")
-"""The gateway's own cookies: the browser here never gets one, and none that it sends is passed on."""
+PAGE_COOKIES = ("clusterra_page_", "__Host-clusterra_page_")
+"""The gateway's own cookies: the browser here never gets one, and none that it sends is forwarded."""
+_PAGE_COOKIE_BYTES = tuple(each.encode() for each in PAGE_COOKIES)
 REFERRER = b"referrer-policy"
 
 
@@ -49,7 +50,7 @@ def to_session(headers: Headers, local: str, upstream: Upstream, *, upgrade: boo
     if values(headers, b"transfer-encoding"):
         kept = [(name, value) for name, value in kept if name != b"content-length"]
         kept.append((b"transfer-encoding", b"chunked"))
-    ours = (COOKIE + b"=", *_PAGE_COOKIES)
+    ours = (COOKIE + b"=", *_PAGE_COOKIE_BYTES)
     cookies = [each for each in cookie_pairs(headers) if not each.startswith(ours)]
     kept.append((b"cookie", b"; ".join([*cookies, upstream.cookie.encode()])))
     there = upstream.origin.encode()
@@ -88,7 +89,7 @@ def _own_cookie(line: bytes) -> Iterable[bytes]:
     """A cookie of the session for this host alone; nothing for one of the gateway's, or of ours."""
     parts = [each.strip() for each in line.split(b";")]
     name = parts[0].partition(b"=")[0].strip()
-    if name == COOKIE or name.startswith(_PAGE_COOKIES):
+    if name == COOKIE or name.startswith(_PAGE_COOKIE_BYTES):
         return ()
     return (b"; ".join(each for each in parts if each.partition(b"=")[0].strip().lower() != b"domain"),)
 
