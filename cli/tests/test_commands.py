@@ -142,6 +142,36 @@ async def test_waiting_as_json_has_the_submit_and_the_end(ada: CommandLine, worl
     assert json.loads(out)["exit_code"] == process.returncode == 7
 
 
+async def test_a_job_that_was_submitted_before_is_followed_to_its_exit_code(ada: CommandLine, world: World) -> None:
+    world.acme.add_job("7")
+    world.acme.edge.write_output("7", b"one\n")
+    process = await ada.start("wait", "--follow", "7")
+    assert process.stdout is not None
+    async with asyncio.timeout(90):
+        assert await process.stdout.readline() == b"one\n"
+        world.acme.edge.write_output("7", b"two\n")
+        await end(world, "7", "FAILED", 7)
+        out, err = await process.communicate()
+
+    assert (out, process.returncode) == (b"two\n", 7), err
+
+
+async def test_several_jobs_end_with_the_greatest_exit_code(ada: CommandLine, world: World) -> None:
+    for job_id, state, exit_code in (("7", "FAILED", 3), ("8", "COMPLETED", 0)):
+        world.acme.add_job(job_id)
+        await end(world, job_id, state, exit_code)
+    world.acme.add_job("9")
+
+    ended = await ada("wait", "7", "8", "--json")
+    late = await ada("wait", "9", "--timeout=0.2")
+    both = await ada("wait", "--follow", "7", "8")
+
+    assert (ended.code, sorted(each["job_id"] for each in ended.lines)) == (3, ["7", "8"]), ended
+    assert (late.code, late.out) == (1, ""), late
+    assert "9" in late.err
+    assert both.code == 2, both
+
+
 async def test_an_interrupted_command_says_that_the_job_goes_on(ada: CommandLine, world: World) -> None:
     process = await ada.start("run", "sleep", "60")
     assert process.stderr is not None
@@ -260,6 +290,7 @@ async def test_tasks_of_an_array_are_changed_and_each_id_is_reported(ada: Comman
     ("arguments", "code", "said"),
     [
         (("job", "7"), 5, "there is no job 7"),
+        (("wait", "7"), 5, "there is no job 7"),
         (("logs", "7"), 5, "there is no job 7"),
         (("job", "seven"), 2, "seven"),
         (("jobs", "--sort=colour"), 6, "sort"),

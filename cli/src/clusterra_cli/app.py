@@ -30,6 +30,7 @@ from clusterra_cli.commands import (
     submitting,
     tokens,
     top,
+    waiting,
     workflows,
 )
 from clusterra_cli.output import note
@@ -42,10 +43,10 @@ command = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Exit codes: 0 done; 1 failed; 2 wrong command line; 4 sign in first; 5 not found; 6 refused;"
-    " 130 interrupted. `run`, and `submit` with --wait or --follow, end with the job's own.",
+    " 130 interrupted. `run`, `wait`, and `submit` with --wait or --follow, end with the job's own.",
 )
 for module in (
-    *(sign_in, contexts, submitting, jobs, job_changes, launching),
+    *(sign_in, contexts, submitting, waiting, jobs, job_changes, launching),
     *(workflows, schedules, sessions, files),
     *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, api_requests),
 ):

@@ -8,6 +8,7 @@ from clusterra_cli.output import JobText, Output, note, visible
 
 if TYPE_CHECKING:
     from clusterra import Job
+    from clusterra.models import JobRecord
 
 type Stream = Literal["stdout", "stderr"]
 
@@ -25,16 +26,20 @@ def follow(job: "Job", output: Output, *, tail: int | None = None) -> int:
 
 def wait(job: "Job", output: Output) -> int:
     """Wait until the job has ended. Returns its exit code."""
+    return end_of(job.wait(), output)
+
+
+def end_of(record: "JobRecord", output: Output) -> int:
+    """Print how a job has ended. Returns its exit code."""
     from clusterra.result import returncode
 
-    record = job.wait()
     if output.json:
         output.json_line(record)
     elif record.state != "COMPLETED":
         how = f" with the exit code {record.exit_code}" if record.exit_code else ""
         how = f" by the signal {record.signal}" if record.signal else how
         because = f": {record.reason}" if record.reason not in ("", "None") else ""
-        note(f"job {job.id} has ended as {visible(record.state)}{how}{because}")
+        note(f"job {record.job_id} has ended as {visible(record.state)}{how}{because}")
     return returncode(record.state, record.exit_code, record.signal)
 
 
@@ -52,10 +57,12 @@ def print_output(job: "Job", output: Output, *, tail: int | None = None, stream:
 
 
 @contextmanager
-def interruptible(job_id: str) -> Iterator[None]:
-    """Says, at Ctrl-C, that the job goes on."""
+def interruptible(*job_ids: str) -> Iterator[None]:
+    """Says, at Ctrl-C, that the jobs go on."""
     try:
         yield
     except KeyboardInterrupt:
-        note(f"\njob {job_id} goes on; to end it: clusterra cancel {job_id}")
+        ids = " ".join(job_ids)
+        go_on = f"job {ids} goes on; to end it" if len(job_ids) == 1 else f"jobs {ids} go on; to end them"
+        note(f"\n{go_on}: clusterra cancel {ids}")
         raise
