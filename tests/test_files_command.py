@@ -41,17 +41,17 @@ async def test_files_are_copied_listed_and_deleted(command: CommandLine) -> None
     here = command.home
     (here / "x.csv").write_text("sample,reads\n")
 
-    up = await command("files", "cp", "x.csv", "cluster:data/")
-    piped = await command("files", "cp", "-", "cluster:data/deep/y", "--json", stdin="from a pipe")
+    up = await command("files", "cp", "x.csv", "bucket:data/")
+    piped = await command("files", "cp", "-", "bucket:data/deep/y", "--json", stdin="from a pipe")
     listed = await command("files", "ls", "data")
-    long = await command("files", "ls", "-l", "--recursive", "cluster:data")
+    long = await command("files", "ls", "-l", "--recursive", "bucket:data")
     alone = (await command("files", "ls", "data/x.csv", "--json")).json
-    down = await command("files", "cp", "cluster:data/x.csv", "copy.csv", "-q")
-    out = await command("files", "cp", "cluster:data/deep/y", "-")
-    within = await command("files", "cp", "cluster:data/x.csv", "cluster:outputs/z.csv")
+    down = await command("files", "cp", "bucket:data/x.csv", "copy.csv", "-q")
+    out = await command("files", "cp", "bucket:data/deep/y", "-")
+    within = await command("files", "cp", "bucket:data/x.csv", "bucket:outputs/z.csv")
 
     assert (up.code, up.out, up.err) == (0, "", ""), up
-    assert piped.json == {"path": "cluster:data/deep/y"}
+    assert piped.json == {"path": "bucket:data/deep/y"}
     assert listed.out == "data/deep/\ndata/x.csv\n"
     assert [line.split()[0] for line in long.out.splitlines()] == ["SIZE", "11", "13"]
     assert [(each["path"], each["size"]) for each in alone] == [("data/x.csv", 13)]
@@ -59,7 +59,7 @@ async def test_files_are_copied_listed_and_deleted(command: CommandLine) -> None
     assert out.out == "from a pipe"
     assert within.code == 0, within
     assert (await command("files", "ls")).out == "scripts/\ndata/\noutputs/\nshared/\n"
-    assert (await command("files", "rm", "cluster:outputs/z.csv", "-q")).out == "outputs/z.csv\n"
+    assert (await command("files", "rm", "bucket:outputs/z.csv", "-q")).out == "outputs/z.csv\n"
     assert (await command("files", "rm", "-r", "data", "--json")).json["deleted"] == ["data/deep/y", "data/x.csv"]
     assert (await command("files", "ls", "data")).out == ""
 
@@ -70,12 +70,12 @@ async def test_folders_are_made_equal(command: CommandLine) -> None:
     (here / "run" / "a").write_text("a")
     (here / "run" / "deep" / "b").write_text("b")
 
-    dry = await command("files", "sync", "--dry-run", "run", "cluster:data/run")
-    up = await command("files", "sync", "run", "cluster:data/run", "--json")
-    again = await command("files", "sync", "run", "cluster:data/run", "--json")
-    down = await command("files", "cp", "-r", "cluster:data/run", "copy")
+    dry = await command("files", "sync", "--dry-run", "run", "bucket:data/run")
+    up = await command("files", "sync", "run", "bucket:data/run", "--json")
+    again = await command("files", "sync", "run", "bucket:data/run", "--json")
+    down = await command("files", "cp", "-r", "bucket:data/run", "copy")
     (here / "run" / "a").unlink()
-    deleted = await command("files", "sync", "--delete", "run", "cluster:data/run", "--json")
+    deleted = await command("files", "sync", "--delete", "run", "bucket:data/run", "--json")
 
     assert dry.out == "copy    data/run/a\ncopy    data/run/deep/b\n"
     assert sorted(up.json["copied"]) == ["data/run/a", "data/run/deep/b"]
@@ -90,14 +90,14 @@ async def test_what_goes_wrong_has_its_own_exit_code(command: CommandLine) -> No
     (command.home / "x").write_text("x")
     ran = {
         2: await command("files", "cp", "x", "y"),
-        5: await command("files", "cp", "cluster:data/none", "y"),
-        6: await command("files", "cp", "x", "cluster:data/../x"),
-        1: await command("files", "cp", "none", "cluster:data/"),
+        5: await command("files", "cp", "bucket:data/none", "y"),
+        6: await command("files", "cp", "x", "bucket:data/../x"),
+        1: await command("files", "cp", "none", "bucket:data/"),
     }
 
     assert {code: each.code for code, each in ran.items()} == {code: code for code in ran}, ran
     assert "ignature" not in "".join(each.err for each in ran.values())
-    assert (await command("files", "cp", "folder", "cluster:data/")).code == 2
+    assert (await command("files", "cp", "folder", "bucket:data/")).code == 2
     assert (await command("files", "rm", "data/none")).code == 5
     assert (await command("files", "ls", "data/none")).code == 5
 
@@ -105,7 +105,7 @@ async def test_what_goes_wrong_has_its_own_exit_code(command: CommandLine) -> No
 async def test_an_upload_goes_on_while_the_gateway_is_killed(lab: Stack, ada: User, command: CommandLine) -> None:
     source = command.home / "large.bin"
     source.write_bytes(large())
-    process = await command.start("files", "cp", "large.bin", "cluster:data/", *PARTS)
+    process = await command.start("files", "cp", "large.bin", "bucket:data/", *PARTS)
     await until(lambda: _some_parts(lab, ada), seconds=90, what="parts in the bucket", every=0.05)
 
     lab.services["gateway"].kill()
@@ -132,19 +132,19 @@ async def test_a_command_that_is_killed_goes_on_both_ways(lab: Stack, ada: User,
     source, target = command.home / "large.bin", command.home / "back.bin"
     source.write_bytes(large(2))
 
-    up = await command.start("files", "cp", "large.bin", "cluster:data/", *PARTS)
+    up = await command.start("files", "cp", "large.bin", "bucket:data/", *PARTS)
     await until(lambda: _some_parts(lab, ada), seconds=90, what="parts in the bucket", every=0.05)
     up.kill()
     await up.communicate()
     assert await downloaded(lab, ada, "data/large.bin") is None
-    assert (await command("files", "cp", "large.bin", "cluster:data/", *PARTS)).code == 0
+    assert (await command("files", "cp", "large.bin", "bucket:data/", *PARTS)).code == 0
 
-    down = await command.start("files", "cp", "cluster:data/large.bin", "back.bin")
+    down = await command.start("files", "cp", "bucket:data/large.bin", "back.bin")
     await until(lambda: _a_range(command.home), seconds=90, what="a part file", every=0.02)
     down.kill()
     await down.communicate()
     lab.services["gateway"].kill()
-    resumed = await command.start("files", "cp", "cluster:data/large.bin", "back.bin")
+    resumed = await command.start("files", "cp", "bucket:data/large.bin", "back.bin")
     await lab.restart("gateway")
     async with asyncio.timeout(180):
         _, told = await resumed.communicate()
@@ -162,7 +162,7 @@ async def test_downloads_go_on_while_the_gateway_is_killed(lab: Stack, ada: User
     contents = {f"data/many/{number}": random.Random(number).randbytes(MIB) for number in range(40)}
     for path, content in contents.items():
         await uploaded(lab, ada, path, content)
-    process = await command.start("files", "cp", "-r", "cluster:data/many", "many")
+    process = await command.start("files", "cp", "-r", "bucket:data/many", "many")
     await until(lambda: _some_files(command.home / "many"), seconds=90, what="the first files", every=0.02)
 
     lab.services["gateway"].kill()

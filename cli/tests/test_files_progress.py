@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from clusterra.files.progress import SILENT
-from clusterra_cli.commands.files_progress import shown_progress
+from clusterra_cli.commands.files.progress import shown_progress
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ from io import BytesIO
 import aiohttp
 import pytest
 from aiohttp import web
-from clusterra_cli.session_forward.admission import Admission, Redirect, Forward, Rejection
+from clusterra_cli.session_forward.admission import Admission, Forward, Redirect, Rejection
 from clusterra_cli.session_forward.headers import Upstream, to_browser, to_session
 from clusterra_cli.session_forward.listener import IDLE_SECONDS, listening
 from clusterra_cli.session_forward.places import MAX_WAITING

@@ -15,24 +15,21 @@ from clusterra_cli.commands import (
     api_requests,
     contexts,
     event_feed,
-    files,
     fleet,
     job_changes,
     jobs,
     launching,
-    members,
     money,
     schedules,
-    service_accounts,
     sessions,
-    sign_in,
     spool,
     submitting,
-    tokens,
     top,
     waiting,
     workflows,
 )
+from clusterra_cli.commands.files import copying
+from clusterra_cli.commands.people import members, service_accounts, sign_in, tokens
 from clusterra_cli.output import note
 from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.usage import WrongUsage
@@ -47,7 +44,7 @@ command = typer.Typer(
 )
 for module in (
     *(sign_in, contexts, submitting, waiting, jobs, job_changes, launching),
-    *(workflows, schedules, sessions, files),
+    *(workflows, schedules, sessions, copying),
     *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, api_requests),
 ):
     module.add_to(command)

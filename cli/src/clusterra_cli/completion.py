@@ -38,7 +38,7 @@ def known_templates(incomplete: str) -> Completions:
 
 
 def known_workflows(incomplete: str) -> Completions:
-    """The newest runs whose ids begin so, with their names and states."""
+    """The newest workflows whose ids begin so, with their names and states."""
     from clusterra.models import Run
 
     path = on_cluster("runs")

@@ -20,7 +20,11 @@ Cluster = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON; streams are lines of JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only ids.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Print at most so many.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Print at most N.")]
+Key = Annotated[
+    str | None,
+    typer.Option(help="Idempotency-Key of your own: repeating the command with it changes nothing more."),
+]
 
 
 def connected(url: str | None, cluster: str | None = None) -> "Client":

@@ -107,6 +107,23 @@ class Output:
         else:
             self.table(columns, map(row, found))
 
+    def one(self, value: Any, ident: str, shown: str | Mapping[str, object]) -> None:
+        """Print one record as JSON, as its id, or for people: as a text, or as names with their values."""
+        if self.json:
+            self.document(value)
+        elif self.quiet:
+            self.ids([ident])
+        elif isinstance(shown, str):
+            self.text(shown)
+        else:
+            self.fields(shown)
+
+    def for_each(self, ids: Iterable[str], act: Callable[[str], object], *, noun: str, outcome: str) -> None:
+        """Change what the ids name, one after the other, and print each that is changed."""
+        for each in ids:
+            act(each)
+            self.done(each, f"{noun} {each} is {outcome}", outcome=outcome)
+
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Print a table. It fits the width of a terminal; elsewhere nothing is cut off."""
         _write(_table(columns, rows))

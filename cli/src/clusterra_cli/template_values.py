@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import typer
 
+from clusterra_cli.job_script import dollars
 from clusterra_cli.usage import WrongUsage
 
 Values = Annotated[
@@ -23,12 +25,39 @@ Confirmed = Annotated[
 ]
 
 
-def values_of(given: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class TemplateValues:
+    """What a command takes for a template, as it is sent: only what is given."""
+
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    sbatch_override: dict[str, str]
+    confirmed_usd_per_hour: float | None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The fields of a request."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+
+
+def template_values(
+    values: Sequence[str] | None, inputs: Sequence[str] | None, options: Sequence[str] | None, confirmed: str | None
+) -> TemplateValues:
+    """The options --set, --input, --sbatch and --confirmed-usd-per-hour. Raises WrongUsage."""
+    return TemplateValues(
+        _values_of(values or ()),
+        dict(_pairs("--input", inputs or ())),
+        dict(_pairs("--sbatch", options or ())),
+        None if confirmed is None else dollars(confirmed),
+    )
+
+
+def _values_of(given: Sequence[str]) -> dict[str, Any]:
     """The parameters of --set. Raises WrongUsage."""
-    return {name: _value(text) for name, text in pairs("--set", given)}
+    return {name: _value(text) for name, text in _pairs("--set", given)}
 
 
-def pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
     """Names with their values. Raises WrongUsage."""
     found = []
     for each in given:

@@ -1,12 +1,11 @@
 """`api METHOD PATH`: any other request to the gateway."""
 
 import json as json_text
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from clusterra_cli.bounded_input import read_bounded
 from clusterra_cli.connection import Cluster, Url, connected
 from clusterra_cli.output import JobText, Output
 from clusterra_cli.usage import WrongUsage
@@ -14,6 +13,7 @@ from clusterra_cli.usage import WrongUsage
 if TYPE_CHECKING:
     from clusterra.exchange import Method
 
+MAX_BODY_BYTES = 64 * 1024 * 1024
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -69,8 +69,6 @@ def _method(text: str) -> "Method":
 def _body(text: str) -> Any:
     """The JSON of a body. Raises WrongUsage."""
     try:
-        if text.startswith("@"):
-            text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text()
-        return json_text.loads(text)
-    except (OSError, ValueError) as error:
+        return json_text.loads(read_bounded(text[1:], MAX_BODY_BYTES) if text.startswith("@") else text)
+    except ValueError as error:
         raise WrongUsage(f"--body is no JSON: {error}", '--body \'{"name": "value"}\', or --body @FILE') from None

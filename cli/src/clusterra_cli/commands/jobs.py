@@ -204,9 +204,11 @@ def why(job_id: JobArgument, json: Json = False, url: Url = None, cluster: Clust
 def logs(
     job_id: JobArgument,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, max=10_000, help="Only the last so many lines.")] = None,
+    tail: Annotated[int | None, typer.Option(min=0, max=10_000, help="Only the last N lines.")] = None,
     task: Annotated[int | None, typer.Option(min=0, help="The task of an array.")] = None,
-    stderr: Annotated[bool, typer.Option("--stderr", help="The errors, for a job that writes them apart.")] = False,
+    stderr: Annotated[
+        bool, typer.Option("--stderr", help="Standard error, for jobs that write it to a file of its own.")
+    ] = False,
     json: Json = False,
     url: Url = None,
     cluster: Cluster = None,

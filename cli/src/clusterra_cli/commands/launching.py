@@ -7,10 +7,9 @@ import typer
 
 from clusterra_cli import exit_codes
 from clusterra_cli.completion import known_templates
-from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected
-from clusterra_cli.job_script import dollars
+from clusterra_cli.connection import Cluster, Json, Key, Quiet, Url, connected
 from clusterra_cli.output import Column, Output, note, warn
-from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, pairs, values_of
+from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, template_values
 
 if TYPE_CHECKING:
     from clusterra.models import Launchable
@@ -75,31 +74,26 @@ def launch(
     inputs: Inputs = None,
     options: SbatchOptions = None,
     confirmed: Confirmed = None,
-    key: Annotated[str | None, typer.Option(help="A key of your own: sent again, nothing is launched twice.")] = None,
+    key: Key = None,
     json: Json = False,
     quiet: Quiet = False,
     url: Url = None,
     cluster: Cluster = None,
 ) -> None:
     """Submit a job, or a workflow, from a template."""
-    output = Output(json, quiet)
+    given = template_values(values, inputs, options, confirmed)
     with connected(url, cluster) as client:
         launched = client.launch(
             template_id,
-            values_of(values or ()),
-            inputs=dict(pairs("--input", inputs or ())),
-            sbatch_override=dict(pairs("--sbatch", options or ())),
-            confirmed_usd_per_hour=None if confirmed is None else dollars(confirmed),
+            given.params,
+            inputs=given.inputs,
+            sbatch_override=given.sbatch_override,
+            confirmed_usd_per_hour=given.confirmed_usd_per_hour,
             key=key,
         )
     for each in launched.warnings:
         warn(each)
-    if json:
-        output.document(launched)
-    elif quiet:
-        output.text(launched.job_id or launched.run_id or "")
-    else:
-        what = f"batch job {launched.job_id}" if launched.job_id else f"run {launched.run_id}"
-        output.text(f"Submitted {what}")
-        if launched.output_dir:
-            note(f"its results will be in {launched.output_dir}")
+    what = f"batch job {launched.job_id}" if launched.job_id else f"workflow {launched.run_id}"
+    Output(json, quiet).one(launched, launched.job_id or launched.run_id or "", f"Submitted {what}")
+    if launched.output_dir and not (json or quiet):
+        note(f"its results will be in {launched.output_dir}")

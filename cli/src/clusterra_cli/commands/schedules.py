@@ -4,17 +4,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.completion import known_schedules, known_templates
 from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected, joined
-from clusterra_cli.job_script import dollars
 from clusterra_cli.output import Column, Output, moment
-from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, pairs, values_of
+from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, template_values
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from clusterra.models import Schedule
 
-schedules = typer.Typer(rich_markup_mode=None, help="List, make and delete schedules of templates.")
 SCHEDULES = "/v1/schedules"
 ScheduleArgument = Annotated[
     str,
@@ -29,14 +28,6 @@ def add_to(command: typer.Typer) -> None:
     command.add_typer(schedules, name="schedules")
 
 
-@schedules.callback(invoke_without_command=True)
-def show_all(context: typer.Context) -> None:
-    """Without a command: list them."""
-    if context.invoked_subcommand is None:
-        list_schedules()
-
-
-@schedules.command("list")
 def list_schedules(json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """List your schedules; admins see those of everybody."""
     from clusterra.models import Schedule
@@ -55,6 +46,9 @@ def list_schedules(json: Json = False, quiet: Quiet = False, url: Url = None) ->
         ),
         lambda each: each.id,
     )
+
+
+schedules = listing_group(list_schedules, "List, create and delete schedules of templates.")
 
 
 @schedules.command()
@@ -78,7 +72,7 @@ def create(
         typer.Option(help="When, in UTC: '30 2 * * 1-5' is 02:30 on weekdays. By default the template's own times."),
     ] = None,
     missed: Annotated[
-        str, typer.Option(help="Of times at which nothing could be submitted, `skip` all or make up for the `last`.")
+        str, typer.Option(help="What to do about missed times: `skip` them, or submit the `last` one late.")
     ] = "skip",
     values: Values = None,
     inputs: Inputs = None,
@@ -101,20 +95,12 @@ def create(
             "cron": cron,
             "missed": missed,
             "cluster_id": client.cluster,
-            "params": values_of(values or ()),
-            "inputs": dict(pairs("--input", inputs or ())),
-            "sbatch_override": dict(pairs("--sbatch", options or ())),
-            "confirmed_usd_per_hour": None if confirmed is None else dollars(confirmed),
+            **template_values(values, inputs, options, confirmed).body,
         }
         given = {field: each for field, each in body.items() if each is not None}
-        made = client.fetch(Schedule, "POST", SCHEDULES, body=given)
-    output = Output(json, quiet)
-    if json:
-        output.document(made)
-    elif quiet:
-        output.ids([made.id])
-    else:
-        output.text(f"schedule {made.id} submits {made.template_id} next at {moment(made.next_tick)}")
+        created = client.fetch(Schedule, "POST", SCHEDULES, body=given)
+    text = f"schedule {created.id} submits {created.template_id} next at {moment(created.next_tick)}"
+    Output(json, quiet).one(created, created.id, text)
 
 
 @schedules.command()
@@ -126,28 +112,21 @@ def delete(schedule_id: ScheduleArgument, json: Json = False, quiet: Quiet = Fal
 
 
 def _show(schedule: "Schedule", output: Output) -> None:
-    if output.json:
-        output.document(schedule)
-        return
-    if output.quiet:
-        output.ids([schedule.id])
-        return
     given = {**schedule.params, **schedule.inputs}
-    made = schedule.last_job and f"job {schedule.last_job}"
-    output.fields(
-        {
-            "schedule": schedule.id,
-            "name": schedule.name,
-            "template": schedule.template_id,
-            "cluster": schedule.cluster_id,
-            "times, UTC": schedule.cron,
-            "missed times": schedule.missed,
-            "values": ", ".join(f"{name}={value}" for name, value in given.items()),
-            "options": ", ".join(f"--{name}={value}" for name, value in schedule.sbatch_override.items()),
-            "made": moment(schedule.created_at),
-            "next": moment(schedule.next_tick),
-            "last": moment(schedule.last_tick),
-            "outcome": schedule.last_outcome,
-            "made then": made or (schedule.last_run and f"run {schedule.last_run}"),
-        }
-    )
+    submitted = schedule.last_job and f"job {schedule.last_job}"
+    fields = {
+        "schedule": schedule.id,
+        "name": schedule.name,
+        "template": schedule.template_id,
+        "cluster": schedule.cluster_id,
+        "times, UTC": schedule.cron,
+        "missed times": schedule.missed,
+        "values": ", ".join(f"{name}={value}" for name, value in given.items()),
+        "options": ", ".join(f"--{name}={value}" for name, value in schedule.sbatch_override.items()),
+        "created": moment(schedule.created_at),
+        "next": moment(schedule.next_tick),
+        "last": moment(schedule.last_tick),
+        "outcome": schedule.last_outcome,
+        "submitted then": submitted or (schedule.last_run and f"workflow {schedule.last_run}"),
+    }
+    output.one(schedule, schedule.id, fields)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
+from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.completion import known_sessions, known_templates
-from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected, on_cluster
-from clusterra_cli.job_script import dollars
+from clusterra_cli.connection import Cluster, Json, Key, Quiet, Url, connected, on_cluster
 from clusterra_cli.output import Column, Output, moment, note, warn
-from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, pairs, values_of
+from clusterra_cli.template_values import Confirmed, Inputs, SbatchOptions, Values, template_values
 
 if TYPE_CHECKING:
     from clusterra import Client
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
     from clusterra_cli.session_forward.admission import Admission
 
-sessions = typer.Typer(rich_markup_mode=None, help="List, start, open and stop interactive sessions.")
 SessionArgument = Annotated[
     str,
     typer.Argument(metavar="SESSION", autocompletion=known_sessions, help="A session: the id of its job, such as 42."),
 ]
-LOOK_SECONDS = 15.0
-"""How often a forwarded session is looked at, to end with it."""
+POLL_SECONDS = 15.0
+"""How often a forwarded session is read, to end with it."""
 
 
 def add_to(command: typer.Typer) -> None:
@@ -31,14 +30,6 @@ def add_to(command: typer.Typer) -> None:
     command.add_typer(sessions, name="sessions")
 
 
-@sessions.callback(invoke_without_command=True)
-def show_all(context: typer.Context) -> None:
-    """Without a command: list them."""
-    if context.invoked_subcommand is None:
-        list_sessions()
-
-
-@sessions.command("list")
 def list_sessions(json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None) -> None:
     """List your sessions that have not ended, the newest first."""
     from clusterra.models import Session
@@ -56,6 +47,9 @@ def list_sessions(json: Json = False, quiet: Quiet = False, url: Url = None, clu
     )
 
 
+sessions = listing_group(list_sessions, "List, start, open and stop interactive sessions.")
+
+
 @sessions.command()
 def start(
     template_id: Annotated[
@@ -65,7 +59,7 @@ def start(
     inputs: Inputs = None,
     options: SbatchOptions = None,
     confirmed: Confirmed = None,
-    key: Annotated[str | None, typer.Option(help="A key of your own: sent again, nothing is started twice.")] = None,
+    key: Key = None,
     json: Json = False,
     quiet: Quiet = False,
     url: Url = None,
@@ -74,24 +68,14 @@ def start(
     """Start a session from an interactive template."""
     from clusterra.models import StartedSession
 
-    body: dict[str, object] = {
-        "template_id": template_id,
-        "params": values_of(values or ()),
-        "inputs": dict(pairs("--input", inputs or ())),
-        "sbatch_override": dict(pairs("--sbatch", options or ())),
-    }
-    body |= {} if confirmed is None else {"confirmed_usd_per_hour": dollars(confirmed)}
+    body = {"template_id": template_id, **template_values(values, inputs, options, confirmed).body}
     with connected(url, cluster) as client:
         started = client.fetch(StartedSession, "POST", on_cluster("sessions"), body=body, key=key)
     for each in started.warnings:
         warn(each)
     output = Output(json, quiet)
-    if json:
-        output.document(started)
-    elif quiet:
-        output.ids([started.job_id])
-    else:
-        output.text(f"Started session {started.job_id}")
+    output.one(started, started.job_id, f"Started session {started.job_id}")
+    if not (json or quiet):
         note(f"to open it: clusterra sessions open {started.job_id}")
 
 
@@ -121,7 +105,8 @@ def open_session(
     output = Output(json, quiet)
     with connected(url, cluster) as client:
         if forward is not None:
-            raise typer.Exit(_forward(client, job_id, forward, output))
+            _forward(client, job_id, forward, output)
+            return
         session = _read(client, job_id)
         address = f"{client.url}{client.place(on_cluster('sessions', job_id, 'open'))}"
     if session.state == "ended":
@@ -149,7 +134,7 @@ def _read(client: "Client", job_id: str) -> "Session":
     return client.fetch(Session, "GET", on_cluster("sessions", job_id))
 
 
-def _forward(client: "Client", job_id: str, port: int, output: Output) -> int:
+def _forward(client: "Client", job_id: str, port: int, output: Output) -> None:
     import asyncio
 
     from clusterra_cli.session_forward.listener import listening
@@ -169,7 +154,7 @@ def _forward(client: "Client", job_id: str, port: int, output: Output) -> int:
             _print_address(output, admission.address, session.state)
             note("open this address in a browser of this machine; Ctrl-C ends the forwarding, and not the session")
             while session.state != "ended":
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
                 try:
                     session = await asyncio.to_thread(page.session)
                 except ClusterraError as error:
@@ -182,7 +167,6 @@ def _forward(client: "Client", job_id: str, port: int, output: Output) -> int:
     except OSError as error:
         exit_codes.end(exit_codes.FAILED, f"port {port} cannot be listened at: {error.strerror}")
     note(f"session {job_id} has ended: {detail}")
-    return 0
 
 
 @sessions.command()
@@ -198,6 +182,9 @@ def stop(
     """End sessions: cancel their jobs."""
     output = Output(json, quiet)
     with connected(url, cluster) as client:
-        for each in job_ids:
-            client.request("DELETE", on_cluster("sessions", each))
-            output.done(each, f"session {each} is stopped", outcome="stopped")
+        output.for_each(
+            job_ids,
+            lambda each: client.request("DELETE", on_cluster("sessions", each)),
+            noun="session",
+            outcome="stopped",
+        )

@@ -6,7 +6,7 @@ import typer
 
 from clusterra_cli import exit_codes
 from clusterra_cli.connection import Json, Quiet, Url
-from clusterra_cli.output import Column, Output, moment, note
+from clusterra_cli.output import Column, Output, moment
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clusterra_cli.spool.folder import Entry, Spool
 
 spool = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="List, send and drop the submits that wait for the network."
+    no_args_is_help=True, rich_markup_mode=None, help="List, send and delete the submits that wait for the network."
 )
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[SUBMIT]...", help="Ids of submits, such as s12.")]
 
@@ -44,15 +44,15 @@ def _described(kept: "Spool", entry: "Entry") -> dict[str, object]:
 
     from clusterra_cli.spool.record import BadRecord
 
-    told: dict[str, object] = {"id": entry.id, "state": entry.state, "key": entry.key}
+    row: dict[str, object] = {"id": entry.id, "state": entry.state, "key": entry.key}
     empty = dict.fromkeys(("url", "cluster", "job_id", "why", "spooled_at"))
     try:
         submit = kept.read(entry)
     except (BadRecord, FileNotFoundError) as error:
-        return {**told, **empty, "why": str(error) if isinstance(error, BadRecord) else "it is gone"}
+        return {**row, **empty, "why": str(error) if isinstance(error, BadRecord) else "it is gone"}
     spooled_at = moment(datetime.fromtimestamp(submit.spooled_at, UTC))
     return {
-        **told,
+        **row,
         "url": submit.url,
         "cluster": submit.cluster,
         "job_id": submit.job_id,
@@ -113,17 +113,20 @@ def _report(output: Output, outcomes: "list[Outcome]") -> None:
 
 
 @spool.command()
-def drop(submit_ids: Annotated[list[str], typer.Argument(metavar="SUBMIT...", help="Ids of submits.")]) -> None:
-    """Remove submits from the spool. A job that one of them has made goes on."""
+def delete(
+    submit_ids: Annotated[list[str], typer.Argument(metavar="SUBMIT...", help="Ids of submits.")],
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Delete submits from the spool. A job that one of them has made goes on."""
     from clusterra_cli.spool.folder import Spool
 
     kept = Spool()
     if not kept.exists:
         exit_codes.end(exit_codes.NOT_FOUND, "nothing is spooled")
     with kept.locked("send"):
-        for each in _named(kept, submit_ids):
-            kept.drop(each)
-            note(f"{each.id} is removed")
+        by_id = {each.id: each for each in _named(kept, submit_ids)}
+        Output(json, quiet).for_each(by_id, lambda each: kept.drop(by_id[each]), noun="submit", outcome="deleted")
 
 
 def _named(kept: "Spool", submit_ids: list[str]) -> "list[Entry]":

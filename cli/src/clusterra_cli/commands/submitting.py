@@ -3,7 +3,6 @@
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, override
 
 import typer
@@ -11,6 +10,7 @@ from clusterra.job_environment import DEFAULT_PATH
 from typer.core import TyperCommand
 
 from clusterra_cli import job_script
+from clusterra_cli.bounded_input import read_bounded
 from clusterra_cli.connection import connected
 from clusterra_cli.following import follow, interruptible, wait
 from clusterra_cli.getopt import Given
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from clusterra import Client, Job
     from clusterra.models import Estimate
 
+MAX_SCRIPT_BYTES = 4 * 1024 * 1024
+"""The gateway takes less."""
 _EVERY_OPTION = (
     "All of sbatch's options can be given, by their long names, their letters, or the beginning of a long name. They go"
     " before {operand}, win over those of the script, and are checked by the gateway. The most used: -J --job-name,"
@@ -34,7 +36,7 @@ _EVERY_OPTION = (
     "  -W, --wait    Wait until the job has ended, and end with its exit code.\n"
     "  -f, --follow  Print the job's output as it is written, and end with its exit code.\n"
     "  --confirmed-usd-per-hour=USD  Confirm the cost of a job that costs more than the cluster lets pass otherwise.\n"
-    "  --key=KEY     A key of your own: sent again with the same key, the job is submitted once.\n"
+    "  --key=KEY     Idempotency-Key of your own: repeating the command with it submits nothing more.\n"
     "  -M, --cluster=NAME, --url=URL  Where to submit, in place of the context's.\n"
     "  --json, -Q --quiet, --parsable  Answer with JSON, or with the id only.\n\n"
     "The job gets PATH=" + DEFAULT_PATH + " and none of the other variables of here, because those of"
@@ -126,10 +128,7 @@ def _scripted(options: list[Given], words: list[str]) -> JobScript:
     if name == "-" and sys.stdin.isatty():
         raise WrongUsage("there is no script", "for example: clusterra submit job.sh")
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        text = raw.decode()
-    except OSError as error:
-        raise WrongUsage(f"{name} cannot be read: {error.strerror}") from None
+        text = read_bounded(name, MAX_SCRIPT_BYTES).decode()
     except UnicodeDecodeError:
         raise WrongUsage(f"{name} is not a script: it is not UTF-8") from None
     if not text.startswith("#!"):

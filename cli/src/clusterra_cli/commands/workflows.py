@@ -1,16 +1,16 @@
 """`workflows`: jobs that start after each other. The API calls them runs."""
 
 import json as json_text
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clusterra_cli import exit_codes
+from clusterra_cli.bounded_input import read_bounded
+from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.completion import known_workflows
-from clusterra_cli.connection import Cluster, Json, Limit, Quiet, Url, connected, on_cluster
+from clusterra_cli.connection import Cluster, Json, Key, Limit, Quiet, Url, connected, on_cluster
 from clusterra_cli.output import Column, Output, moment, note
 from clusterra_cli.usage import WrongUsage
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from clusterra import Client
     from clusterra.models import Run
 
-workflows = typer.Typer(rich_markup_mode=None, help="List, start, follow, cancel and resume workflows of several jobs.")
-RunArgument = Annotated[
+WorkflowArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", autocompletion=known_workflows, help="A run, as `clusterra workflows` lists it."),
+    typer.Argument(
+        metavar="WORKFLOW", autocompletion=known_workflows, help="A workflow, as `clusterra workflows` lists it."
+    ),
 ]
 OVER = frozenset({"completed", "failed", "cancelled"})
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -33,14 +34,6 @@ def add_to(command: typer.Typer) -> None:
     command.add_typer(workflows, name="workflows")
 
 
-@workflows.callback(invoke_without_command=True)
-def show_all(context: typer.Context) -> None:
-    """Without a command: list the newest."""
-    if context.invoked_subcommand is None:
-        list_workflows()
-
-
-@workflows.command("list")
 def list_workflows(
     limit: Limit = 50, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
@@ -51,10 +44,13 @@ def list_workflows(
         found = list(client.pages(Run, on_cluster("runs"), query={"limit": min(limit, 100)}, limit=limit))
     Output(json, quiet).listed(
         found,
-        (Column("RUN"), Column("NAME"), Column("USER"), Column("STATE"), Column("STEPS"), Column("STARTED")),
+        (Column("WORKFLOW"), Column("NAME"), Column("USER"), Column("STATE"), Column("STEPS"), Column("STARTED")),
         lambda run: (run.run_id, run.run_name, run.user, run.state, _progress(run), moment(run.created_at)),
         lambda run: run.run_id,
     )
+
+
+workflows = listing_group(list_workflows, "List, start, follow, cancel and resume workflows of several jobs.")
 
 
 def _progress(run: "Run") -> str:
@@ -64,11 +60,11 @@ def _progress(run: "Run") -> str:
 
 @workflows.command()
 def show(
-    run_id: RunArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
+    workflow_id: WorkflowArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Show a workflow with its steps. With --quiet only the ids of its jobs."""
     with connected(url, cluster) as client:
-        _show(_read(client, run_id), Output(json, quiet))
+        _show(_read(client, workflow_id), Output(json, quiet))
 
 
 @workflows.command()
@@ -77,7 +73,7 @@ def start(
         str, typer.Argument(metavar="FILE", help="JSON with `run_name` and `steps`, as the API takes it; - is stdin.")
     ],
     name: Annotated[str | None, typer.Option("--name", "-n", help="The name, in place of the file's.")] = None,
-    key: Annotated[str | None, typer.Option(help="A key of your own: sent again, nothing is started twice.")] = None,
+    key: Key = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Follow it until it is over.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -94,30 +90,15 @@ def start(
         run = client.fetch(Run, "POST", on_cluster("runs"), body=wanted, key=key)
         if following:
             if not json:
-                note(f"Started run {run.run_id}")
+                note(f"Started workflow {run.run_id}")
             raise typer.Exit(_follow(client, run, output))
-    if json:
-        output.document(run)
-    elif quiet:
-        output.ids([run.run_id])
-    else:
-        output.text(f"Started run {run.run_id} with {len(run.steps)} steps")
+    output.one(run, run.run_id, f"Started workflow {run.run_id} with {len(run.steps)} steps")
 
 
 def _document(file: str) -> dict[str, Any]:
     """The JSON object in a file. Raises WrongUsage."""
     try:
-        if file == "-":
-            raw = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                raw = opened.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise WrongUsage(f"{file} cannot be read: {error.strerror}") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise WrongUsage(f"{file} is longer than {MAX_FILE_BYTES // 1024**2} MiB")
-    try:
-        document = json_text.loads(raw)
+        document = json_text.loads(read_bounded(file, MAX_FILE_BYTES))
     except ValueError as error:
         raise WrongUsage(f"{file} is no JSON: {error}") from None
     if not isinstance(document, dict):
@@ -129,58 +110,49 @@ def _document(file: str) -> dict[str, Any]:
 
 @workflows.command()
 def cancel(
-    run_id: RunArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
+    workflow_id: WorkflowArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Cancel a workflow: its jobs, and the steps that have not been submitted. Completed steps stay."""
     from clusterra.models import Run
 
     with connected(url, cluster) as client:
-        run = client.fetch(Run, "DELETE", on_cluster("runs", run_id))
-    _changed(run, f"run {run.run_id} is cancelled", Output(json, quiet))
+        run = client.fetch(Run, "DELETE", on_cluster("runs", workflow_id))
+    Output(json, quiet).one(run, run.run_id, f"workflow {run.run_id} is cancelled")
 
 
 @workflows.command()
 def resume(
-    run_id: RunArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
+    workflow_id: WorkflowArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Try the steps of your workflow again that did not complete."""
     from clusterra.models import Run
 
     with connected(url, cluster) as client:
-        run = client.fetch(Run, "POST", f"{on_cluster('runs', run_id)}/resume")
-    _changed(run, f"run {run.run_id} goes on", Output(json, quiet))
-
-
-def _changed(run: "Run", text: str, output: Output) -> None:
-    if output.json:
-        output.document(run)
-    elif output.quiet:
-        output.ids([run.run_id])
-    else:
-        output.text(text)
+        run = client.fetch(Run, "POST", f"{on_cluster('runs', workflow_id)}/resume")
+    Output(json, quiet).one(run, run.run_id, f"workflow {run.run_id} goes on")
 
 
 @workflows.command()
 def follow(
-    run_id: RunArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
+    workflow_id: WorkflowArgument, json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cluster = None
 ) -> None:
     """Print each change of a workflow's steps until it is over; end with 0 where it has completed, else with 1.
 
-    With --json a line for each change, and the whole run at the end.
+    With --json a line for each change, and the whole workflow at the end.
     """
     with connected(url, cluster) as client:
-        code = _follow(client, _read(client, run_id), Output(json, quiet))
+        code = _follow(client, _read(client, workflow_id), Output(json, quiet))
     raise typer.Exit(code)
 
 
-def _read(client: "Client", run_id: str) -> "Run":
+def _read(client: "Client", workflow_id: str) -> "Run":
     from clusterra.models import Run
 
-    return client.fetch(Run, "GET", on_cluster("runs", run_id))
+    return client.fetch(Run, "GET", on_cluster("runs", workflow_id))
 
 
 def _follow(client: "Client", run: "Run", output: Output) -> int:
-    """Print each change until the run is over. A gateway that is away is waited for. Returns the exit code."""
+    """Print each change until the workflow is over. A gateway that is away is waited for. Returns the exit code."""
     from clusterra.errors import ClusterraError
     from clusterra.http.retrying import is_transient
 
@@ -204,12 +176,16 @@ def _follow(client: "Client", run: "Run", output: Output) -> int:
                 if not is_transient(error):
                     raise
     except KeyboardInterrupt:
-        note(f"\nrun {run.run_id} goes on; to end it: clusterra workflows cancel {run.run_id}")
+        note(f"\nworkflow {run.run_id} goes on; to end it: clusterra workflows cancel {run.run_id}")
         raise
     if output.json:
         output.json_line(run)
     else:
-        note(f"run {run.run_id} has {run.state}" if run.state != "cancelled" else f"run {run.run_id} was cancelled")
+        note(
+            f"workflow {run.run_id} has {run.state}"
+            if run.state != "cancelled"
+            else f"workflow {run.run_id} was cancelled"
+        )
     return 0 if run.state == "completed" else exit_codes.FAILED
 
 
@@ -230,7 +206,7 @@ def _show(run: "Run", output: Output) -> None:
         return
     output.fields(
         {
-            "run": run.run_id,
+            "workflow": run.run_id,
             "name": run.run_name,
             "user": run.user,
             "state": run.state,

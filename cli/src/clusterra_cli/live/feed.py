@@ -11,12 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from clusterra import AsyncClient
-from clusterra.errors import ClusterraError, Forbidden, NotClusterra, NotFound
+from clusterra.errors import ClusterraError, Forbidden, NotFound
 from clusterra.http.retrying import is_transient
 from clusterra.http.streams import Connection
-from clusterra.operations.api import segment
 from clusterra.operations.events import Gap
-from pydantic import ValidationError
 
 from clusterra_cli.live.due_reads import SPACING_SECONDS, DueReads
 from clusterra_cli.live.records import Fleet, job_of_record, money_of, shapes_of, workers_of
@@ -34,7 +32,7 @@ from clusterra_cli.live.state import (
     without_job,
 )
 
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 """After a read that failed for now."""
 MAX_MISSED = 20_000
 """Events that come during one read of the queue. After more, it is read again."""
@@ -78,7 +76,7 @@ class Feed:
     async def _read_all(self) -> str | None:
         """Read everything. Returns the position of the events from which the stream goes on."""
         self.state = replace(self.state, shapes=shapes_of(await self._client.shapes()))
-        first = await self._client.request("GET", self._path("jobs"), query={"limit": 1})
+        first = await self._client.request("GET", "/v1/clusters/{cluster}/jobs", query={"limit": 1})
         for key in (JOBS, FLEET, MONEY):
             self.state = (await self._answer(key))(self.state)
         self.changed()
@@ -86,8 +84,8 @@ class Feed:
 
     async def _follow(self, position: str | None) -> None:
         async with aclosing(self._client.event_stream(position, connections=True)) as stream:
-            async for told in stream:
-                match told:
+            async for streamed in stream:
+                match streamed:
                     case Connection(error=None):
                         self.away_since, self.away_because = None, ""
                     case Connection(error=error):
@@ -97,7 +95,7 @@ class Feed:
                         self.gaps += 1
                         self._mark(JOBS, FLEET, MONEY)
                     case _:
-                        self._apply(told.event.data)
+                        self._apply(streamed.event.data)
                         continue
                 self.changed()
 
@@ -134,7 +132,7 @@ class Feed:
                 if not is_transient(error):
                     raise
                 self._mark(key)
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             await asyncio.sleep(SPACING_SECONDS)
 
     async def _woken(self, seconds: float | None) -> None:
@@ -176,7 +174,12 @@ class Feed:
                 return lambda state: with_queue(state, jobs, more=len(jobs) > MAX_JOBS)
             case "fleet":
                 nodes = await client.nodes()
-                fleet = await self._fleet()
+                fleet = await client.fetch(
+                    Fleet,
+                    "GET",
+                    "/v1/clusters/{cluster}/fleet",
+                    query={"after": datetime.now(UTC).isoformat()},
+                )
                 desired = {each.shape: each.desired for each in fleet.now if each.desired is not None}
                 return lambda state: with_fleet(state, workers_of(nodes, state.shapes), desired)
             case "money":
@@ -184,14 +187,3 @@ class Feed:
                 return lambda state: replace(state, money=money)
         record = job_of_record(await client.job(key).refresh())
         return lambda state: with_jobs(state if record.job_id == key else without_job(state, key), (record,))
-
-    async def _fleet(self) -> Fleet:
-        after = datetime.now(UTC).isoformat()
-        answer = await self._client.request("GET", self._path("fleet"), query={"after": after})
-        try:
-            return Fleet.model_validate_json(answer.body)
-        except ValidationError:
-            raise NotClusterra(self._client.url, answer.status, answer.body) from None
-
-    def _path(self, path: str) -> str:
-        return f"/v1/clusters/{segment(self._client.cluster or '')}/{path}"

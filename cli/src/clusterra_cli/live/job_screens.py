@@ -67,7 +67,7 @@ class JobScreen(Screen[None]):
         self.query_one("#about", Static).update(Text(text))
 
 
-def about(record: JobRecord, told: Explanation) -> str:
+def about(record: JobRecord, explanation: Explanation) -> str:
     """A job for people, without control characters."""
     fields: Mapping[str, object] = {
         "job": record.job_id,
@@ -76,12 +76,12 @@ def about(record: JobRecord, told: Explanation) -> str:
         "account": record.account,
         "state": record.state,
         "reason": "" if record.reason in ("", "None") else record.reason,
-        "why": told.text,
-        "expected start": moment(told.expected_start),
-        "bought for it": ", ".join(f"{each.workers} × {each.shape} ({each.reason})" for each in told.bought),
+        "why": explanation.text,
+        "expected start": moment(explanation.expected_start),
+        "bought for it": ", ".join(f"{each.workers} × {each.shape} ({each.reason})" for each in explanation.bought),
         "runs on": ", ".join(
             f"{each.worker or 'a new worker'} ({each.shape})" if each.shape else each.worker or ""
-            for each in told.places
+            for each in explanation.places
         ),
         "nodes": ",".join(record.nodes) or record.node_count,
         "cpus": record.cpus,

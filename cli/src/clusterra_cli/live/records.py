@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, ValidationError
 MAX_TEXT = 200
 """Longer names and reasons are cut off."""
 MAX_NODES = 100
-"""Of a job's nodes, so many are kept."""
+"""The most nodes of a job that are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from clusterra_cli.session_forward.admission import Admission, Redirect, Forward, Rejection
+from clusterra_cli.session_forward.admission import Admission, Forward, Redirect, Rejection
 from clusterra_cli.session_forward.headers import Upstream, is_web_socket, to_browser, to_session
 from clusterra_cli.session_forward.loopback_sockets import loopback_sockets
 from clusterra_cli.session_forward.places import Places
@@ -36,8 +36,10 @@ class UpstreamFailed(Exception):
 async def listening(
     port: int, enter: UpstreamSource, opened: Callable[[Admission], object]
 ) -> AsyncIterator[Admission]:
-    """Listen on the loopback addresses until the block ends; port 0 is any free one. `opened` is called for each browser
-    that has opened the address. Raises OSError where the port is taken, and what `enter` raises.
+    """Listen on the loopback addresses until the block ends; port 0 is any free one.
+
+    `opened` is called for each browser that has opened the address. Raises OSError where the port is taken, and what
+    `enter` raises.
     """
     first = await asyncio.to_thread(enter)
     sockets = loopback_sockets(port)

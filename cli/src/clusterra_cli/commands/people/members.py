@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
-from clusterra_cli.commands.tokens import print_tokens
+from clusterra_cli.commands.listing_group import listing_group
+from clusterra_cli.commands.people.tokens import print_tokens
 from clusterra_cli.completion import known_members
 from clusterra_cli.connection import Json, Limit, Quiet, Url, connected, joined
 from clusterra_cli.output import Column, Output, moment
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from clusterra import Client
     from clusterra.models import Member
 
-members = typer.Typer(
-    rich_markup_mode=None,
-    help="List and change the members of your workspace. This needs an admin's token with the scopes members:read and"
-    " members:write: `clusterra login --scope profile --scope members:read --scope members:write`.",
-)
 MEMBERS = "/v1/members"
 MemberArgument = Annotated[
     str,
@@ -32,14 +28,6 @@ def add_to(command: typer.Typer) -> None:
     command.add_typer(members, name="members")
 
 
-@members.callback(invoke_without_command=True)
-def show_all(context: typer.Context) -> None:
-    """Without a command: list them."""
-    if context.invoked_subcommand is None:
-        list_members()
-
-
-@members.command("list")
 def list_members(limit: Limit = 1000, json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """List the members, in the order of their names."""
     from clusterra.models import Member
@@ -60,6 +48,13 @@ def list_members(limit: Limit = 1000, json: Json = False, quiet: Quiet = False, 
     )
 
 
+members = listing_group(
+    list_members,
+    "List and update the members of your workspace. This needs an admin's token with the scopes members:read and"
+    " members:write: `clusterra login --scope profile --scope members:read --scope members:write`.",
+)
+
+
 @members.command()
 def show(member: MemberArgument, json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """Show a member."""
@@ -69,7 +64,7 @@ def show(member: MemberArgument, json: Json = False, quiet: Quiet = False, url: 
 
 
 @members.command()
-def change(
+def update(
     member: MemberArgument,
     role: Annotated[
         str | None, typer.Option("--role", help="viewer, member, admin or owner; only an owner makes an owner.")
@@ -85,7 +80,7 @@ def change(
     from clusterra.models import Member
 
     if role is None and disable is None:
-        raise WrongUsage("there is nothing to change", "give --role, --disable or --enable")
+        raise WrongUsage("there is nothing to update", "give --role, --disable or --enable")
     changes = {name: given for name, given in (("role", role), ("disabled", disable)) if given is not None}
     with connected(url) as client:
         path = f"{MEMBERS}/{joined(_found(client, member).id)}"
@@ -114,10 +109,13 @@ def revoke_token(
     """Revoke tokens of a member."""
     output = Output(json, quiet)
     with connected(url) as client:
-        member_id = _found(client, member).id
-        for each in token_ids:
-            client.request("DELETE", f"{MEMBERS}/{joined(member_id, 'tokens', each)}")
-            output.done(each, f"token {each} is revoked", outcome="revoked")
+        path = f"{MEMBERS}/{joined(_found(client, member).id, 'tokens')}"
+        output.for_each(
+            token_ids,
+            lambda each: client.request("DELETE", f"{path}/{joined(each)}"),
+            noun="token",
+            outcome="revoked",
+        )
 
 
 def _found(client: "Client", named: str) -> "Member":
@@ -134,21 +132,15 @@ def _found(client: "Client", named: str) -> "Member":
 
 
 def _show(member: "Member", output: Output) -> None:
-    if output.json:
-        output.document(member)
-    elif output.quiet:
-        output.ids([member.name])
-    else:
-        output.fields(
-            {
-                "name": member.name,
-                "uid": member.uid,
-                "kind": member.kind,
-                "role": member.role,
-                "address": member.email,
-                "displayed as": member.display_name,
-                "disabled": "yes" if member.disabled else "no",
-                "joined": moment(member.joined_at),
-                "id": member.id,
-            }
-        )
+    fields = {
+        "name": member.name,
+        "uid": member.uid,
+        "kind": member.kind,
+        "role": member.role,
+        "address": member.email,
+        "displayed as": member.display_name,
+        "disabled": "yes" if member.disabled else "no",
+        "joined": moment(member.joined_at),
+        "id": member.id,
+    }
+    output.one(member, member.name, fields)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterra_cli.commands.files_places import PartSize, Side, clash, part_bytes, side
-from clusterra_cli.commands.files_progress import local_errors, report, shown_progress
+from clusterra_cli.commands.files.paths import CopyPath, PartSize, copy_path, part_bytes, require_one_in_bucket
+from clusterra_cli.commands.files.progress import local_errors, report, shown_progress
 from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected
 from clusterra_cli.output import Output
 from clusterra_cli.usage import WrongUsage
@@ -23,8 +23,8 @@ def add_to(command: typer.Typer) -> None:
 
 
 def sync(
-    source: Annotated[str, typer.Argument(help="A folder here, or cluster:PATH.")],
-    target: Annotated[str, typer.Argument(help="The folder that becomes equal, here or cluster:PATH.")],
+    source: Annotated[str, typer.Argument(help="A folder here, or bucket:PATH.")],
+    target: Annotated[str, typer.Argument(help="The folder that becomes equal, here or bucket:PATH.")],
     delete: Annotated[bool, typer.Option("--delete", help="Also delete what the source does not have.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would be done, and do nothing.")] = False,
     part_size: PartSize = None,
@@ -40,32 +40,34 @@ def sync(
     """
     from clusterra.files.trees import Sync
 
-    here, there = side(source), side(target)
-    clash(here, there)
+    from_path, to_path = copy_path(source), copy_path(target)
+    require_one_in_bucket(from_path, to_path)
     silent = quiet or json or dry_run
     with connected(url, cluster) as client, local_errors(), shown_progress(quiet=silent) as progress:
         wanted = Sync(delete, dry_run)
-        done = copied_folder(client, here, there, sync=wanted, part_size=part_size, progress=progress)
+        done = copy_folder(client, from_path, to_path, sync=wanted, part_size=part_size, progress=progress)
     report(Output(json, quiet), done, dry_run=dry_run)
 
 
-def copied_folder(
+def copy_folder(
     client: "Client",
-    here: Side,
-    there: Side,
+    source: CopyPath,
+    target: CopyPath,
     *,
     progress: "Progress",
     sync: "Sync | None" = None,
     part_size: int | None = None,
 ) -> "FolderReport":
     """Copy a folder. Raises WrongUsage for one that is not between here and the bucket."""
-    if here.remote and there.remote:
+    if source.remote and target.remote:
         raise WrongUsage("both folders are in the bucket", "copy them file by file, without -r")
-    if "-" in (here.path, there.path):
+    if "-" in (source.path, target.path):
         raise WrongUsage("- is a stream and no folder")
-    if here.remote:
-        return client.files.download_folder(here.path.rstrip("/"), there.path, sync=sync, progress=progress)
-    if not Path(here.path).is_dir():
-        raise WrongUsage(f"{here.path} is not a folder")
-    folder = there.path.rstrip("/")
-    return client.files.upload_folder(here.path, folder, sync=sync, part_bytes=part_bytes(part_size), progress=progress)
+    if source.remote:
+        return client.files.download_folder(source.path.rstrip("/"), target.path, sync=sync, progress=progress)
+    if not Path(source.path).is_dir():
+        raise WrongUsage(f"{source.path} is not a folder")
+    folder = target.path.rstrip("/")
+    return client.files.upload_folder(
+        source.path, folder, sync=sync, part_bytes=part_bytes(part_size), progress=progress
+    )

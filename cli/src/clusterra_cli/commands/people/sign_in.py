@@ -27,6 +27,8 @@ Scopes = Annotated[
     ),
 ]
 
+Insecure = Annotated[bool, typer.Option("--insecure", help="Send the token over plain HTTP, which others can read.")]
+
 
 def add_to(command: typer.Typer) -> None:
     """Add these commands."""
@@ -52,10 +54,7 @@ def login(
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=90, help="For how many days this machine is signed in.")] = 30,
     scopes: Scopes = None,
-    insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Send the token over plain HTTP, which others can read."),
-    ] = False,
+    insecure: Insecure = False,
 ) -> None:
     """Sign in this machine: by a browser here, by a code for another machine's browser, or with a token.
 
@@ -65,9 +64,7 @@ def login(
     from clusterra import Client, credentials
     from clusterra import context as contexts
 
-    address = contexts.canonical_url(url or _address_of(context))
-    if not (insecure or contexts.is_private(address)):
-        raise WrongUsage(f"{address} is not HTTPS", "take https://, or --insecure where nobody else can listen")
+    address = checked_address(contexts.canonical_url(url or _address_of(context)), insecure=insecure)
     token = _read_token() if token_stdin else signed_in(address, device=device, days=days, scopes=scopes).token
     with Client(address, token) as client:
         profile = client.me()
@@ -82,6 +79,15 @@ def login(
         note("choose a cluster: `clusterra clusters` lists them, `clusterra context set` takes one")
     if os.environ.get(credentials.TOKEN):
         warn(f"{credentials.TOKEN} is set, and goes before the stored token")
+
+
+def checked_address(address: str, *, insecure: bool) -> str:
+    """The address of a gateway to which a token may be sent. Raises WrongUsage."""
+    from clusterra.context import is_private
+
+    if not (insecure or is_private(address)):
+        raise WrongUsage(f"{address} is not HTTPS", "take https://, or --insecure where nobody else can listen")
+    return address
 
 
 def _address_of(context: str | None) -> str:

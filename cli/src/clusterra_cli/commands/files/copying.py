@@ -1,4 +1,4 @@
-"""`files`: the cluster's bucket from the command line: `ls`, `cp`, `rm`. `sync` is in `files_sync`."""
+"""`files`: the cluster's bucket from the command line: `ls`, `cp`, `rm`. `sync` is in a module of its own."""
 
 import os
 import sys
@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
-from clusterra_cli.commands import files_sync
-from clusterra_cli.commands.files_places import Bucket, FileAreas, PartSize, Side, clash, part_bytes, side
-from clusterra_cli.commands.files_progress import local_errors, report, shown_progress
+from clusterra_cli.commands.files import sync
+from clusterra_cli.commands.files.paths import (
+    AREAS_HELP,
+    BUCKET_PREFIX,
+    CopyPath,
+    PartSize,
+    copy_path,
+    part_bytes,
+    require_one_in_bucket,
+)
+from clusterra_cli.commands.files.progress import local_errors, report, shown_progress
 from clusterra_cli.connection import Cluster, Json, Limit, Quiet, Url, connected
 from clusterra_cli.output import Column, Output, moment, note, one_line
 from clusterra_cli.usage import WrongUsage
@@ -28,12 +36,12 @@ def add_to(command: typer.Typer) -> None:
     """Add these commands."""
     for each in (ls, cp, rm):
         _files.command()(each)
-    files_sync.add_to(_files)
+    sync.add_to(_files)
     command.add_typer(_files, name="files")
 
 
 def ls(
-    path: Annotated[str, typer.Argument(help=FileAreas)] = "",
+    path: Annotated[str, typer.Argument(help=AREAS_HELP)] = "",
     long: Annotated[bool, typer.Option("--long", "-l", help="Also the sizes and the times.")] = False,
     recursive: Recursive = False,
     limit: Limit = 1000,
@@ -48,7 +56,7 @@ def ls(
     from clusterra.files.listing import StoredFolder
 
     output = Output(json, quiet)
-    folder = path.removeprefix(Bucket).rstrip("/")
+    folder = path.removeprefix(BUCKET_PREFIX).rstrip("/")
     with connected(url, cluster) as client:
         found = list(islice(client.files.list(folder, recursive=recursive, limit=limit + 1), limit + 1))
         if not found and folder:
@@ -82,8 +90,8 @@ def _alone(client: "Client", path: str) -> "list[Entry]":
 
 
 def cp(
-    source: Annotated[str, typer.Argument(help="A file here, cluster:PATH, or - for stdin.")],
-    target: Annotated[str, typer.Argument(help="A file or folder here, cluster:PATH, or - for stdout.")],
+    source: Annotated[str, typer.Argument(help="A file here, bucket:PATH, or - for stdin.")],
+    target: Annotated[str, typer.Argument(help="A file or folder here, bucket:PATH, or - for stdout.")],
     recursive: Recursive = False,
     part_size: PartSize = None,
     json: Json = False,
@@ -95,50 +103,52 @@ def cp(
 
     A copy that was interrupted goes on when the same command runs again.
     """
-    here, there = side(source), side(target)
-    clash(here, there)
+    from_path, to_path = copy_path(source), copy_path(target)
+    require_one_in_bucket(from_path, to_path)
     output = Output(json, quiet)
     with connected(url, cluster) as client, local_errors(), shown_progress(quiet=quiet or json) as progress:
         if recursive:
-            done = files_sync.copied_folder(client, here, there, part_size=part_size, progress=progress)
+            done = sync.copy_folder(client, from_path, to_path, part_size=part_size, progress=progress)
         else:
-            copied = _copied(client, here, there, part_size, progress)
+            copied = _copy_file(client, from_path, to_path, part_size, progress)
     if recursive:
         report(output, done)
-    elif there.path != "-":
+    elif to_path.path != "-":
         output.document({"path": copied}) if json else (output.text(copied) if quiet else None)
 
 
-def _copied(client: "Client", here: Side, there: Side, part_size: int | None, progress: "Progress") -> str:
+def _copy_file(
+    client: "Client", source: CopyPath, target: CopyPath, part_size: int | None, progress: "Progress"
+) -> str:
     """Copy one file, and return what was made, as it is named on the command line."""
-    if here.remote and there.remote:
-        into = there.joined(here.name)
-        client.files.copy(here.path, into.path, overwrite=True)
+    if source.remote and target.remote:
+        into = target.joined(source.name)
+        client.files.copy(source.path, into.path, overwrite=True)
         return into.text
-    if there.remote:
-        if here.path == "-":
-            if there.path.endswith("/"):
-                raise WrongUsage("stdin has no name", "give the path of the file: cluster:data/x")
-            client.files.upload(sys.stdin.buffer, there.path, part_bytes=part_bytes(part_size), progress=progress)
-            return there.text
-        if Path(here.path).is_dir():
-            raise WrongUsage(f"{here.path} is a folder", "-r copies it with all below it")
-        into = there.joined(here.name)
-        client.files.upload(here.path, into.path, part_bytes=part_bytes(part_size), progress=progress)
+    if target.remote:
+        if source.path == "-":
+            if target.path.endswith("/"):
+                raise WrongUsage("stdin has no name", "give the path of the file: bucket:data/x")
+            client.files.upload(sys.stdin.buffer, target.path, part_bytes=part_bytes(part_size), progress=progress)
+            return target.text
+        if Path(source.path).is_dir():
+            raise WrongUsage(f"{source.path} is a folder", "-r copies it with all below it")
+        into = target.joined(source.name)
+        client.files.upload(source.path, into.path, part_bytes=part_bytes(part_size), progress=progress)
         return into.text
-    if there.path == "-":
-        client.files.download(here.path, sys.stdout.buffer, progress=progress)
+    if target.path == "-":
+        client.files.download(source.path, sys.stdout.buffer, progress=progress)
         sys.stdout.buffer.flush()
         return "-"
-    target = Path(there.path)
-    if target.is_dir() or there.path.endswith(os.sep):
-        target = target / here.name
-    client.files.download(here.path, target, progress=progress)
-    return str(target)
+    file = Path(target.path)
+    if file.is_dir() or target.path.endswith(os.sep):
+        file = file / source.name
+    client.files.download(source.path, file, progress=progress)
+    return str(file)
 
 
 def rm(
-    paths: Annotated[list[str], typer.Argument(help="Files of the bucket, with or without cluster: before them.")],
+    paths: Annotated[list[str], typer.Argument(help="Files of the bucket, with or without bucket: before them.")],
     recursive: Recursive = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -151,7 +161,7 @@ def rm(
     failed: list[tuple[str, str]] = []
     with connected(url, cluster) as client:
         for given in paths:
-            path = given.removeprefix(Bucket)
+            path = given.removeprefix(BUCKET_PREFIX)
             if not recursive:
                 client.files.delete(path)
                 deleted.append(path)

@@ -1,6 +1,6 @@
-"""`tokens`: your tokens for programs, to list, to make and to revoke.
+"""`tokens`: your tokens for programs, to list, to create and to revoke.
 
-The gateway makes no token for a token: a new one is approved in a browser, as a sign-in is.
+The gateway creates no token for a token: a new one is approved in a browser, as a sign-in is.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterra_cli.commands.sign_in import Scopes, signed_in
+from clusterra_cli.commands.people.sign_in import Insecure, Scopes, checked_address, signed_in
 from clusterra_cli.connection import Json, Quiet, Url, connected
 from clusterra_cli.output import Column, Output, moment, note
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterra.models import Token
 
 tokens = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="List, make and revoke your tokens for programs."
+    no_args_is_help=True, rich_markup_mode=None, help="List, create and revoke your tokens for programs."
 )
 
 
@@ -37,7 +37,7 @@ def print_tokens(output: Output, found: "Sequence[Token]") -> None:
     """Print tokens, which are without their secrets."""
     output.listed(
         found,
-        (Column("TOKEN"), Column("NAME"), Column("MADE"), Column("VALID UNTIL"), Column("SCOPES")),
+        (Column("TOKEN"), Column("NAME"), Column("CREATED"), Column("VALID UNTIL"), Column("SCOPES")),
         lambda each: (each.id, each.name, moment(each.created_at), moment(each.expires_at), scopes_of(each.scopes)),
         lambda each: each.id,
     )
@@ -48,21 +48,23 @@ def scopes_of(scopes: tuple[str, ...] | None) -> str:
     return "all" if scopes is None else " ".join(scopes)
 
 
-@tokens.command("make")
-def make_token(
-    name: Annotated[str, typer.Option("--name", "-n", help="Its name, by which you find it again.")] = "",
+@tokens.command("create")
+def create_token(
+    name: Annotated[str, typer.Option("--name", "-n", help="A name to recognise it by.")] = "",
     days: Annotated[int, typer.Option(min=1, max=90, help="For how many days it is valid.")] = 30,
     scopes: Scopes = None,
     device: Annotated[
         bool, typer.Option("--device", help="Show a code that you enter in the browser of any machine.")
     ] = False,
+    insecure: Insecure = False,
     json: Json = False,
     url: Url = None,
 ) -> None:
-    """Make a token for a program, which you approve in a browser. It is printed once, and kept nowhere."""
+    """Create a token for a program, which you approve in a browser. It is printed once, and kept nowhere."""
     from clusterra.target import chosen_target
 
-    made = signed_in(chosen_target(url, None, None).url, device=device, days=days, scopes=scopes, name=name)
+    address = checked_address(chosen_target(url, None, None).url, insecure=insecure)
+    made = signed_in(address, device=device, days=days, scopes=scopes, name=name)
     if json:
         Output(json).document({"token": made.token, "expires_at": made.ends_at, "scopes": made.scope.split()})
     else:
@@ -80,6 +82,4 @@ def revoke_token(
     """Revoke tokens."""
     output = Output(json, quiet)
     with connected(url) as client:
-        for each in token_ids:
-            client.revoke_token(each)
-            output.done(each, f"token {each} is revoked", outcome="revoked")
+        output.for_each(token_ids, client.revoke_token, noun="token", outcome="revoked")

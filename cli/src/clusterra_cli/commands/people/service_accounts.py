@@ -1,13 +1,14 @@
 """`service-accounts`: members for programs, and the keys by which they sign in, for admins.
 
-The gateway makes a key only for a browser's sign-in, so that a leaked token cannot make keys that outlive it.
+The gateway creates a key only for a browser's sign-in, so that a leaked token cannot create keys that outlive it.
 """
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterra_cli.commands.tokens import print_tokens, scopes_of
+from clusterra_cli.commands.listing_group import listing_group
+from clusterra_cli.commands.people.tokens import print_tokens, scopes_of
 from clusterra_cli.completion import known_service_accounts
 from clusterra_cli.connection import Json, Quiet, Url, connected, joined
 from clusterra_cli.output import Column, Output, moment
@@ -15,11 +16,6 @@ from clusterra_cli.output import Column, Output, moment
 if TYPE_CHECKING:
     from clusterra.models import ServiceAccount
 
-accounts = typer.Typer(
-    rich_markup_mode=None,
-    help="List, make and change service accounts. This needs an admin's token with the scopes members:read and"
-    " members:write. Keys are made with a browser's sign-in alone.",
-)
 ACCOUNTS = "/v1/service-accounts"
 AccountArgument = Annotated[
     str,
@@ -32,14 +28,6 @@ def add_to(command: typer.Typer) -> None:
     command.add_typer(accounts, name="service-accounts")
 
 
-@accounts.callback(invoke_without_command=True)
-def show_all(context: typer.Context) -> None:
-    """Without a command: list them."""
-    if context.invoked_subcommand is None:
-        list_accounts()
-
-
-@accounts.command("list")
 def list_accounts(json: Json = False, quiet: Quiet = False, url: Url = None) -> None:
     """List the service accounts of your workspace."""
     from clusterra.models import ServiceAccount
@@ -50,7 +38,7 @@ def list_accounts(json: Json = False, quiet: Quiet = False, url: Url = None) -> 
         found,
         (
             *(Column("NAME"), Column("UID", right=True), Column("ROLE"), Column("DISABLED")),
-            *(Column("MADE"), Column("SCOPES"), Column("DESCRIPTION")),
+            *(Column("CREATED"), Column("SCOPES"), Column("DESCRIPTION")),
         ),
         lambda each: (
             *(each.name, each.uid, each.role, "yes" if each.disabled else ""),
@@ -58,6 +46,13 @@ def list_accounts(json: Json = False, quiet: Quiet = False, url: Url = None) -> 
         ),
         lambda each: each.name,
     )
+
+
+accounts = listing_group(
+    list_accounts,
+    "List, create and change service accounts. This needs an admin's token with the scopes members:read and"
+    " members:write. Keys are created with a browser's sign-in alone.",
+)
 
 
 @accounts.command()
@@ -82,14 +77,14 @@ def create(
     quiet: Quiet = False,
     url: Url = None,
 ) -> None:
-    """Make a service account. It has no key yet."""
+    """Create a service account. It has no key yet."""
     from clusterra.models import ServiceAccount
 
     body: dict[str, object] = {"name": name, "role": role, "description": description}
     body |= {"scopes": scopes} if scopes else {}
     with connected(url) as client:
-        made = client.fetch(ServiceAccount, "POST", ACCOUNTS, body=body)
-    _show(made, Output(json, quiet))
+        created = client.fetch(ServiceAccount, "POST", ACCOUNTS, body=body)
+    _show(created, Output(json, quiet))
 
 
 @accounts.command()
@@ -144,26 +139,23 @@ def revoke_key(
     """Revoke keys of a service account."""
     output = Output(json, quiet)
     with connected(url) as client:
-        for each in key_ids:
-            client.request("DELETE", f"{ACCOUNTS}/{joined(name, 'keys', each)}")
-            output.done(each, f"key {each} is revoked", outcome="revoked")
+        output.for_each(
+            key_ids,
+            lambda each: client.request("DELETE", f"{ACCOUNTS}/{joined(name, 'keys', each)}"),
+            noun="key",
+            outcome="revoked",
+        )
 
 
 def _show(account: "ServiceAccount", output: Output) -> None:
-    if output.json:
-        output.document(account)
-    elif output.quiet:
-        output.ids([account.name])
-    else:
-        output.fields(
-            {
-                "name": account.name,
-                "uid": account.uid,
-                "role": account.role,
-                "scopes": scopes_of(account.scopes),
-                "description": account.description,
-                "disabled": "yes" if account.disabled else "no",
-                "made": moment(account.created_at),
-                "id": account.id,
-            }
-        )
+    fields = {
+        "name": account.name,
+        "uid": account.uid,
+        "role": account.role,
+        "scopes": scopes_of(account.scopes),
+        "description": account.description,
+        "disabled": "yes" if account.disabled else "no",
+        "created": moment(account.created_at),
+        "id": account.id,
+    }
+    output.one(account, account.name, fields)

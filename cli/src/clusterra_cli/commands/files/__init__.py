@@ -1,0 +1,1 @@
+"""`files`: the cluster's bucket from the command line."""
