@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from clusterra.credentials import FixedToken
+from clusterra.target import Target
+from clusterra_cli.spool.folder import Spool
+from clusterra_cli.spool.spooling import keep
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import ApiToken, User
@@ -26,12 +30,19 @@ WORKFLOW = {
         {"step_id": "report", "script": "#!/bin/sh\nexit 3\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}},
     ],
 }
+RECORDS = """\
+JobID|User|State|Submit|Start|End|ElapsedRaw|NNodes|ReqCPUS|ReqMem
+1|ada|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T01:01:00|3600|1|2|2G
+2|ada|COMPLETED|soon|2026-01-01T00:01:00|2026-01-01T01:01:00|3600|1|2|2G
+"""
+"""Of `sacct -P`."""
 NEW_JOB = rule(
     "the id of a job that the command has made",
     r'(?<=job )\d+|(?<=session )\d+|(?<=open )\d+|(?<="job_id": ")\d+|(?<="job_id":")\d+',
     "<job>",
 )
 BARE_JOB = rule("the same alone", r"(?m)^\d+$", "<job>")
+SENT_JOB = rule("the job of a spooled submit", r"(?<=  main  ) *\d+\b", digits=True)
 STEP_JOB = rule("the job of a step", r"(?:completed|failed) +\d+(?=  [A-Z])", digits=True)
 UNDER_WAY = rule(
     "how far a new run is",
@@ -153,6 +164,7 @@ async def test_looking(site: Site) -> None:
     await site.record("job", "1", "1 --json", "99", "'4_[1-2]'", rules=(WORKER,))
     await site.record("why", "1", "1 --json", "3", rules=(WORKER,))
     await site.record("logs", "1", "1 --json", "1 --tail=1", "1 --follow", "1 --follow --json")
+    await site.record("wait", "1", "1 --json", "1 --follow", "2 --timeout=0.1", "99", "1 2 --follow", rules=(WORKER,))
     wanted = "--subject=1 --kind=job.failed"
     await site.record("events", wanted, f"{wanted} --json", rules=(WORKER,))
     await site.record("templates", "small-page", "small-page --json", "absent")
@@ -239,7 +251,7 @@ async def test_people(site: Site) -> None:
     await site.record("members list", *FORMS)
     await site.record("members show", "grace", "GRACE@acme.example --json", "grace --quiet", "nobody")
     changes = ("grace --role=viewer", "grace --role=member --enable --json", "grace", "grace --role=king")
-    await site.record("members change", *changes)
+    await site.record("members update", *changes)
     made = ("ci -d builds", "cd --scope=jobs:read --json", "ce --quiet", "ci")
     await site.record("service-accounts create", *made)
     await site.record("service-accounts show", "ci", "ci --json", "absent")
@@ -257,14 +269,54 @@ async def test_people(site: Site) -> None:
     await site.record("members revoke-token", f"ada {token.id} --json", f"ada {token.id}")
 
 
+async def test_files(site: Site) -> None:
+    folder = site.folder / "results"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text(f"{name}\n")
+    file = str(folder / "a.txt")
+    copies = (f"{file} bucket:data/", f"{file} bucket:data/x --json", "bucket:data/x - --quiet", "bucket:data/none y")
+    await site.record("files cp", *copies, f"{file} y")
+    await site.record("files sync", *(f"{folder} bucket:data/run {form}" for form in ("--dry-run", *FORMS)), "x y")
+    await site.record("files ls", *(f"data {form}" for form in FORMS), "--long --recursive bucket:data", "data/none")
+    await site.record("files rm", "data/x --json", "bucket:data/a.txt", "-r data --quiet", "data/x")
+
+
+async def test_the_spool(site: Site) -> None:
+    """Three submits of a moment without a network: one is deleted, one sent, and one refused."""
+    spool = Spool(site.folder / "spool")
+    spool.make()
+    credentials = FixedToken(site.variables["CLUSTERRA_TOKEN"])
+    target = Target(site.variables["CLUSTERRA_URL"], site.ada.cluster, credentials)
+    for option in ("time_limit", "time_limit", "no_such_option"):
+        keep(spool, target, {"script": SCRIPT, "job": {option: 5, "hold": True}})
+    rules = (NEW_JOB, BARE_JOB, SENT_JOB)
+    await site.record("spool delete", "s1", "s1 --json", "s9", rules=rules)
+    await site.record("spool send", "--json", "--quiet", rules=rules)
+    await site.record("spool list", *FORMS, rules=rules)
+
+
+async def test_advise(site: Site) -> None:
+    file = site.folder / "records.txt"
+    file.write_text(RECORDS)
+    forms = (f"{file} --policy=first-fit --time-zone=UTC {form}" for form in FORMS)
+    await site.record("advise", *forms, f"{site.folder}/none.txt", f"{file} --policy=none")
+
+
+async def test_top(site: Site) -> None:
+    """Its screen and its stream have tests of their own; here it ends at once."""
+    signed_out = Site(site.ada, site.folder, {**site.variables, "CLUSTERRA_TOKEN": "clusterra_none"}, site.names)
+    await signed_out.record("top", "", "--json")
+
+
 async def test_tokens(site: Site) -> None:
     token = await _token(site.ada)
     await site.record("tokens list", *FORMS)
     await site.record("tokens revoke", f"{token.id} --json", token.id)
     command = CommandLine(site.folder, dict(site.variables))
-    snapshot = Snapshot("tokens make", site.names)
+    snapshot = Snapshot("tokens create", site.names)
     for form in ("", "--json"):
-        arguments = shlex.split(f"tokens make --device --name=ci --days=3 --scope=jobs:read {form}")
+        arguments = shlex.split(f"tokens create --device --name=ci --days=3 --scope=jobs:read {form}")
         process = await command.start(*arguments)
         assert process.stderr is not None
         async with asyncio.timeout(120):

@@ -17,6 +17,7 @@ PRINTED = (
     r"\w.*\nCANCELLED\n",
     r"([0-2]\n){3}",
     r"(?s)(\d+ FAILED\n)+\d+\.\d{6}\n.*\n\w+\.\w+\n",
+    r"\w+\n(.+ \w+\n){0,5}",
     r"\[0, 1\]\n",
     r"18\n\['data/guide/samples\.csv'\]\n(data/.*\n)+",
     r"\[1\.0, 2\.0, 3\.0\]\n3628800\n",

@@ -54,7 +54,10 @@ async def command(world: World, tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-async def ada(world: World, command: CommandLine) -> CommandLine:
+async def ada(world: World, command: CommandLine) -> AsyncIterator[CommandLine]:
     """The command of ada, with a token in its environment."""
     browser = await world.login("ada@acme.example")
-    return command.having(CLUSTERRA_TOKEN=(await make_token(browser))["token"])
+    token = await make_token(browser)
+    yield command.having(CLUSTERRA_TOKEN=token["token"])
+    async with browser.delete(f"/v1/users/me/tokens/{token['id']}") as answer:
+        assert answer.status in (204, 404), await answer.text()

@@ -4,7 +4,9 @@ This module and those of the commands import nothing slow outside of their funct
 `test_start_up.py` holds what it imports.
 """
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -70,6 +72,9 @@ def options(
 def main() -> None:
     """Run the command line of this process, and end it with its exit code."""
     start_quickly()
+    # A stream that the caller has closed is None.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

@@ -120,11 +120,11 @@ def jobs(
 
 def point_in_time(text: str) -> datetime:
     """A time that is given as so long ago (`2h`), or as a date with or without a time, here. Raises WrongUsage."""
-    if ago := _AGO.fullmatch(text):
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
+        if ago := _AGO.fullmatch(text):
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise WrongUsage(f"{text!r} is no time: give one such as 2h, 3d, 2026-11-20 or 2026-11-20T08:30") from None
 
 
