@@ -283,16 +283,17 @@ async def test_files(site: Site) -> None:
 
 
 async def test_the_spool(site: Site) -> None:
-    """Three submits of a moment without a network: one is deleted, one sent, and one refused."""
+    """Four submits of a moment without a network: two are deleted, one is sent, and one refused."""
     spool = Spool(site.folder / "spool")
     spool.make()
     credentials = FixedToken(site.variables["CLUSTERRA_TOKEN"])
     target = Target(site.variables["CLUSTERRA_URL"], site.ada.cluster, credentials)
-    for option in ("time_limit", "time_limit", "no_such_option"):
-        keep(spool, target, {"script": SCRIPT, "job": {option: 5, "hold": True}})
+    for option in ("time_limit", "time_limit", "time_limit", "no_such_option"):
+        job = {option: 5, "hold": True, "environment": ["PATH=/usr/bin:/bin"]}
+        keep(spool, target, {"script": SCRIPT, "job": job})
     rules = (NEW_JOB, BARE_JOB, SENT_JOB)
-    await site.record("spool delete", "s1", "s1 --json", "s9", rules=rules)
-    await site.record("spool send", "--json", "--quiet", rules=rules)
+    await site.record("spool delete", "s1", "s2 --json", "s9", rules=rules)
+    await site.record("spool send", "--json", "s4", "--quiet", rules=rules)
     await site.record("spool list", *FORMS, rules=rules)
 
 

@@ -166,6 +166,17 @@ def test_jobs_leave_after_their_end() -> None:
     assert set(without_ended(state, BEGAN + timedelta(seconds=310)).jobs) == {"2"}
 
 
+def test_what_has_just_ended_comes_before_what_ended_earlier() -> None:
+    events = [
+        job_event("completed", "1", second=1),
+        job_event("cancelled", "2"),
+        job_event("completed", "3", second=2),
+        job_event("running", "4"),
+    ]
+
+    assert [job.job_id for job in shown(after(State(), events), View(), BEGAN)] == ["4", "3", "1", "2"]
+
+
 def test_a_running_job_costs_its_share_until_the_ledger_has_it() -> None:
     state = State(shapes=SHAPES, workers={"small-a": Worker("small", registered=True, cpus=4)})
     state = after(state, [job_event("running", "1")])

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import stat
-from asyncio.subprocess import Process
+import sys
+from asyncio.subprocess import PIPE, Process
 from html import unescape
 from pathlib import Path
 
@@ -163,3 +164,21 @@ async def test_without_a_gateway_the_command_says_what_to_do(alone: CommandLine)
     assert ran.code == 2, ran
     assert "clusterra login" in ran.err
     assert (await alone("login")).code == 2
+
+
+async def test_a_token_is_not_created_over_plain_http(alone: CommandLine) -> None:
+    ran = await alone("tokens", "create", "--device", "--url", "http://clusterra.example")
+
+    assert ran.code == 2, ran
+    assert "is not HTTPS" in ran.err
+
+
+async def test_a_closed_stdout_is_no_error(alone: CommandLine) -> None:
+    command = f'exec "{sys.executable}" -m clusterra_cli context list >&-'
+    process = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-c", command), stderr=PIPE, env={"CLUSTERRA_CONFIG": str(alone.home / "config.toml")}
+    )
+    async with asyncio.timeout(90):
+        _, err = await process.communicate()
+
+    assert (process.returncode, err) == (0, b"")

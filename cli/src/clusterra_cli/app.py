@@ -6,7 +6,6 @@ This module and those of the commands import nothing slow outside of their funct
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,8 +72,8 @@ def main() -> None:
     """Run the command line of this process, and end it with its exit code."""
     start_quickly()
     # A stream that the caller has closed is None.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

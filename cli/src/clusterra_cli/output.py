@@ -118,12 +118,6 @@ class Output:
         else:
             self.fields(shown)
 
-    def for_each(self, ids: Iterable[str], act: Callable[[str], object], *, noun: str, outcome: str) -> None:
-        """Change what the ids name, one after the other, and print each that is changed."""
-        for each in ids:
-            act(each)
-            self.done(each, f"{noun} {each} is {outcome}", outcome=outcome)
-
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Print a table. It fits the width of a terminal; elsewhere nothing is cut off."""
         _write(_table(columns, rows))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
+from clusterra_cli.commands.for_each import for_each
 from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.completion import known_sessions, known_templates
 from clusterra_cli.connection import Cluster, Json, Key, Quiet, Url, connected, on_cluster
@@ -182,7 +183,8 @@ def stop(
     """End sessions: cancel their jobs."""
     output = Output(json, quiet)
     with connected(url, cluster) as client:
-        output.for_each(
+        for_each(
+            output,
             job_ids,
             lambda each: client.request("DELETE", on_cluster("sessions", each)),
             noun="session",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
+from clusterra_cli.commands.for_each import for_each
 from clusterra_cli.connection import Json, Quiet, Url
 from clusterra_cli.output import Column, Output, moment
 from clusterra_cli.usage import WrongUsage
@@ -126,7 +127,7 @@ def delete(
         exit_codes.end(exit_codes.NOT_FOUND, "nothing is spooled")
     with kept.locked("send"):
         by_id = {each.id: each for each in _named(kept, submit_ids)}
-        Output(json, quiet).for_each(by_id, lambda each: kept.drop(by_id[each]), noun="submit", outcome="deleted")
+        for_each(Output(json, quiet), by_id, lambda each: kept.drop(by_id[each]), noun="submit", outcome="deleted")
 
 
 def _named(kept: "Spool", submit_ids: list[str]) -> "list[Entry]":

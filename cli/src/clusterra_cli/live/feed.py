@@ -17,7 +17,8 @@ from clusterra.http.streams import Connection
 from clusterra.operations.events import Gap
 
 from clusterra_cli.live.due_reads import SPACING_SECONDS, DueReads
-from clusterra_cli.live.records import Fleet, job_of_record, money_of, shapes_of, workers_of
+from clusterra_cli.live.event_facts import Fleet
+from clusterra_cli.live.records import job_of_record, money_of, shapes_of, workers_of
 from clusterra_cli.live.state import (
     FLEET,
     JOBS,

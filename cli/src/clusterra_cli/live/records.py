@@ -1,20 +1,16 @@
-"""What `top` knows of jobs, workers and money, and how it reads that from answers and events of the gateway."""
+"""What `top` knows of jobs, workers and money, and how that is made from answers and events of the gateway."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated
 
-from clusterra.model_base import Model
 from clusterra.models import CostReport, JobRecord, Quota, Shape
 from clusterra.nodes import Node
-from clusterra.operations.api import JOB_ID
 from clusterra.operations.waiting import ENDED_STATES
-from pydantic import Field, StringConstraints, ValidationError
 
-MAX_TEXT = 200
-"""Longer names and reasons are cut off."""
+from clusterra_cli.live.event_facts import MAX_TEXT, JobFact
+
 MAX_NODES = 100
 """The most nodes of a job that are kept."""
 
@@ -100,84 +96,6 @@ class Money:
     as_of: datetime | None = None
     by_job: Mapping[str, Cost] = MappingProxyType({})
     quotas: tuple[QuotaLeft, ...] = ()
-
-
-class JobFact(Model):
-    """The fact of an event `job.…` of Slurm's own."""
-
-    job_id: Annotated[str, StringConstraints(pattern=f"^{JOB_ID.pattern}$")]
-    name: str
-    user: str
-    state: str
-    reason: str = ""
-    nodes: tuple[str, ...] = ()
-    submitted_at: datetime
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    cpus: int | None = None
-    memory_mib: int | None = None
-    gpus: dict[str, int] = Field(default_factory=dict)
-    time_limit_seconds: float | None = None
-
-
-class ActionFact(Model):
-    """The fact of an event `action.…` or `job.staged`: something about a job, but not its new state."""
-
-    job_id: Annotated[str, StringConstraints(pattern=f"^{JOB_ID.pattern}$")]
-
-
-class WorkerFact(Model):
-    """The fact of an event `worker.…`."""
-
-    worker: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-    shape: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-
-
-class NodeSize(Model):
-    """What jobs can be allocated on a node."""
-
-    cpus: int
-
-
-class NodeFact(Model):
-    """The fact of an event `node.…` of Slurm's own."""
-
-    node: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-    size: NodeSize | None = None
-
-
-class ShapeChange(Model):
-    """What a decision changes of one shape."""
-
-    shape: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-    replicas_after: int
-
-
-class ScaleFact(Model):
-    """The fact of an event `scale.decided`."""
-
-    changes: tuple[ShapeChange, ...]
-
-
-class ShapeCount(Model):
-    """How many workers of a shape there should be."""
-
-    shape: Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-    desired: int | None = None
-
-
-class Fleet(Model):
-    """Of the answer about a fleet, the present."""
-
-    now: tuple[ShapeCount, ...]
-
-
-def fact_of[M: Model](model: type[M], data: object) -> M | None:
-    """The fact of an event; None for one that this release cannot read."""
-    try:
-        return model.model_validate(data)
-    except ValidationError:
-        return None
 
 
 def job_of_record(record: JobRecord) -> Job:

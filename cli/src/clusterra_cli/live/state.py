@@ -5,19 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from clusterra_cli.live.records import (
-    ActionFact,
-    Job,
-    JobFact,
-    Money,
-    NodeFact,
-    ScaleFact,
-    ShapeSize,
-    Worker,
-    WorkerFact,
-    fact_of,
-    job_of_fact,
-)
+from clusterra_cli.live.event_facts import ActionFact, JobFact, NodeFact, ScaleFact, WorkerFact, fact_of
+from clusterra_cli.live.records import Job, Money, ShapeSize, Worker, job_of_fact
 
 MAX_JOBS = 5_000
 """The most jobs that are kept."""

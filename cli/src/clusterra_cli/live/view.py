@@ -50,7 +50,7 @@ def shown(state: State, view: View, now: datetime) -> list[Job]:
     ]
     match view.order:
         case "state":
-            wanted.sort(key=lambda job: (_PHASES.index(job.phase), job.state, *_number(job)))
+            wanted.sort(key=lambda job: (_PHASES.index(job.phase), *_in_phase(job)))
         case "id":
             wanted.sort(key=_number)
         case "user":
@@ -62,6 +62,13 @@ def shown(state: State, view: View, now: datetime) -> list[Job]:
     if view.reverse:
         wanted.reverse()
     return wanted
+
+
+def _in_phase(job: Job) -> tuple[object, ...]:
+    """What has just ended comes first of what has ended: it is looked for, and must not be below the screen."""
+    if job.phase == "ended":
+        return (-(job.ended_at or job.submitted_at).timestamp(), *_number(job))
+    return (job.state, *_number(job))
 
 
 def _number(job: Job) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """What a copy of files shows: a bar on a terminal while it runs, and at its end what was copied."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from clusterra.files.progress import Progress
     from clusterra.files.trees import FolderReport
 
-_SECONDS = 0.1
-"""How often the bar is drawn."""
 _WIDTH = 24
 
 
@@ -30,49 +27,37 @@ def shown_progress(*, quiet: bool) -> "Iterator[Progress]":
         yield SILENT
         return
 
-    class Bar(Progress):
-        def __init__(self) -> None:
-            self._lock = Lock()
-            self._total = self._done = self._files = self._finished = 0
-            self._began = self._drawn = time.monotonic()
+    from rich import progress as rich_progress
+    from rich.console import Console
 
-        def planned(self, files: int, size: int) -> None:
-            self._files, self._total = files, size
+    columns = (
+        rich_progress.BarColumn(_WIDTH),
+        rich_progress.DownloadColumn(binary_units=True),
+        rich_progress.TransferSpeedColumn(),
+        rich_progress.TextColumn("{task.fields[files]}"),
+    )
+    with rich_progress.Progress(*columns, console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("", total=None, files="")
 
-        def moved(self, size: int) -> None:
-            with self._lock:
-                self._done += size
-                self._draw()
+        class Shown(Progress):
+            def __init__(self) -> None:
+                self._lock = Lock()
+                self._files = self._finished = 0
 
-        def finished(self, path: str) -> None:
-            with self._lock:
-                self._finished += 1
-                self._draw()
+            def planned(self, files: int, size: int) -> None:
+                self._files = files
+                bar.update(task, total=size)
 
-        def _draw(self, *, last: bool = False) -> None:
-            at = time.monotonic()
-            if not last and at < self._drawn + _SECONDS:
-                return
-            self._drawn = at
-            part = min(1.0, self._done / self._total) if self._total else 0.0
-            filled = round(part * _WIDTH)
-            rate = size_text(self._done / max(at - self._began, 0.001))
-            total = f" of {size_text(self._total)}" if self._total else ""
-            files = f"  {self._finished}/{self._files} files" if self._files > 1 else ""
-            line = f"[{'#' * filled}{' ' * (_WIDTH - filled)}] {size_text(self._done)}{total}  {rate}/s{files}"
-            sys.stderr.write(f"\r{line:<78}"[:79])
-            sys.stderr.flush()
+            def moved(self, size: int) -> None:
+                bar.update(task, advance=size)
 
-        def end(self) -> None:
-            if self._done or self._total:
-                self._draw(last=True)
-                sys.stderr.write("\n")
+            def finished(self, path: str) -> None:
+                with self._lock:
+                    self._finished += 1
+                    if self._files > 1:
+                        bar.update(task, files=f"{self._finished}/{self._files} files")
 
-    bar = Bar()
-    try:
-        yield bar
-    finally:
-        bar.end()
+        yield Shown()
 
 
 @contextmanager
@@ -85,15 +70,6 @@ def local_errors() -> Iterator[None]:
     except OSError as error:
         where = "" if error.filename is None else f"{one_line(error.filename)}: "
         exit_codes.end(exit_codes.FAILED, f"{where}{error.strerror or error}")
-
-
-def size_text(size: float) -> str:
-    """A size for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def report(output: Output, done: "FolderReport", *, dry_run: bool = False) -> None:

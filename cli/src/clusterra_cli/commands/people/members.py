@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterra_cli import exit_codes
+from clusterra_cli.commands.for_each import for_each
 from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.commands.people.tokens import print_tokens
 from clusterra_cli.completion import known_members
@@ -110,7 +111,8 @@ def revoke_token(
     output = Output(json, quiet)
     with connected(url) as client:
         path = f"{MEMBERS}/{joined(_found(client, member).id, 'tokens')}"
-        output.for_each(
+        for_each(
+            output,
             token_ids,
             lambda each: client.request("DELETE", f"{path}/{joined(each)}"),
             noun="token",

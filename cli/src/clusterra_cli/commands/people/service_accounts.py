@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.for_each import for_each
 from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.commands.people.tokens import print_tokens, scopes_of
 from clusterra_cli.completion import known_service_accounts
@@ -139,7 +140,8 @@ def revoke_key(
     """Revoke keys of a service account."""
     output = Output(json, quiet)
     with connected(url) as client:
-        output.for_each(
+        for_each(
+            output,
             key_ids,
             lambda each: client.request("DELETE", f"{ACCOUNTS}/{joined(name, 'keys', each)}"),
             noun="key",

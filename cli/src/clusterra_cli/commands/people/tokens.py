@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.for_each import for_each
 from clusterra_cli.commands.people.sign_in import Insecure, Scopes, checked_address, signed_in
 from clusterra_cli.connection import Json, Quiet, Url, connected
 from clusterra_cli.output import Column, Output, moment, note
@@ -82,4 +83,4 @@ def revoke_token(
     """Revoke tokens."""
     output = Output(json, quiet)
     with connected(url) as client:
-        output.for_each(token_ids, client.revoke_token, noun="token", outcome="revoked")
+        for_each(output, token_ids, client.revoke_token, noun="token", outcome="revoked")
