@@ -349,6 +349,16 @@ async def test_sbatch_waits_for_the_exit_code_and_sends_the_values_of_named_vari
     assert (lab.slurm.shared_dir / "exported.out").read_text() == "blue -x\n"
 
 
+async def test_a_script_may_say_that_sbatch_waits_and_prints_the_id_alone(commands: Commands) -> None:
+    script = "#!/bin/sh\n#SBATCH -o /dev/null -t 5 --wait\n#SBATCH --parsable\nexit 3\n"
+
+    real, own = await commands.slurms("sbatch", stdin=script), await commands.ours("sbatch", stdin=script)
+
+    assert (own.code, own.err) == (real.code, real.err) == (3, "")
+    assert own.out.strip().isdecimal()
+    assert real.out.strip().isdecimal()
+
+
 async def test_srun_shows_both_outputs_and_ends_with_the_exit_code(commands: Commands) -> None:
     ran = await commands.ours("srun", "-n1", "-c", "1", "-t", "5", "sh", "-c", "echo out; echo err >&2; exit 7")
 

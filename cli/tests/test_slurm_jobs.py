@@ -16,6 +16,7 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import ended_codes, exit_code_of
 from clusterra_cli.slurm_commands.queue import MAX_TASKS, Queue, by_tasks, selects, task_numbers
 from clusterra_cli.slurm_commands.scancel import selections
+from clusterra_cli.slurm_commands.script_options import taken_out
 
 NOW = 1_800_000_000.0
 
@@ -215,7 +216,7 @@ def test_resources_of_a_job_that_only_the_queue_has() -> None:
 def made(monkeypatch: pytest.MonkeyPatch, *arguments: str, script: str = "", **variables: str) -> Any:
     monkeypatch.setattr("os.environ", variables)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(script.encode())))
-    return sbatch._job(read(sbatch.OPTIONS, arguments, first_word_ends=True))
+    return sbatch._job(read(sbatch.OPTIONS, arguments, first_word_ends=True))[1]
 
 
 def test_named_variables_of_the_script_and_of_the_command_line_have_the_values_of_here(
@@ -245,6 +246,24 @@ def test_the_command_line_wins_over_variables_and_these_over_the_script(monkeypa
     assert "#SBATCH --qos=q" in lines
     assert "clusters" not in job.script
     assert "wait" not in job.script
+
+
+@pytest.mark.parametrize(
+    ("line", "left", "given"),
+    [
+        ("#SBATCH --wait                ", "#SBATCH                 ", ["wait"]),
+        ("#SBATCH -t 5 -W --parsable", "#SBATCH -t 5  ", ["wait", "parsable"]),
+        ("#SBATCH --get-user-env=L --propagate -c 2", "#SBATCH   -c 2", []),
+        ("#SBATCH --wait-all-nodes=1", "#SBATCH --wait-all-nodes=1", []),
+        ("#SBATCH -J 'a --wait b' # --wait", "#SBATCH -J 'a --wait b' # --wait", []),
+        ("# --wait", "# --wait", []),
+        ("echo\n#SBATCH --wait", "echo\n#SBATCH --wait", []),
+    ],
+)
+def test_options_of_the_command_are_taken_out_of_the_script(line: str, left: str, given: list[str]) -> None:
+    script, taken = taken_out(f"#!/bin/sh\n{line}\ntrue\n")
+
+    assert (script, [each.name for each in taken]) == (f"#!/bin/sh\n{left}\ntrue\n", given)
 
 
 def test_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

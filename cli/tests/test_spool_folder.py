@@ -1,5 +1,8 @@
 """The spool's folder: what is kept, whose it is, and what a file that somebody changed does."""
 
+import errno
+import json
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +17,7 @@ from clusterra_cli.spool import folder as folder_module
 from clusterra_cli.spool.delivery import KEY_SECONDS, MAX_AGE_SECONDS, Delivery, Outcome
 from clusterra_cli.spool.folder import Entry, Spool, SpoolError
 from clusterra_cli.spool.record import BadRecord, SpooledSubmit, read, written
-from clusterra_cli.spool.spooling import keep
+from clusterra_cli.spool.spooling import deliver_beside, keep
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,10 +105,14 @@ def test_the_spool_has_a_bound(spool: Spool, monkeypatch: pytest.MonkeyPatch) ->
 class Gateway:
     """The answers of a gateway to a delivery, and the keys that it was sent."""
 
-    def __init__(self, *answers: Answer | Failure, member: str = "ada") -> None:
+    def __init__(
+        self, *answers: Answer | Failure, member: str = "ada", clusters: tuple[str, ...] = ("main",)
+    ) -> None:
         self.answers = list(answers)
         self.member = member
+        self.clusters = clusters
         self.keys: list[str | None] = []
+        self.paths: list[str] = []
 
     def run(self, steps: Steps[Any]) -> Any:
         reply: Any = None
@@ -119,7 +126,10 @@ class Gateway:
     def _reply(self, request: Request) -> Answer | Failure:
         if request.path == "/v1/users/me":
             return Answer(200, {}, f'{{"id": "{self.member}"}}'.encode())
+        if request.path == "/v1/clusters":
+            return Answer(200, {}, json.dumps({"clusters": [{"id": each} for each in self.clusters]}).encode())
         self.keys.append(request.idempotency_key)
+        self.paths.append(request.path)
         return self.answers.pop(0)
 
 
@@ -175,6 +185,64 @@ def test_a_bad_file_is_set_aside_and_the_rest_is_sent(spool: Spool) -> None:
     assert [each.kind for each in outcomes] == ["bad", "bad", "sent"]
     assert len(files(spool, "bad")) == 2
     assert target.exists()
+
+
+def test_what_cannot_be_read_now_waits(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    unread, _ = (keep(spool, TARGET, {}) for _ in range(2))
+    opened = os.open
+
+    def fail(path: Path, *arguments: Any) -> int:
+        if path == place(spool, unread):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(os, "open", fail)
+    outcomes = deliver(spool, Gateway(made("7")))
+    monkeypatch.undo()
+
+    assert [each.kind for each in outcomes] == ["waits", "sent"]
+    assert [each.kind for each in deliver(spool, Gateway(made("8")))] == ["sent"]
+
+
+def test_a_submit_goes_to_the_cluster_it_was_spooled_for_or_to_the_only_one(spool: Spool) -> None:
+    keep(spool, replace(TARGET, cluster=None), {})
+    gateway = Gateway(made("7"), clusters=("main",))
+
+    deliver(spool, gateway, replace(TARGET, cluster="other"))
+
+    assert gateway.paths == ["/v1/clusters/main/jobs/submit"]
+
+
+def test_without_a_cluster_of_its_own_a_submit_is_no_guess(spool: Spool) -> None:
+    keep(spool, replace(TARGET, cluster=None), {})
+
+    (outcome,) = deliver(spool, Gateway(clusters=("main", "other")), replace(TARGET, cluster="other"))
+
+    assert outcome.kind == "refused"
+
+
+def test_a_lock_that_cannot_be_opened_stops_no_submit_without_the_spool(spool: Spool) -> None:
+    keep(spool, TARGET, {})
+    (spool.root / "send.lock").symlink_to("/nowhere")
+
+    assert deliver_beside(spool, TARGET, Gateway()) == ()  # type: ignore[arg-type]
+
+
+def test_a_submit_that_could_not_be_kept_is_not_delivered_later(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.make()
+    synced: list[int] = []
+
+    def fail(descriptor: int) -> None:
+        synced.append(descriptor)
+        # The second one is that of the folder, once the file has its name; the key of the MACs has one before.
+        if len(synced) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SpoolError, match="No space left"):
+        keep(spool, TARGET, {})
+
+    assert spool.entries("waiting") == []
 
 
 def test_the_token_of_another_person_sends_nothing(spool: Spool) -> None:

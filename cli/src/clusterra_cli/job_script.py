@@ -27,7 +27,7 @@ type Fields = dict[str, object]
 
 _OF_COMMAND = frozenset({"clusters", "parsable", "quiet", "verbose", "wait", "wrap"})
 """Options of sbatch that concern its command, and not the job."""
-_PREFIXES = ("#SBATCH", "#SLURM")
+PREFIXES = ("#SBATCH", "#SLURM")
 _FOREIGN = ("#PBS", "#BSUB")
 _BLANKS = " \t\v\f\r"
 _NAME = re.compile(r"(?:\s|^#SBATCH|^#SLURM)(--j|-[A-Za-z]*J)")
@@ -74,7 +74,7 @@ def from_wrapped(text: str, options: Sequence[Given], environment: Environment) 
 
 
 def _names_itself(text: str) -> bool:
-    return any(line.startswith(_PREFIXES) and _NAME.search(line) for line in head(text))
+    return any(line.startswith(PREFIXES) and _NAME.search(line) for line in head(text))
 
 
 def head(text: str) -> list[str]:
@@ -91,7 +91,7 @@ def _inserted(text: str, lines: Sequence[str]) -> str:
     """The script with these lines behind its last `#SBATCH` line, or else behind its first line."""
     if not lines:
         return text
-    own = [number for number, line in enumerate(head(text), start=1) if line.startswith(_PREFIXES)]
+    own = [number for number, line in enumerate(head(text), start=1) if line.startswith(PREFIXES)]
     at = own[-1] if own else 1
     before = text.split("\n")
     return "\n".join([*before[:at], *lines, *(before[at:] or [""])])

@@ -43,14 +43,15 @@ def list_spool(json: Json = False, quiet: Quiet = False) -> None:
 def _described(kept: "Spool", entry: "Entry") -> dict[str, object]:
     from datetime import UTC, datetime
 
+    from clusterra_cli.spool.folder import SpoolError
     from clusterra_cli.spool.record import BadRecord
 
     row: dict[str, object] = {"id": entry.id, "state": entry.state, "key": entry.key}
     empty = dict.fromkeys(("url", "cluster", "job_id", "why", "spooled_at"))
     try:
         submit = kept.read(entry)
-    except (BadRecord, FileNotFoundError) as error:
-        return {**row, **empty, "why": str(error) if isinstance(error, BadRecord) else "it is gone"}
+    except (BadRecord, FileNotFoundError, SpoolError) as error:
+        return {**row, **empty, "why": "it is gone" if isinstance(error, FileNotFoundError) else str(error)}
     spooled_at = moment(datetime.fromtimestamp(submit.spooled_at, UTC))
     return {
         **row,
@@ -141,7 +142,7 @@ def _named(kept: "Spool", submit_ids: list[str]) -> "list[Entry]":
 
 
 def _make_again(kept: "Spool", entry: "Entry") -> None:
-    """Put a refused submit back, as one that was never sent. Raises WrongUsage."""
+    """Put a refused submit back, as one that was never sent, and one that was set aside as it is. Raises WrongUsage."""
     import time
     import uuid
     from dataclasses import replace
@@ -154,7 +155,10 @@ def _make_again(kept: "Spool", entry: "Entry") -> None:
         submit = kept.read(entry)
     except BadRecord as error:
         raise WrongUsage(f"{entry.id}: {error}") from None
-    if entry.state != "refused":
+    if entry.state == "bad":
+        kept.put_back(entry)
+        return
+    if entry.state == "sent":
         raise WrongUsage(f"{entry.id} was sent: its job is {submit.job_id}")
     new = replace(submit, key=uuid.uuid4().hex, first_sent_at=None, member=None, why=None, spooled_at=time.time())
     kept.add(new)

@@ -17,6 +17,7 @@ from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, write_line
+from clusterra_cli.slurm_commands.script_options import taken_out
 from clusterra_cli.slurm_commands.spooled import deliver_before, deliver_spooled
 from clusterra_cli.usage import WrongUsage
 
@@ -37,7 +38,6 @@ NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile
     "spool"
 }
 """Options of the command, and those that mean nothing where no login shell submits."""
-_NO_MEANING = re.compile(r"^(#SBATCH\b.*?)[ \t]--(?:get-user-env|propagate)(?:=\S*)?(?=[ \t]|$)", re.MULTILINE)
 _EXPORT = re.compile(r"^#SBATCH[ \t]+(?:.*[ \t])?--export(?:=|[ \t]+)(\"[^\"]*\"|'[^']*'|\S+)", re.MULTILINE)
 _VARIABLES = {
     "SBATCH_ACCOUNT": "account",
@@ -82,9 +82,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if words.has("test-only"):
         raise CommandFailed("sbatch: error: --test-only is not supported over HTTP: see `clusterra submit --estimate`")
+    words, job = _job(words)
     if words.has("spool") and words.has("wait"):
         raise _wrong("--spool and --wait exclude each other: nobody knows when the network is back")
-    job = _job(words)
     gateway = Gateway()
     if words.has("spool") or (os.environ.get(SPOOL, "") not in ("", "0") and not words.has("wait")):
         return _spooled(words, job, gateway)
@@ -129,7 +129,8 @@ def refused_lines(error: Refused) -> str:
     return f"{own}sbatch: error: Batch job submission failed: {meaning}"
 
 
-def _job(words: Words) -> JobScript:
+def _job(words: Words) -> tuple[Words, JobScript]:
+    """The job, and the command line with the options of the command that stand in the script. Raises CommandFailed."""
     given = [*_of_environment(os.environ), *(Given(each.name, each.value) for each in words.options)]
     sent = [each for each in given if each.name not in NOT_SENT] + _nodes_of_file(words)
     wrapped = words.last("wrap")
@@ -137,16 +138,13 @@ def _job(words: Words) -> JobScript:
         if wrapped is not None:
             if words.others:
                 raise _wrong("Script arguments not permitted with --wrap option")
-            return from_wrapped(wrapped, sent, os.environ)
-        script = _script(words.others[0] if words.others else "", words.last("chdir"))
+            return words, from_wrapped(wrapped, sent, os.environ)
+        script, of_command = taken_out(_script(words.others[0] if words.others else "", words.last("chdir")))
         exported = [] if any(each.name == "export" for each in sent) else _exported(script)
         job = from_script(script, words.others or ("sbatch",), [*sent, *exported], os.environ)
     except WrongUsage as error:
         raise _wrong(str(error)) from None
-    lines = head(job.script)
-    rest = job.script.split("\n")[len(lines) :]
-    kept = [_NO_MEANING.sub(r"\1", line) for line in lines]
-    return JobScript("\n".join([*kept, *rest]), job.job, job.warnings)
+    return Words((*words.options, *of_command), words.others), job
 
 
 def _exported(script: str) -> list[Given]:

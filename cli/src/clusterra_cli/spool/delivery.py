@@ -25,7 +25,7 @@ from clusterra.http.retrying import ask, failed
 from clusterra.http.sync_transport import SyncTransport
 from clusterra.target import Target
 
-from clusterra_cli.spool.folder import Entry, Spool
+from clusterra_cli.spool.folder import Entry, Spool, SpoolError
 from clusterra_cli.spool.record import BadRecord, SpooledSubmit, token_mark
 
 HOUR = 3600.0
@@ -95,12 +95,14 @@ class Delivery:
         except BadRecord as error:
             self._spool.set_aside(entry)
             return Outcome(entry, "bad", why=str(error))
+        except SpoolError as error:
+            return Outcome(entry, "waits", why=str(error))
         if (why := self._must_wait(submit, member, mine=mine)) is not None:
             return Outcome(entry, "waits", why=why)
         if (why := self._too_old(submit)) is not None:
             return self._refused(entry, submit, why)
         first = self._clock() if submit.first_sent_at is None else submit.first_sent_at
-        cluster = submit.cluster or self._target.cluster or self._only_cluster()
+        cluster = submit.cluster or self._only_cluster()
         if cluster is None:
             return self._refused(entry, submit, "you have several clusters, or none: submit it again and name one")
         known = replace(submit, member=member, cluster=cluster, first_sent_at=first)

@@ -4,6 +4,7 @@ A file is written whole, and renamed when it is on the disk. Nothing here follow
 than a number and a key.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -32,6 +33,8 @@ LOCK_SECONDS = 30.0
 SECRET_BYTES = 32
 _NAME = re.compile(r"([0-9]{12})-([0-9a-f]{32})\.json")
 _POLL_SECONDS = 0.05
+_NO_FILE = (errno.ELOOP, errno.ENXIO)
+"""What opening a link and a socket ends with: these are no files of ours. Other errors may pass."""
 
 
 class SpoolError(ConfigError):
@@ -67,8 +70,9 @@ class Spool:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever spooled."""
-        return self.root.exists()
+        """Whether anything was ever spooled. Raises SpoolError."""
+        with _spool_errors(self.root):
+            return self.root.exists()
 
     @property
     def secret(self) -> bytes:
@@ -79,25 +83,22 @@ class Spool:
 
     def make(self) -> None:
         """Make the folders. Raises SpoolError where others could write there."""
-        try:
+        with _spool_errors(self.root):
             for place in (self.root, *(self.root / each for each in STATES)):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _refuse_open(place, os.lstat(place), is_folder=True)
-        except OSError as error:
-            raise SpoolError(f"{self.root}: {error.strerror}") from None
+                require_private(place, os.lstat(place), is_folder=True)
 
     def entries(self, *states: State) -> list[Entry]:
         """The files in these states, in their order. Raises SpoolError."""
         found: list[Entry] = []
-        try:
-            for state in states:
-                _refuse_open(self.root / state, os.lstat(self.root / state), is_folder=True)
-                names = (_NAME.fullmatch(each.name) for each in (self.root / state).iterdir())
-                found += (Entry(state, int(name[1]), name[2]) for name in names if name)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise SpoolError(f"{self.root}: {error.strerror}") from None
+        with _spool_errors(self.root):
+            try:
+                for state in states:
+                    require_private(self.root / state, os.lstat(self.root / state), is_folder=True)
+                    names = (_NAME.fullmatch(each.name) for each in (self.root / state).iterdir())
+                    found += (Entry(state, int(name[1]), name[2]) for name in names if name)
+            except FileNotFoundError:
+                return []
         return sorted(found, key=lambda each: (each.number, each.key))
 
     def add(self, submit: SpooledSubmit) -> Entry:
@@ -114,7 +115,13 @@ class Spool:
                 raise SpoolError(f"the spool {self.root} is full: see `clusterra spool list`")
             last = max((each.number for each in self.entries(*STATES)), default=0)
             entry = Entry("waiting", last + 1, submit.key)
-            self._write(entry, content)
+            try:
+                self._write(entry, content)
+            except ConfigError:
+                # Whoever reads of a failure submits again: then there must be nothing to deliver.
+                with suppress(SpoolError):
+                    self.drop(entry)
+                raise
         return entry
 
     def read(self, entry: Entry) -> SpooledSubmit:
@@ -141,41 +148,45 @@ class Spool:
         self.drop(entry)
 
     def set_aside(self, entry: Entry) -> None:
-        """Move a file that is no submit out of the way, as it is."""
-        with suppress(FileNotFoundError):
-            self._path(entry).rename(self._path(replace(entry, state="bad")))
+        """Move a file that is no submit out of the way, as it is. Raises SpoolError."""
+        self._move(entry, "bad")
+
+    def put_back(self, entry: Entry) -> None:
+        """Let a submit wait again that was set aside, with its key. Raises SpoolError."""
+        self._move(entry, "waiting")
 
     def drop(self, entry: Entry) -> None:
-        """Remove a file."""
-        self._path(entry).unlink(missing_ok=True)
+        """Remove a file. Raises SpoolError."""
+        with _spool_errors(self.root):
+            self._path(entry).unlink(missing_ok=True)
 
     @contextmanager
     def locked(self, what: Literal["add", "send"], seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """Do what only one process may do at a time. Raises SpoolError where another one does it for too long."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.root / f"{what}.lock", flags, 0o600)
+        place = self.root / f"{what}.lock"
+        with _spool_errors(place):
+            descriptor = os.open(place, flags, 0o600)
         try:
-            until = time.monotonic() + seconds
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= until:
-                        raise SpoolError("another process uses the spool") from None
-                    time.sleep(_POLL_SECONDS)
+            with _spool_errors(place):
+                _lock(descriptor, seconds)
             yield
         finally:
             os.close(descriptor)
 
     def _write(self, entry: Entry, content: bytes) -> None:
         place = self._path(entry)
-        write_privately(place, content)
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with _spool_errors(place):
+            write_privately(place, content)
+            folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _move(self, entry: Entry, state: State) -> None:
+        with _spool_errors(self.root), suppress(FileNotFoundError):
+            self._path(entry).rename(self._path(replace(entry, state=state)))
 
     def _path(self, entry: Entry) -> Path:
         return self.root / entry.state / entry.file_name
@@ -187,21 +198,39 @@ class Spool:
             return 0
 
 
+@contextmanager
+def _spool_errors(place: Path) -> Iterator[None]:
+    """Raise what the disk refuses as SpoolError."""
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(f"{place}: {error.strerror or error}") from None
+
+
+def _lock(descriptor: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise SpoolError("another process uses the spool") from None
+            time.sleep(_POLL_SECONDS)
+
+
 def _secret(place: Path) -> bytes:
     try:
         return _whole_secret(place)
     except FileNotFoundError:
         pass
     beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    write_privately(beside, secrets.token_bytes(SECRET_BYTES))
-    try:
+    with _spool_errors(place):
+        write_privately(beside, secrets.token_bytes(SECRET_BYTES))
         # Of two processes, one makes it.
         with suppress(FileExistsError):
             os.link(beside, place)
         beside.unlink()
         return _whole_secret(place)
-    except OSError as error:
-        raise SpoolError(f"{place}: {error.strerror}") from None
 
 
 def _whole_secret(place: Path) -> bytes:
@@ -215,24 +244,23 @@ def _whole_secret(place: Path) -> bytes:
 
 
 def _content(place: Path, most: int) -> bytes:
-    """The content of a file of our own. Raises BadRecord, FileNotFoundError."""
+    """The content of a file of our own. Raises BadRecord, FileNotFoundError, and SpoolError for what may pass."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise BadRecord(f"it cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
+        kind = BadRecord if error.errno in _NO_FILE else SpoolError
+        raise kind(f"{place} cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file, _spool_errors(place):
         try:
-            _refuse_open(place, os.fstat(descriptor), is_folder=False)
-            return file.read(most + 1)
+            require_private(place, os.fstat(descriptor), is_folder=False)
         except SpoolError as error:
             raise BadRecord(str(error)) from None
-        except OSError as error:
-            raise BadRecord(f"it cannot be read: {error.strerror}") from None
+        return file.read(most + 1)
 
 
-def _refuse_open(place: Path, found: os.stat_result, *, is_folder: bool) -> None:
+def require_private(place: Path, found: os.stat_result, *, is_folder: bool) -> None:
     """Refuse what is not a folder or a file of the caller alone. Raises SpoolError."""
     kind = stat.S_ISDIR(found.st_mode) if is_folder else stat.S_ISREG(found.st_mode)
     if not kind:
