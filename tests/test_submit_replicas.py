@@ -3,14 +3,20 @@
 import asyncio
 import uuid
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import ClientConnectionError
+from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.queue import Queue
+from clusterra_cli.slurm_commands.recent_submits import note_submit
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
 from submit_replicas import SUBMISSION, Replicas
 from unread_bytes import unread_bytes
 
+SUBMITS = 8
+"""A submit goes to one of two proxies by chance: 1 of 256 times all of them go to the one that lists."""
 LONG = SUBMISSION | {"script": f"#!/bin/sh\n# {'x' * 32_000}\ntrue\n"}
 """A submission that is larger than any other request to slurmctld."""
 
@@ -93,3 +99,27 @@ async def test_proxies_that_are_killed_between_slurms_acceptance_and_their_answe
     assert await replicas.jobs(key) == [answer["job_id"]]
     lost.cancel()
     await replicas.ada.cancel(answer["job_id"])
+
+
+async def test_a_list_has_each_submit_whichever_proxy_took_it(
+    replicas: Replicas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit_and_list(gateway: Gateway) -> tuple[bool, str]:
+        queue = Queue(gateway)
+        queue.all()
+        job_id = str(gateway.jobs_api("POST", "submit", SUBMISSION)["job_id"])
+        note_submit(gateway, job_id)
+        return job_id in {job.full_id for job in queue.all()}, job_id
+
+    async with replicas.ada.api_token("replicas") as token:
+        monkeypatch.setenv("CLUSTERRA_URL", replicas.lab.gateway_url)
+        monkeypatch.setenv("CLUSTERRA_CLUSTER", replicas.ada.cluster)
+        monkeypatch.setenv("CLUSTERRA_CONFIG", str(tmp_path / "config.toml"))
+        monkeypatch.setenv("CLUSTERRA_TOKEN", token)
+        gateway = Gateway()
+        submitted = [await asyncio.to_thread(submit_and_list, gateway) for _ in range(SUBMITS)]
+        await asyncio.to_thread(gateway.transport.close)
+
+    for _, job_id in submitted:
+        await replicas.ada.cancel(job_id)
+    assert [listed for listed, _ in submitted] == [True] * SUBMITS

@@ -1,7 +1,9 @@
 """What commands make of records: ids of arrays, states, exit codes, and jobs that accounting does not have yet."""
 
 import io
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +16,8 @@ from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import ended_codes, exit_code_of
-from clusterra_cli.slurm_commands.queue import MAX_TASKS, Queue, by_tasks, selects, task_numbers
+from clusterra_cli.slurm_commands.queue import MAX_READ_ALONE, MAX_TASKS, Queue, by_tasks, selects, task_numbers
+from clusterra_cli.slurm_commands.recent_submits import RECENT_SECONDS, note_submit, recent_submits
 from clusterra_cli.slurm_commands.scancel import selections
 from clusterra_cli.slurm_commands.script_options import taken_out
 
@@ -43,7 +46,7 @@ TASK = job(13, "RUNNING", array_job_id=number(12), array_task_id=number(2), star
 class Answers:
     """A gateway that answers reads with these records. Others are not known."""
 
-    cluster = "main"
+    url, cluster = "https://clusterra.example", "main"
 
     def __init__(self, queue: Sequence[Job], accounted: Sequence[Mapping[str, Any]] = ()) -> None:
         self.queue = queue
@@ -200,6 +203,41 @@ def test_a_job_is_told_before_accounting_has_it_and_its_end_when_the_queue_has_i
         ("8", "PENDING"),
         ("9", "RUNNING"),
     ]
+
+
+@pytest.fixture
+def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTERRA_CONFIG", str(tmp_path / "config.toml"))
+
+
+@pytest.mark.usefixtures("_own_config")
+def test_a_list_has_what_was_submitted_from_here_a_moment_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = cast(Gateway, answers := Answers([job(7), job(8), job(9)]))
+    answers.listed = [job(7)]
+    for job_id in ("7", "9", "10"):
+        note_submit(gateway, job_id)
+    other = Answers([])
+    other.cluster = "other"
+
+    assert [each.id for each in Queue(gateway).all()] == [7, 9]
+    assert recent_submits(cast(Gateway, other)) == []
+    noted = time.time()
+    monkeypatch.setattr("time.time", lambda: noted + RECENT_SECONDS + 1)
+    assert recent_submits(gateway) == []
+    note_submit(gateway, "11")
+    assert recent_submits(gateway) == [11]
+
+
+@pytest.mark.usefixtures("_own_config")
+def test_a_list_that_lacks_many_submits_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted = [job(number) for number in range(100, 100 + MAX_READ_ALONE + 5)]
+    gateway = cast(Gateway, answers := Answers(submitted))
+    answers.listed = []
+    for each in submitted:
+        note_submit(gateway, str(each.id))
+    monkeypatch.setattr("time.sleep", lambda _seconds: setattr(answers, "listed", submitted[:10]))
+
+    assert [each.id for each in Queue(gateway).all()] == [each.id for each in submitted]
 
 
 def test_resources_of_a_job_that_only_the_queue_has() -> None:

@@ -1,6 +1,7 @@
 """Reads the jobs of the queue as the commands need them: all that the caller sees, or some by their ids."""
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -8,11 +9,14 @@ from itertools import islice
 from clusterra_cli.slurm_commands.failures import NotKnown
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.recent_submits import recent_submits
 from clusterra_cli.slurm_commands.records import count, objects, text
 
 JOB_ID = re.compile(r"([1-9][0-9]{0,9})(?:_(?:([0-9]{1,7})|\[([0-9,:%-]{1,400})\]))?")
 MAX_READ_ALONE = 20
 """Jobs that are missing in the list are read one by one up to this number: the list may be some seconds old."""
+LISTS_AGAIN_SECONDS, LISTS_PAUSE_SECONDS = 4.0, 1.0
+"""Where more of them were submitted from here, the list is read again for some seconds."""
 MAX_TASKS = 100_000
 MAX_DIGITS = 10
 """Slurm has no larger numbers of tasks."""
@@ -34,8 +38,21 @@ class Queue:
         return self._me
 
     def all(self) -> list[Job]:
-        """All jobs that the caller sees, in the order of their ids. The list may be some seconds old."""
-        return self._jobs("slurm/jobs/")
+        """All jobs that the caller sees, in the order of their ids.
+
+        The list may be some seconds old, but has each job that was submitted from here: programs take one that is
+        missing for completed.
+        """
+        jobs, until = self._listed(), time.monotonic() + LISTS_AGAIN_SECONDS
+        while len(missing := self._recent_beside(jobs)) > MAX_READ_ALONE and time.monotonic() < until:
+            time.sleep(LISTS_PAUSE_SECONDS)
+            jobs = self._listed()
+        return self._with(jobs, missing)
+
+    def _recent_beside(self, jobs: Sequence[Job]) -> list[str]:
+        """The ids of the jobs that were submitted from here a moment ago and are not among these."""
+        known = {number for job in jobs for number in (job.id, job.array_id, count(job.record, "het_job_id"))}
+        return [str(each) for each in recent_submits(self._gateway) if each not in known]
 
     def one(self, job_id: str) -> list[Job]:
         """The records of a job as it is now: several for an array. Raises NotKnown."""
@@ -48,8 +65,14 @@ class Queue:
 
     def some(self, ids: Sequence[str]) -> list[Job]:
         """The records of several jobs, as far as they are known."""
-        jobs = [job for job in self.all() if any(selects(each, job) for each in ids)]
-        missing = [each for each in dict.fromkeys(ids) if not any(selects(each, job) for job in jobs)]
+        jobs = [job for job in self._listed() if any(selects(each, job) for each in ids)]
+        return self._with(jobs, [each for each in dict.fromkeys(ids) if not any(selects(each, job) for job in jobs)])
+
+    def _listed(self) -> list[Job]:
+        return self._jobs("slurm/jobs/")
+
+    def _with(self, jobs: list[Job], missing: Sequence[str]) -> list[Job]:
+        """These jobs and the missing ones, as far as they are known, in the order of their ids."""
         for each in missing[:MAX_READ_ALONE]:
             try:
                 jobs += self.one(each)

@@ -17,6 +17,7 @@ from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, write_line
+from clusterra_cli.slurm_commands.recent_submits import note_submit
 from clusterra_cli.slurm_commands.script_options import taken_out
 from clusterra_cli.slurm_commands.spooled import deliver_before, deliver_spooled
 from clusterra_cli.usage import WrongUsage
@@ -95,6 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refused as error:
         raise CommandFailed(refused_lines(error), failure_code()) from None
     job_id = str(answer["job_id"])
+    note_submit(gateway, job_id)
     if words.has("verbose"):
         for warning in (*job.warnings, *answer.get("warnings", ())):
             complain(f"sbatch: warning: {warning}")

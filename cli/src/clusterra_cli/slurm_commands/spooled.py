@@ -1,5 +1,6 @@
 """`sbatch --spool`: the submit is written into the spool first, and delivered from there, at once or later."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterra.context import ConfigError
@@ -10,6 +11,7 @@ from clusterra_cli.job_script import JobScript
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway, refusal
 from clusterra_cli.slurm_commands.printing import complain
+from clusterra_cli.slurm_commands.recent_submits import note_submit
 
 if TYPE_CHECKING:
     from clusterra_cli.spool.delivery import Outcome
@@ -45,7 +47,16 @@ def deliver_spooled(words: Words, job: JobScript, gateway: Gateway) -> str | Non
         raise refusal(outcome.error) if outcome.error is not None else Refused(outcome.why or "")
     if outcome.job_id is None:
         complain(f"sbatch: spooled as {entry.id}: {outcome.why}")
+    else:
+        _note(outcome, gateway)
     return outcome.job_id
+
+
+def _note(outcome: "Outcome", gateway: Gateway) -> None:
+    """Remember a delivered job, which is there whatever becomes of this."""
+    with suppress(Refused, CommandFailed):
+        if outcome.job_id is not None:
+            note_submit(gateway, outcome.job_id)
 
 
 def _named_cluster(words: Words, gateway: Gateway) -> str | None:
@@ -76,6 +87,7 @@ def deliver_before(words: Words, gateway: Gateway) -> None:
     from clusterra_cli.spool.spooling import deliver_beside
 
     for outcome in deliver_beside(spool, gateway.target, gateway.transport):
+        _note(outcome, gateway)
         if words.has("verbose"):
             complain(f"sbatch: {_described(outcome)}")
 

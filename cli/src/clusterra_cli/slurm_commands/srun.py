@@ -23,6 +23,7 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain
+from clusterra_cli.slurm_commands.recent_submits import note_submit
 from clusterra_cli.usage import WrongUsage
 
 ERRORS = "job_%j.err"
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refused as error:
         raise CommandFailed(f"srun: error: Unable to allocate resources: {error}") from None
     job_id = str(answer["job_id"])
+    note_submit(gateway, job_id)
     try:
         if not words.has("quiet"):
             complain(f"srun: job {job_id} queued and waiting for resources")
