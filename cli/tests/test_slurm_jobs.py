@@ -11,14 +11,15 @@ import pytest
 from clusterra_cli.getopt import read
 from clusterra_cli.slurm_commands import sbatch
 from clusterra_cli.slurm_commands.accounting import read_jobs
-from clusterra_cli.slurm_commands.failures import CommandFailed, NotKnown, Refused
+from clusterra_cli.slurm_commands.failures import Away, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import ended_codes, exit_code_of
-from clusterra_cli.slurm_commands.queue import MAX_READ_ALONE, MAX_TASKS, Queue, by_tasks, selects, task_numbers
+from clusterra_cli.slurm_commands.queue import FEW_MISSING, MAX_TASKS, Queue, by_tasks, selects, task_numbers
 from clusterra_cli.slurm_commands.recent_submits import RECENT_SECONDS, note_submit, recent_submits
-from clusterra_cli.slurm_commands.scancel import selections
+from clusterra_cli.slurm_commands.scancel import OPTIONS as SCANCEL
+from clusterra_cli.slurm_commands.scancel import _found, selections
 from clusterra_cli.slurm_commands.script_options import taken_out
 
 NOW = 1_800_000_000.0
@@ -152,14 +153,22 @@ def test_the_code_of_a_task_that_slurm_has_forgotten_counts(monkeypatch: pytest.
     monkeypatch.setattr("time.sleep", lambda _: None)
     both = [ended(1, "FAILED", 3), ended(2, "RUNNING", 0)]
 
-    assert exit_code_of(cast(Gateway, Polls(both, Refused("failed", 500), [ended(2, "COMPLETED", 0)])), "1") == 3
+    assert exit_code_of(cast(Gateway, Polls(both, Away(), [ended(2, "COMPLETED", 0)])), "1") == 3
 
 
-def test_a_wait_ends_with_the_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", [Refused("Protocol authentication error", 1007), Refused("no scope jobs:read")])
+def test_a_wait_ends_where_nobody_may_look_any_more(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
 
     with pytest.raises(CommandFailed, match="goes on"):
-        exit_code_of(cast(Gateway, Polls(Refused("Protocol authentication error", 1007))), "1")
+        exit_code_of(cast(Gateway, Polls(refused)), "1")
+
+
+def test_a_failed_task_that_slurm_has_forgotten_counts_by_accounting() -> None:
+    left = ended(12, "COMPLETED", 0) | {"array_job_id": number(9)}
+    accounted = [{**ended(10, "FAILED", 4), "state": {"current": ["FAILED"]}, "job_state": None}]
+
+    assert exit_code_of(cast(Gateway, Polls([left], accounted)), "9") == 4
 
 
 @pytest.mark.parametrize(
@@ -180,6 +189,44 @@ def test_a_filter_cancels_no_other_task_of_an_array(tasks: str, task_id: int | N
     else:
         assert all(len(each) < 420 for each in found)
         assert ",".join(each.removeprefix("42_[").removesuffix("]") for each in found) == tasks
+
+
+def test_each_named_job_is_read_beside_the_list() -> None:
+    answers = Answers([job(number) for number in range(1, 60)])
+    answers.listed = [job(7)]
+
+    found = Queue(cast(Gateway, answers)).some([str(each) for each in range(1, 60)])
+
+    assert [each.id for each in found] == list(range(1, 60))
+
+
+def test_an_answer_without_a_list_is_no_empty_list() -> None:
+    answers = Answers([])
+    answers.slurm = lambda *_: {}  # type: ignore[method-assign, assignment]
+
+    with pytest.raises(Away):
+        Queue(cast(Gateway, answers)).all()
+
+
+def test_a_requeued_job_is_as_the_queue_has_it() -> None:
+    answers = Answers([job(7, restart_cnt=1), job(8, "RUNNING")], [accounted(7, "NODE_FAIL"), accounted(8, "COMPLETED")])
+
+    found = read_jobs(cast(Gateway, answers), Queue(cast(Gateway, answers)), ["7", "8"], (0, None))
+
+    assert [VALUES["State"](Row(each)) for each in found] == ["PENDING", "COMPLETED"]
+
+
+def cancelled(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
+    monkeypatch.setenv("USER", "visitor")
+    answers = Answers([job(7)])
+    return _found(read(SCANCEL, arguments), [], Queue(cast(Gateway, answers)))
+
+
+def test_a_filter_by_the_account_of_this_machine_means_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cancelled(monkeypatch, "-u", "visitor") == ["7"]
+    assert cancelled(monkeypatch, "-u", "5") == ["7"]
+    with pytest.raises(CommandFailed, match="Invalid user name: nosuch"):
+        cancelled(monkeypatch, "-u", "nosuch")
 
 
 def test_a_huge_range_of_tasks_is_bounded() -> None:
@@ -230,7 +277,7 @@ def test_a_list_has_what_was_submitted_from_here_a_moment_ago(monkeypatch: pytes
 
 @pytest.mark.usefixtures("_own_config")
 def test_a_list_that_lacks_many_submits_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    submitted = [job(number) for number in range(100, 100 + MAX_READ_ALONE + 5)]
+    submitted = [job(number) for number in range(100, 100 + FEW_MISSING + 5)]
     gateway = cast(Gateway, answers := Answers(submitted))
     answers.listed = []
     for each in submitted:
@@ -271,6 +318,25 @@ def test_named_variables_of_the_script_and_of_the_command_line_have_the_values_o
     assert "SECRET=x" in by_option.job["environment"]
     assert not any(each.startswith("COLOUR") for each in unnamed.job["environment"])
     assert "get-user-env" not in by_script.script
+
+
+def test_an_export_behind_a_comment_exports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    quoted = '#!/bin/sh\n#SBATCH -t 5 --export "COLOUR,SHAPE"\nenv\n'
+    job = made(monkeypatch, script="#!/bin/sh\n#SBATCH --export=NONE # not --export=ALL\nenv\n", SECRET="x")
+    named = made(monkeypatch, script=quoted, COLOUR="blue", SECRET="x")
+
+    assert not any(each.startswith("SECRET") for each in (*job.job["environment"], *named.job["environment"]))
+    assert job.script.count("--export") == 2
+    assert "COLOUR=blue" in named.job["environment"]
+
+
+def test_variables_may_say_that_sbatch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"SBATCH_WAIT": "1", "SBATCH_HINT": "nomultithread"})
+
+    words, job = sbatch._job(read(sbatch.OPTIONS, ["--wrap", "true"], first_word_ends=True))
+
+    assert words.has("wait")
+    assert "#SBATCH --hint=nomultithread" in job.script
 
 
 def test_the_command_line_wins_over_variables_and_these_over_the_script(monkeypatch: pytest.MonkeyPatch) -> None:

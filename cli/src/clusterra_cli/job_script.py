@@ -43,16 +43,23 @@ class JobScript:
     warnings: tuple[str, ...] = ()
 
 
-def from_script(text: str, words: Sequence[str], options: Sequence[Given], environment: Environment) -> JobScript:
+def from_script(
+    text: str,
+    words: Sequence[str],
+    options: Sequence[Given],
+    environment: Environment,
+    exported: Sequence[Given] = (),
+) -> JobScript:
     """The job of a script. `words` are its name and its arguments, `environment` is that of the command.
 
+    `exported` are `--export` options of the script, which give way to those of the command line.
     Raises WrongUsage for a value that no `#SBATCH` line can carry.
     """
     fields, lines = _fields_and_lines(options)
     base = words[0].rpartition("/")[2]
     if base not in ("", "-") and not any(each.name == "job-name" for each in options) and not _names_itself(text):
         lines.append(_line(Given("job-name", base)))
-    fields["environment"] = _environment(options, environment)
+    fields["environment"] = _environment([*exported, *options], environment)
     if len(words) > 1:
         fields["argv"] = list(words)
     lost = lines and any(line.startswith(_FOREIGN) for line in text.split("\n"))

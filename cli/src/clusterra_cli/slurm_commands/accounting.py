@@ -14,6 +14,8 @@ from clusterra_cli.slurm_commands.records import Record, count, objects, part, t
 
 AT_ONCE = 8
 """So many requests for named jobs are sent beside each other."""
+_REQUEUES = frozenset({"NODE_FAIL", "PREEMPTED", "REQUEUED"})
+"""Ends after which Slurm may requeue a job."""
 MAX_BITS = 4_000_000
 """Slurm has no larger arrays."""
 _UNITS = {"M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
@@ -70,10 +72,15 @@ def _eligible(job: Job, start: int, end: int | None) -> bool:
 
 
 def _later(record: Record, job: Job | None) -> Record:
-    """What is known of a job: accounting, unless the queue knows already that it has ended."""
-    ended = states.base(texts(part(record, "state"), "current")) in states.ENDED
-    if job is not None and not ended and job.base in states.ENDED:
+    """What is known of a job: accounting, unless the queue knows already that it has ended, or was requeued."""
+    state = states.base(texts(part(record, "state"), "current"))
+    if job is not None and state not in states.ENDED and job.base in states.ENDED:
         return as_accounted(job)
+    if job is not None and state in states.ENDED and job.base not in states.ENDED:
+        # A list that is some seconds old may have a job that has ended as one that runs.
+        requeued = count(job.record, "restart_cnt") > count(record, "restart_cnt")
+        if requeued or state in _REQUEUES:
+            return as_accounted(job)
     array = part(record, "array")
     tasks = job.shown_tasks if job is not None and job.tasks else readable_tasks(text(array, "task"))
     return {**record, "array": {**array, "task": tasks}} if tasks != text(array, "task") else record

@@ -2,6 +2,8 @@
 
 AWAY = "Unable to contact slurm controller (connect failure)"
 TIMED_OUT = "Socket timed out on send/recv operation"
+UNKNOWN = "the answer is lost: look whether it was done before you try again"
+"""What is said of a change without an answer. On Slurm's own words for it programs submit again, as another job."""
 INVALID_JOB = "Invalid job id specified"
 SENTENCES = {
     2006: "Node count specification invalid",

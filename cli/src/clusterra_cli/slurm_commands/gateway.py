@@ -28,6 +28,7 @@ from clusterra_cli.slurm_commands.failures import (
     DENIED,
     SENTENCES,
     TIMED_OUT,
+    UNKNOWN,
     Away,
     CommandFailed,
     NotKnown,
@@ -124,12 +125,17 @@ class Gateway:
             answer = self.transport.run(ask(request, self.url))
             found = answer.json if answer.body else {}
         except ClusterraError as error:
-            raise refusal(error) from None
+            raise Refused(UNKNOWN) if method == "POST" and _may_be_done(error) else refusal(error) from None
         except ValueError:
             raise Away(TIMED_OUT) from None
         if not isinstance(found, dict):
             raise Away(TIMED_OUT)
         return found
+
+
+def _may_be_done(error: ClusterraError) -> bool:
+    """Whether a change without an answer may have been carried out."""
+    return isinstance(error, OutcomeUnknown) or (isinstance(error, Unreachable) and "Connect" not in str(error))
 
 
 def refusal(error: ClusterraError) -> Refused:

@@ -19,6 +19,11 @@ _USAGE = f"""Usage: {NAME} COMMAND [ARGUMENTS]   run one of {", ".join(COMMANDS)
 def main() -> None:
     """Run the command line of this process, and end it with its exit code."""
     start_quickly()
+    for name in ("stdout", "stderr"):
+        # A stream that the caller has closed is None.
+        stream = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115 - until the end of the process
+        stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
     sys.exit(run(sys.argv))
 
 

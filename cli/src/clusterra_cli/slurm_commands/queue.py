@@ -6,17 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from clusterra_cli.slurm_commands.failures import NotKnown
+from clusterra_cli.slurm_commands.failures import TIMED_OUT, Away, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.recent_submits import recent_submits
 from clusterra_cli.slurm_commands.records import count, objects, text
 
 JOB_ID = re.compile(r"([1-9][0-9]{0,9})(?:_(?:([0-9]{1,7})|\[([0-9,:%-]{1,400})\]))?")
-MAX_READ_ALONE = 20
+MAX_READ_ALONE, READ_AT_ONCE = 1000, 8
 """Jobs that are missing in the list are read one by one up to this number: the list may be some seconds old."""
+FEW_MISSING = 20
 LISTS_AGAIN_SECONDS, LISTS_PAUSE_SECONDS = 4.0, 1.0
-"""Where more of them were submitted from here, the list is read again for some seconds."""
+"""Where more jobs than a few that were submitted from here are missing, the list is read again for some seconds."""
 MAX_TASKS = 100_000
 MAX_DIGITS = 10
 """Slurm has no larger numbers of tasks."""
@@ -44,10 +45,10 @@ class Queue:
         missing for completed.
         """
         jobs, until = self._listed(), time.monotonic() + LISTS_AGAIN_SECONDS
-        while len(missing := self._recent_beside(jobs)) > MAX_READ_ALONE and time.monotonic() < until:
+        while len(missing := self._recent_beside(jobs)) > FEW_MISSING and time.monotonic() < until:
             time.sleep(LISTS_PAUSE_SECONDS)
             jobs = self._listed()
-        return self._with(jobs, missing)
+        return self._with(jobs, missing[:MAX_READ_ALONE])
 
     def _recent_beside(self, jobs: Sequence[Job]) -> list[str]:
         """The ids of the jobs that were submitted from here a moment ago and are not among these."""
@@ -64,7 +65,7 @@ class Queue:
         return [replace(job, task=int(found[2])) if found[2] and job.tasks else job for job in jobs]
 
     def some(self, ids: Sequence[str]) -> list[Job]:
-        """The records of several jobs, as far as they are known."""
+        """The records of several jobs, as far as they are known. Raises Refused."""
         jobs = [job for job in self._listed() if any(selects(each, job) for each in ids)]
         return self._with(jobs, [each for each in dict.fromkeys(ids) if not any(selects(each, job) for job in jobs)])
 
@@ -73,15 +74,28 @@ class Queue:
 
     def _with(self, jobs: list[Job], missing: Sequence[str]) -> list[Job]:
         """These jobs and the missing ones, as far as they are known, in the order of their ids."""
-        for each in missing[:MAX_READ_ALONE]:
-            try:
-                jobs += self.one(each)
-            except NotKnown:
-                continue
+        if len(missing) > MAX_READ_ALONE:
+            raise Refused(f"{len(missing)} of these jobs are not in the list of jobs: name at most {MAX_READ_ALONE}")
+        if len(missing) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+                jobs += [job for found in threads.map(self._known, missing) for job in found]
+        else:
+            jobs += [job for each in missing for job in self._known(each)]
         return sorted({job.id: job for job in jobs}.values(), key=lambda job: job.id)
 
+    def _known(self, job_id: str) -> list[Job]:
+        try:
+            return self.one(job_id)
+        except NotKnown:
+            return []
+
     def _jobs(self, path: str) -> list[Job]:
-        records = objects(self._gateway.slurm(path), "jobs")
+        answer = self._gateway.slurm(path)
+        if "jobs" not in answer:
+            raise Away(TIMED_OUT)
+        records = objects(answer, "jobs")
         nameless = any(not text(each, "user_name") for each in records)
         uid, name = self.me if nameless else (None, "")
         jobs = [Job(each, name if count(each, "user_id") == uid else "") for each in records]

@@ -124,7 +124,7 @@ def _window(words: Words, ids: Sequence[str]) -> tuple[int, int | None]:
     if start is None:
         start = 0 if ids or (words.has("state") and words.has("endtime")) else midnight or 0
     end = _moment(words, "endtime", now)
-    return start, None if end is None or end >= int(now) else end
+    return max(0, start), None if end is None or end >= int(now) else end
 
 
 def _moment(words: Words, option: str, now: float) -> int | None:

@@ -1,24 +1,23 @@
 """`sbatch`: submits a script, which stands in a file, on stdin, or in `--wrap`."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusterra_cli.getopt import Given, Options, Words, split
-from clusterra_cli.job_script import JobScript, from_script, from_wrapped, head
+from clusterra_cli.job_script import JobScript, from_script, from_wrapped
 from clusterra_cli.sbatch_options import SBATCH
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
-from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
+from clusterra_cli.slurm_commands.failures import UNKNOWN, CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, write_line
 from clusterra_cli.slurm_commands.recent_submits import note_submit
-from clusterra_cli.slurm_commands.script_options import taken_out
+from clusterra_cli.slurm_commands.script_options import exported, taken_out
 from clusterra_cli.slurm_commands.spooled import deliver_before, deliver_spooled
 from clusterra_cli.usage import WrongUsage
 
@@ -39,14 +38,15 @@ NOT_SENT = frozenset({"clusters", "get-user-env", "propagate", "wait", "nodefile
     "spool"
 }
 """Options of the command, and those that mean nothing where no login shell submits."""
-_EXPORT = re.compile(r"^#SBATCH[ \t]+(?:.*[ \t])?--export(?:=|[ \t]+)(\"[^\"]*\"|'[^']*'|\S+)", re.MULTILINE)
 _VARIABLES = {
     "SBATCH_ACCOUNT": "account",
     "SBATCH_ARRAY_INX": "array",
     "SBATCH_CHDIR": "chdir",
+    "SBATCH_CLUSTERS": "clusters",
     "SBATCH_CONSTRAINT": "constraint",
     "SBATCH_CPUS_PER_GPU": "cpus-per-gpu",
     "SBATCH_DEPENDENCY": "dependency",
+    "SBATCH_DISTRIBUTION": "distribution",
     "SBATCH_ERROR": "error",
     "SBATCH_EXCLUSIVE": "exclusive",
     "SBATCH_EXPORT": "export",
@@ -54,20 +54,30 @@ _VARIABLES = {
     "SBATCH_GPUS_PER_NODE": "gpus-per-node",
     "SBATCH_GPUS_PER_TASK": "gpus-per-task",
     "SBATCH_GRES": "gres",
+    "SBATCH_GRES_FLAGS": "gres-flags",
+    "SBATCH_HINT": "hint",
+    "SBATCH_IGNORE_PBS": "ignore-pbs",
     "SBATCH_INPUT": "input",
     "SBATCH_JOB_NAME": "job-name",
     "SBATCH_MEM_PER_CPU": "mem-per-cpu",
     "SBATCH_MEM_PER_GPU": "mem-per-gpu",
     "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_NO_KILL": "no-kill",
     "SBATCH_NO_REQUEUE": "no-requeue",
     "SBATCH_OPEN_MODE": "open-mode",
     "SBATCH_OUTPUT": "output",
+    "SBATCH_OVERCOMMIT": "overcommit",
     "SBATCH_PARTITION": "partition",
     "SBATCH_QOS": "qos",
     "SBATCH_REQUEUE": "requeue",
     "SBATCH_RESERVATION": "reservation",
     "SBATCH_SIGNAL": "signal",
+    "SBATCH_SPREAD_JOB": "spread-job",
+    "SBATCH_THREADS_PER_CORE": "threads-per-core",
     "SBATCH_TIMELIMIT": "time",
+    "SBATCH_USE_MIN_NODES": "use-min-nodes",
+    "SBATCH_WAIT": "wait",
+    "SBATCH_WAIT_ALL_NODES": "wait-all-nodes",
     "SBATCH_WCKEY": "wckey",
 }
 """Variables that stand for options, and give way to those of the command line."""
@@ -95,7 +105,9 @@ def main(arguments: Sequence[str]) -> int:
         answer = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
         raise CommandFailed(refused_lines(error), failure_code()) from None
-    job_id = str(answer["job_id"])
+    job_id = str(answer.get("job_id", ""))
+    if not job_id.isdecimal():
+        raise CommandFailed(refused_lines(Refused(UNKNOWN)), failure_code())
     note_submit(gateway, job_id)
     if words.has("verbose"):
         for warning in (*job.warnings, *answer.get("warnings", ())):
@@ -133,8 +145,8 @@ def refused_lines(error: Refused) -> str:
 
 def _job(words: Words) -> tuple[Words, JobScript]:
     """The job, and the command line with the options of the command that stand in the script. Raises CommandFailed."""
-    given = [*_of_environment(os.environ), *(Given(each.name, each.value) for each in words.options)]
-    sent = [each for each in given if each.name not in NOT_SENT] + _nodes_of_file(words)
+    words = Words((*_of_environment(os.environ), *words.options), words.others)
+    sent = [each for each in words.options if each.name not in NOT_SENT] + _nodes_of_file(words)
     wrapped = words.last("wrap")
     try:
         if wrapped is not None:
@@ -142,17 +154,10 @@ def _job(words: Words) -> tuple[Words, JobScript]:
                 raise _wrong("Script arguments not permitted with --wrap option")
             return words, from_wrapped(wrapped, sent, os.environ)
         script, of_command = taken_out(_script(words.others[0] if words.others else "", words.last("chdir")))
-        exported = [] if any(each.name == "export" for each in sent) else _exported(script)
-        job = from_script(script, words.others or ("sbatch",), [*sent, *exported], os.environ)
+        job = from_script(script, words.others or ("sbatch",), sent, os.environ, exported(script))
     except WrongUsage as error:
         raise _wrong(str(error)) from None
     return Words((*words.options, *of_command), words.others), job
-
-
-def _exported(script: str) -> list[Given]:
-    """`--export` of the script: what it names has the values of here."""
-    found = _EXPORT.findall("\n".join(head(script)))
-    return [Given("export", found[-1].strip("\"'"))] if found else []
 
 
 def _of_environment(environment: Mapping[str, str]) -> list[Given]:

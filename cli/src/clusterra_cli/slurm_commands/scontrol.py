@@ -207,11 +207,21 @@ def _on_jobs(action: str, function: str = "") -> Callable[[_Call], int]:
         if not call.arguments:
             raise CommandFailed(f"too few arguments for keyword:{action}")
         hold = action == "requeuehold"
-        ids = [each.partition("=")[2] or each for word in call.arguments for each in split(word)]
+        ids = [each for word in call.arguments for each in split(_ids_of(word))]
         body = {"hold": True} if hold else None
         return _each(call, ids, lambda path: ("POST", f"{path}/{'requeue' if hold else action}", body), function)
 
     return act
+
+
+def _ids_of(word: str) -> str:
+    """The ids in `42,43` or `jobid=42`. Raises CommandFailed for the names of jobs."""
+    name, equals, value = word.partition("=")
+    if not equals:
+        return word
+    if name.lower() not in ("job", "jobid"):
+        raise CommandFailed(f"scontrol: error: {name}= is not supported over HTTP: name the ids of the jobs")
+    return value
 
 
 def _update(call: _Call) -> int:

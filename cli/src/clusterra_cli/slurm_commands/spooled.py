@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterra.context import ConfigError
-from clusterra.errors import ClusterraError
+from clusterra.errors import ApiError, ClusterraError
 
 from clusterra_cli.getopt import Words, split
 from clusterra_cli.job_script import JobScript
@@ -38,6 +38,10 @@ def deliver_spooled(words: Words, job: JobScript, gateway: Gateway) -> str | Non
     try:
         outcome = deliver(spool, gateway.target, gateway.transport, entry)
     except ClusterraError as error:
+        if isinstance(error, ApiError) and not is_away(error):
+            # This sign-in will never send it.
+            spool.drop(entry)
+            raise refusal(error) from None
         why = str(refusal(error)) if is_away(error) else str(error).replace("\n", ": ")
         complain(f"sbatch: spooled as {entry.id}: {why}")
         return None

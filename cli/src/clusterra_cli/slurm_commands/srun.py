@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TextIO
@@ -18,7 +17,7 @@ from clusterra_cli.getopt import Given, Options, Words
 from clusterra_cli.job_script import JobScript, from_script
 from clusterra_cli.slurm_commands import sbatch
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
-from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
+from clusterra_cli.slurm_commands.failures import UNKNOWN, CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
@@ -62,13 +61,17 @@ def main(arguments: Sequence[str]) -> int:
     job = _job(words)
     gateway = Gateway()
     chosen_clusters("srun", words, gateway)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    for name in ("SIGTERM", "SIGHUP"):
+        # Windows has no SIGHUP.
+        if (number := getattr(signal, name, None)) is not None:
+            signal.signal(number, _interrupt)
     try:
         answer = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
         raise CommandFailed(f"srun: error: Unable to allocate resources: {error}") from None
-    job_id = str(answer["job_id"])
+    job_id = str(answer.get("job_id", ""))
+    if not job_id.isdecimal():
+        raise CommandFailed(f"srun: error: {UNKNOWN}")
     note_submit(gateway, job_id)
     try:
         if not words.has("quiet"):
@@ -77,9 +80,11 @@ def main(arguments: Sequence[str]) -> int:
         return exit_code_of(gateway, job_id)
     except KeyboardInterrupt:
         # As at srun, an interrupt ends the job.
-        with suppress(Refused):
+        try:
             gateway.jobs_api("DELETE", job_id)
-        complain(f"srun: job {job_id} is cancelled")
+            complain(f"srun: job {job_id} is cancelled")
+        except Refused as error:
+            complain(f"srun: error: job {job_id} goes on ({error}): scancel {job_id}")
         raise
 
 

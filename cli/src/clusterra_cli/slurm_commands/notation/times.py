@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from calendar import isleap
 from datetime import datetime, timedelta
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -98,7 +99,8 @@ def _calendar(text: str, today: datetime) -> int | None:
     for form in _FORMATS_OF_YEAR:
         # With a leap year, so that the 29th of February is a day.
         if found := _parsed(f"2024 {text}", f"%Y {form}"):
-            return int(found.replace(year=today.year).timestamp())
+            leap = (found.month, found.day) == (2, 29) and not isleap(today.year)
+            return None if leap else int(found.replace(year=today.year).timestamp())
     return None
 
 
