@@ -18,3 +18,9 @@ async def record(user: User, job_id: str) -> dict[str, Any]:
     async with user.session.get(f"/v1/clusters/{user.cluster}/slurm/v0.0.45/job/{job_id}") as answer:
         found: dict[str, Any] = json.loads(await answer.text())["jobs"][0]
         return found
+
+
+def same_fields(found: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `SAME`. sbatch itself writes a relative path below the job's folder, which Slurm does later."""
+    inside = found["standard_error"].removeprefix(f"{found['current_working_directory']}/")
+    return {name: found[name] for name in SAME} | {"standard_error": inside}

@@ -13,7 +13,7 @@ from clusterra_lab.stack.stack import Stack
 from command_line import Ran
 from job_cases import CASES, JobCase
 from slurm_command_pairs import Commands
-from slurm_records import SAME, record
+from slurm_records import SAME, record, same_fields
 
 REPORTED = Path(__file__).parents[1].parent / "shared" / "cases" / "sbatch"
 SCRIPT = "#!/bin/sh\ntrue\n"
@@ -55,10 +55,11 @@ def lab(site_lab: Stack) -> Stack:
 
 
 @pytest.fixture
-async def commands(lab: Stack, ada: User) -> AsyncIterator[Commands]:
+async def commands(lab: Stack, ada: User, tmp_path: Path) -> AsyncIterator[Commands]:
     owner = SlurmUser(name=ada.profile.name, uid=ada.profile.uid, gid=ada.profile.uid)
     async with ada.api_token("sbatch-records") as token:
         variables = {"CLUSTERRA_URL": lab.gateway_url, "CLUSTERRA_TOKEN": token, "CLUSTERRA_CLUSTER": ada.cluster}
+        variables["CLUSTERRA_CONFIG"] = str(tmp_path / "config.toml")
         yield Commands(lab.slurm, owner, variables)
 
 
@@ -75,7 +76,7 @@ async def difference(ada: User, commands: Commands, script: str, options: Sequen
         same = (real.code, sentence(real)) == (own.code, sentence(own))
         return "" if same else f"Slurm: {real}; ours: {own}"
     jobs = [each.out.strip() for each in (real, own)]
-    expected, found = [await record(ada, each) for each in jobs]
+    expected, found = [same_fields(await record(ada, each)) for each in jobs]
     await commands.ours("scancel", *jobs)
     names = [name for name in SAME if expected[name] != found[name]]
     return "; ".join(f"{name}: Slurm {expected[name]}, ours {found[name]}" for name in names)

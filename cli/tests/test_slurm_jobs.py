@@ -209,7 +209,9 @@ def test_an_answer_without_a_list_is_no_empty_list() -> None:
 
 
 def test_a_requeued_job_is_as_the_queue_has_it() -> None:
-    answers = Answers([job(7, restart_cnt=1), job(8, "RUNNING")], [accounted(7, "NODE_FAIL"), accounted(8, "COMPLETED")])
+    answers = Answers(
+        [job(7, restart_cnt=1), job(8, "RUNNING")], [accounted(7, "NODE_FAIL"), accounted(8, "COMPLETED")]
+    )
 
     found = read_jobs(cast(Gateway, answers), Queue(cast(Gateway, answers)), ["7", "8"], (0, None))
 

@@ -105,9 +105,7 @@ def test_the_spool_has_a_bound(spool: Spool, monkeypatch: pytest.MonkeyPatch) ->
 class Gateway:
     """The answers of a gateway to a delivery, and the keys that it was sent."""
 
-    def __init__(
-        self, *answers: Answer | Failure, member: str = "ada", clusters: tuple[str, ...] = ("main",)
-    ) -> None:
+    def __init__(self, *answers: Answer | Failure, member: str = "ada", clusters: tuple[str, ...] = ("main",)) -> None:
         self.answers = list(answers)
         self.member = member
         self.clusters = clusters

@@ -21,7 +21,7 @@ def main() -> None:
     start_quickly()
     for name in ("stdout", "stderr"):
         # A stream that the caller has closed is None.
-        stream = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115 - until the end of the process
+        stream = getattr(sys, name) or Path(os.devnull).open("w")
         stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, stream)
     sys.exit(run(sys.argv))
