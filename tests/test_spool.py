@@ -23,7 +23,7 @@ from command_line import CommandLine, Ran
 SUBMITS = int(os.environ.get("SPOOL_SUBMITS", "30"))
 SEED = int(os.environ.get("SPOOL_SEED", "1"))
 AT_ONCE = 8
-"""So many processes submit at the same time."""
+"""How many processes submit at the same time."""
 LONGEST_UP_SECONDS = 2.5
 LONGEST_DOWN_SECONDS = 2.0
 SETTLES_SECONDS = 300.0

@@ -4,14 +4,14 @@ import os
 import pwd
 
 import pytest
-from clusterra_cli.slurm_commands.account_names import account_names, with_own_name
+from clusterra_cli.slurm_commands.local_user_names import local_user_names, with_own_name
 
 
 def test_the_account_is_known_by_its_variables_and_its_uid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "visitor")
     monkeypatch.setenv("LOGNAME", "")
 
-    assert account_names() == {"visitor", pwd.getpwuid(os.getuid()).pw_name}
+    assert local_user_names() == {"visitor", pwd.getpwuid(os.getuid()).pw_name}
 
 
 def test_a_uid_without_a_name_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_a_uid_without_a_name_is_no_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("LOGNAME", raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
 
-    assert account_names() == frozenset()
+    assert local_user_names() == frozenset()
 
 
 def test_only_the_name_of_the_account_means_the_caller_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_each_named_job_is_read_beside_the_list() -> None:
 
 def test_an_answer_without_a_list_is_no_empty_list() -> None:
     answers = Answers([])
-    answers.slurm = lambda *_: {}  # type: ignore[method-assign, assignment]
+    answers.slurm = lambda *_: {}  # type: ignore[method-assign]
 
     with pytest.raises(Away):
         Queue(cast(Gateway, answers)).all()

@@ -17,7 +17,7 @@ from clusterra_cli.spool import folder as folder_module
 from clusterra_cli.spool.delivery import KEY_SECONDS, MAX_AGE_SECONDS, Delivery, Outcome
 from clusterra_cli.spool.folder import Entry, Spool, SpoolError
 from clusterra_cli.spool.record import BadRecord, SpooledSubmit, read, written
-from clusterra_cli.spool.spooling import deliver_beside, keep
+from clusterra_cli.spool.submits import deliver_beside, keep
 from hypothesis import given
 from hypothesis import strategies as st
 

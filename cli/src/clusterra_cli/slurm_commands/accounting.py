@@ -13,7 +13,7 @@ from clusterra_cli.slurm_commands.queue import Queue
 from clusterra_cli.slurm_commands.records import Record, count, objects, part, text, texts
 
 AT_ONCE = 8
-"""So many requests for named jobs are sent beside each other."""
+"""The most requests for named jobs that are sent concurrently."""
 _REQUEUES = frozenset({"NODE_FAIL", "PREEMPTED", "REQUEUED"})
 """Ends after which Slurm may requeue a job."""
 MAX_BITS = 4_000_000

@@ -21,7 +21,7 @@ def main() -> None:
     start_quickly()
     for name in ("stdout", "stderr"):
         # A stream that the caller has closed is None.
-        stream = getattr(sys, name) or Path(os.devnull).open("w")
+        stream = getattr(sys, name) or Path(os.devnull).open("w")  # noqa: SIM115 - until the end
         stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, stream)
     sys.exit(run(sys.argv))

@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.account_names import with_own_name
 from clusterra_cli.slurm_commands.accounting import read_jobs
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.fields.sacct_names import BRIEF, DEFAULT, NAMES, WIDTHS
 from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.local_user_names import with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.sized_tables import FIELD, SizedColumn, parsable_lines, sized_lines
 from clusterra_cli.slurm_commands.notation.times import read_moment

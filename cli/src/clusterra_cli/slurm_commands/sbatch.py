@@ -17,8 +17,8 @@ from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain, write_line
 from clusterra_cli.slurm_commands.recent_submits import note_submit
+from clusterra_cli.slurm_commands.sbatch_spool import deliver_before, deliver_spooled
 from clusterra_cli.slurm_commands.script_options import exported, taken_out
-from clusterra_cli.slurm_commands.spooled import deliver_before, deliver_spooled
 from clusterra_cli.usage import WrongUsage
 
 OPTIONS = Options(

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.account_names import account_names, with_own_name
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.local_user_names import local_user_names, with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
 from clusterra_cli.slurm_commands.printing import complain
@@ -118,7 +118,7 @@ def _found(words: Words, ids: Sequence[str], queue: Queue) -> list[str]:
     jobs = queue.some(ids) if ids else queue.all()
     if users:
         users = with_own_name(users, queue.me[1])
-        known = {*account_names(), queue.me[1], *(job.user for job in jobs)}
+        known = {*local_user_names(), queue.me[1], *(job.user for job in jobs)}
         if unknown := [each for each in users if not each.isdecimal() and each not in known]:
             raise CommandFailed(f"scancel: error: Invalid user name: {unknown[0]}")
     mine = None if users else queue.me[0]

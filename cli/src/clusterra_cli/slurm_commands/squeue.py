@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.account_names import with_own_name
 from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
@@ -16,6 +15,7 @@ from clusterra_cli.slurm_commands.fields.squeue_fields import HELP, LETTERS, LON
 from clusterra_cli.slurm_commands.fields.squeue_names import HELP as HELP_NAMES
 from clusterra_cli.slurm_commands.fields.squeue_names import NAMES
 from clusterra_cli.slurm_commands.gateway import Gateway
+from clusterra_cli.slurm_commands.local_user_names import with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, in_columns, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded, ranges

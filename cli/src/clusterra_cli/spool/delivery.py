@@ -38,8 +38,8 @@ ANSWER_SECONDS = 30.0
 """For how long `clusterra spool send` waits for one answer."""
 REACH_SECONDS = 3.0
 """For how long the gateway is looked for."""
-MOST_UNAVAILABLE = 3
-"""After so many answers in a row that something behind the gateway is away, the rest waits for another time."""
+MAX_CONSECUTIVE_UNAVAILABLE = 3
+"""After this many consecutive answers of this kind, delivery stops until the next run."""
 _JOB_ID = re.compile(r"[0-9]{1,20}")
 
 
@@ -86,7 +86,7 @@ class Delivery:
                     continue
                 yield outcome
                 away = away + 1 if isinstance(outcome.error, Unavailable) else 0
-                if away == MOST_UNAVAILABLE:
+                if away == MAX_CONSECUTIVE_UNAVAILABLE:
                     return
 
     def _one(self, entry: Entry, member: str, *, mine: bool) -> Outcome:

@@ -1,6 +1,6 @@
 """The folder of the spool, which only its owner can read: submits that wait, that were refused, and that were sent.
 
-A file is written whole, and renamed when it is on the disk. Nothing here follows a link, and no name of a file is more
+A file is written whole, synced, and then renamed atomically. Nothing here follows a link, and no name of a file is more
 than a number and a key.
 """
 

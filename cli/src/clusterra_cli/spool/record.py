@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-FORM = 1
+FORMAT_VERSION = 1
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 """The longest file of a submit."""
 _KEY = re.compile(r"[0-9a-f]{32}")
@@ -46,7 +46,7 @@ class SpooledSubmit:
 def written(submit: SpooledSubmit, secret: bytes) -> bytes:
     """The content of the file. Raises ValueError where it would be too long."""
     text = json.dumps(asdict(submit), separators=(",", ":"))
-    content = json.dumps({"form": FORM, "record": text, "mac": _mac(text, secret)}).encode()
+    content = json.dumps({"form": FORMAT_VERSION, "record": text, "mac": _mac(text, secret)}).encode()
     if len(content) > MAX_RECORD_BYTES:
         raise ValueError(f"the submit is longer than {MAX_RECORD_BYTES} bytes")
     return content
@@ -59,7 +59,7 @@ def read(content: bytes, secret: bytes) -> SpooledSubmit:
     try:
         whole = json.loads(content)
         text, mac = whole["record"], whole["mac"]
-        if whole["form"] != FORM:
+        if whole["form"] != FORMAT_VERSION:
             raise BadRecord("it has the form of another version")
         if not hmac.compare_digest(_mac(text, secret), mac):
             raise BadRecord("it was changed, or belongs to another spool")

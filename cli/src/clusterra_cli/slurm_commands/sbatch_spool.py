@@ -26,7 +26,7 @@ def deliver_spooled(words: Words, job: JobScript, gateway: Gateway) -> str | Non
 
     from clusterra_cli.spool.delivery import is_away
     from clusterra_cli.spool.folder import Spool
-    from clusterra_cli.spool.spooling import deliver, keep
+    from clusterra_cli.spool.submits import deliver, keep
 
     spool = Spool()
     cluster = _named_cluster(words, gateway)
@@ -88,7 +88,7 @@ def deliver_before(words: Words, gateway: Gateway) -> None:
         if words.has("verbose"):
             complain(f"sbatch: warning: {error}")
         return
-    from clusterra_cli.spool.spooling import deliver_beside
+    from clusterra_cli.spool.submits import deliver_beside
 
     for outcome in deliver_beside(spool, gateway.target, gateway.transport):
         _note(outcome, gateway)

@@ -16,7 +16,7 @@ from clusterra_cli.spool.record import SpooledSubmit, token_mark
 
 DELIVERY_SECONDS = 20.0
 """For how long a spooled submit delivers what was spooled before it."""
-BESIDE_SECONDS = 5.0
+PIGGYBACK_SECONDS = 5.0
 """For how long a submit that is not spooled itself delivers what was spooled before it."""
 
 
@@ -54,7 +54,7 @@ def deliver_beside(spool: Spool, target: Target, transport: SyncTransport) -> tu
         if not spool.exists or not spool.entries("waiting"):
             return ()
         with spool.locked("send", seconds=0.0):
-            outcomes.extend(Delivery(spool, target, transport).run(within_seconds=BESIDE_SECONDS))
+            outcomes.extend(Delivery(spool, target, transport).run(within_seconds=PIGGYBACK_SECONDS))
     except (ClusterraError, SpoolError):
         pass
     return tuple(outcomes)
