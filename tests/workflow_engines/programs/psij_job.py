@@ -26,8 +26,8 @@ def main() -> None:
             launcher="single",
         )
     )
-    # PSI/J takes a job that squeue does not list for completed, and the gateway's list may be some seconds old.
-    polls = SlurmExecutorConfig(initial_queue_polling_delay=15, queue_polling_interval=5)
+    # PSI/J takes a job that squeue does not list for completed, and looks for it 2 s after the submit.
+    polls = SlurmExecutorConfig(queue_polling_interval=5)
     JobExecutor.get_instance("slurm", config=polls).submit(job)
     status = job.wait(timedelta(minutes=3))
     print("state", status.state.name if status else "none", job.native_id)

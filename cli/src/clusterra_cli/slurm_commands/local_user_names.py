@@ -20,5 +20,5 @@ def local_user_names() -> frozenset[str]:
 
 
 def with_own_name(users: tuple[str, ...], own_name: str) -> tuple[str, ...]:
-    """The users that an option names. Where one of them is this machine's user, the caller's name in the cluster is added."""
+    """The users that an option names, with the caller's name in the cluster where one is the user of this machine."""
     return (*users, own_name) if local_user_names() & set(users) else users
