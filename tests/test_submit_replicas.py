@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientConnectionError
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.queue import Queue
-from clusterra_cli.slurm_commands.recent_submits import note_submit
+from clusterra_cli.slurm_commands.reads.queue import Queue
+from clusterra_cli.slurm_commands.reads.recent_submits import note_submit
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
 from submit_replicas import SUBMISSION, Replicas

@@ -4,7 +4,7 @@ import os
 import pwd
 
 import pytest
-from clusterra_cli.slurm_commands.local_user_names import local_user_names, with_own_name
+from clusterra_cli.slurm_commands.terminal.local_user_names import local_user_names, with_own_name
 
 
 def test_the_account_is_known_by_its_variables_and_its_uid(monkeypatch: pytest.MonkeyPatch) -> None:

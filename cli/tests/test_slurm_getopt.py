@@ -3,8 +3,8 @@
 import pytest
 from clusterra_cli.getopt import Options, options, split
 from clusterra_cli.slurm_commands import sacct, sbatch, scancel, scontrol, sinfo, squeue
-from clusterra_cli.slurm_commands.command_lines import read
 from clusterra_cli.slurm_commands.failures import CommandFailed
+from clusterra_cli.slurm_commands.terminal.command_lines import read
 
 KNOWN = options(
     "squeue", none="all:a noheader:h", required="user:u states:t state start format:o", same={"state": "states"}

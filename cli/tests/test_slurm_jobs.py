@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 from clusterra_cli.getopt import read
 from clusterra_cli.slurm_commands import sbatch
-from clusterra_cli.slurm_commands.accounting import read_jobs
 from clusterra_cli.slurm_commands.failures import Away, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.job_end import ended_codes, exit_code_of
-from clusterra_cli.slurm_commands.queue import FEW_MISSING, MAX_TASKS, Queue, by_tasks, selects, task_numbers
-from clusterra_cli.slurm_commands.recent_submits import RECENT_SECONDS, note_submit, recent_submits
+from clusterra_cli.slurm_commands.reads.accounting import read_jobs
+from clusterra_cli.slurm_commands.reads.job_end import ended_codes, exit_code_of
+from clusterra_cli.slurm_commands.reads.queue import FEW_MISSING, MAX_TASKS, Queue, by_tasks, selects, task_numbers
+from clusterra_cli.slurm_commands.reads.recent_submits import RECENT_SECONDS, note_submit, recent_submits
 from clusterra_cli.slurm_commands.scancel import OPTIONS as SCANCEL
 from clusterra_cli.slurm_commands.scancel import _found, selections
-from clusterra_cli.slurm_commands.script_options import taken_out
+from clusterra_cli.slurm_commands.submits.script_options import taken_out
 
 NOW = 1_800_000_000.0
 

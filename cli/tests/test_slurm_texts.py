@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.job_updates import changes, minutes
 from clusterra_cli.slurm_commands.notation import sizes, states, times
 from clusterra_cli.slurm_commands.notation.columns import Field, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, compressed, expanded
+from clusterra_cli.slurm_commands.notation.job_updates import changes, minutes
 from clusterra_cli.slurm_commands.notation.sized_tables import SizedColumn
-from clusterra_cli.slurm_commands.queue import task_numbers
+from clusterra_cli.slurm_commands.reads.queue import task_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 

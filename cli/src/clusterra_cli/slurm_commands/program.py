@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
-from clusterra_cli.slurm_commands.printing import complain, write_line
+from clusterra_cli.slurm_commands.terminal.printing import complain, write_line
 
 COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo", "scontrol", "srun", "sacctmgr", "sshare")
 NAME = "clusterra-slurm"

@@ -7,20 +7,20 @@ import time
 from collections.abc import Sequence
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.accounting import read_jobs
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.sacct_fields import VALUES, Row
 from clusterra_cli.slurm_commands.fields.sacct_names import BRIEF, DEFAULT, NAMES, WIDTHS
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.local_user_names import with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.sized_tables import FIELD, SizedColumn, parsable_lines, sized_lines
 from clusterra_cli.slurm_commands.notation.times import read_moment
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import write_line
-from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, task_numbers
+from clusterra_cli.slurm_commands.reads.accounting import read_jobs
+from clusterra_cli.slurm_commands.reads.queue import JOB_ID, Queue, task_numbers
 from clusterra_cli.slurm_commands.records import Record, count, number, objects, part, text
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.local_user_names import with_own_name
+from clusterra_cli.slurm_commands.terminal.printing import write_line
 
 OPTIONS = options(
     "sacct",

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from clusterra_cli.getopt import options, split
-from clusterra_cli.slurm_commands.associations import columns, print_own
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed
+from clusterra_cli.slurm_commands.reads.associations import columns, print_own
 from clusterra_cli.slurm_commands.records import text
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
 
 OPTIONS = options(
     "sacctmgr",

@@ -9,16 +9,16 @@ from pathlib import Path
 from clusterra_cli.getopt import Given, Options, Words, split
 from clusterra_cli.job_script import JobScript, from_script, from_wrapped
 from clusterra_cli.sbatch_options import SBATCH
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import UNKNOWN, CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.notation.hostlists import compressed
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, write_line
-from clusterra_cli.slurm_commands.recent_submits import note_submit
-from clusterra_cli.slurm_commands.sbatch_spool import deliver_before, deliver_spooled
-from clusterra_cli.slurm_commands.script_options import exported, taken_out
+from clusterra_cli.slurm_commands.reads.job_end import exit_code_of
+from clusterra_cli.slurm_commands.reads.recent_submits import note_submit
+from clusterra_cli.slurm_commands.submits.sbatch_spool import deliver_before, deliver_spooled
+from clusterra_cli.slurm_commands.submits.script_options import exported, taken_out
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.printing import complain, write_line
 from clusterra_cli.usage import WrongUsage
 
 OPTIONS = Options(

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.local_user_names import local_user_names, with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain
-from clusterra_cli.slurm_commands.queue import JOB_ID, Queue
+from clusterra_cli.slurm_commands.reads.queue import JOB_ID, Queue
 from clusterra_cli.slurm_commands.records import count
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.local_user_names import local_user_names, with_own_name
+from clusterra_cli.slurm_commands.terminal.printing import complain
 
 OPTIONS = options(
     "scancel",

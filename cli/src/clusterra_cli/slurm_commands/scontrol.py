@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.command_lines import VERSION, asked_about, read
 from clusterra_cli.slurm_commands.failures import DENIED, INVALID_JOB, CommandFailed, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.scontrol_records import Lines, job_lines, node_lines, partition_lines, written
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.job_updates import changes
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, compressed, expanded
+from clusterra_cli.slurm_commands.notation.job_updates import changes
 from clusterra_cli.slurm_commands.notation.times import moment
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, write_line
-from clusterra_cli.slurm_commands.queue import JOB_ID, Queue
+from clusterra_cli.slurm_commands.reads.queue import JOB_ID, Queue
 from clusterra_cli.slurm_commands.records import Record, objects, text
+from clusterra_cli.slurm_commands.terminal.command_lines import VERSION, asked_about, read
+from clusterra_cli.slurm_commands.terminal.printing import complain, write_line
 
 OPTIONS = options(
     "scontrol",

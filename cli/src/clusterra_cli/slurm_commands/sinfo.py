@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 
 from clusterra_cli.getopt import Words, options
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.sinfo_fields import LETTERS, NAMES, OF_NODES, Line
 from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import write_line
 from clusterra_cli.slurm_commands.records import Record, objects, text, texts
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.printing import write_line
 
 OPTIONS = options(
     "sinfo",

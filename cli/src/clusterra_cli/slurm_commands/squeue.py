@@ -8,22 +8,22 @@ from dataclasses import replace
 from functools import partial
 
 from clusterra_cli.getopt import Words, options, split
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.fields.squeue_fields import HELP, LETTERS, LONG, NORMAL, START
 from clusterra_cli.slurm_commands.fields.squeue_names import HELP as HELP_NAMES
 from clusterra_cli.slurm_commands.fields.squeue_names import NAMES
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.local_user_names import with_own_name
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.columns import Column, NoField, by_letters, by_names, in_columns, lines
 from clusterra_cli.slurm_commands.notation.hostlists import BadHostlist, expanded, ranges
 from clusterra_cli.slurm_commands.notation.times import duration
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain, write_line
-from clusterra_cli.slurm_commands.queue import JOB_ID, Queue, by_tasks, task_numbers
+from clusterra_cli.slurm_commands.reads.queue import JOB_ID, Queue, by_tasks, task_numbers
 from clusterra_cli.slurm_commands.records import count, objects, text
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.local_user_names import with_own_name
+from clusterra_cli.slurm_commands.terminal.printing import complain, write_line
 
 OPTIONS = options(
     "squeue",

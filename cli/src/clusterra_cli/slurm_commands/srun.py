@@ -16,13 +16,13 @@ from typing import TextIO
 from clusterra_cli.getopt import Given, Options, Words
 from clusterra_cli.job_script import JobScript, from_script
 from clusterra_cli.slurm_commands import sbatch
-from clusterra_cli.slurm_commands.command_lines import asked_about, read
 from clusterra_cli.slurm_commands.failures import UNKNOWN, CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.job_end import exit_code_of
 from clusterra_cli.slurm_commands.own_clusters import chosen_clusters
-from clusterra_cli.slurm_commands.printing import complain
-from clusterra_cli.slurm_commands.recent_submits import note_submit
+from clusterra_cli.slurm_commands.reads.job_end import exit_code_of
+from clusterra_cli.slurm_commands.reads.recent_submits import note_submit
+from clusterra_cli.slurm_commands.terminal.command_lines import asked_about, read
+from clusterra_cli.slurm_commands.terminal.printing import complain
 from clusterra_cli.usage import WrongUsage
 
 ERRORS = "job_%j.err"

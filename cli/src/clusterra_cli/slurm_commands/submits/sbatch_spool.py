@@ -10,8 +10,8 @@ from clusterra_cli.getopt import Words, split
 from clusterra_cli.job_script import JobScript
 from clusterra_cli.slurm_commands.failures import CommandFailed, Refused
 from clusterra_cli.slurm_commands.gateway import Gateway, refusal
-from clusterra_cli.slurm_commands.printing import complain
-from clusterra_cli.slurm_commands.recent_submits import note_submit
+from clusterra_cli.slurm_commands.reads.recent_submits import note_submit
+from clusterra_cli.slurm_commands.terminal.printing import complain
 
 if TYPE_CHECKING:
     from clusterra_cli.spool.delivery import Outcome

@@ -9,7 +9,7 @@ from itertools import islice
 from clusterra_cli.slurm_commands.failures import TIMED_OUT, Away, NotKnown, Refused
 from clusterra_cli.slurm_commands.fields.job_values import Job
 from clusterra_cli.slurm_commands.gateway import Gateway
-from clusterra_cli.slurm_commands.recent_submits import recent_submits
+from clusterra_cli.slurm_commands.reads.recent_submits import recent_submits
 from clusterra_cli.slurm_commands.records import count, objects, text
 
 JOB_ID = re.compile(r"([1-9][0-9]{0,9})(?:_(?:([0-9]{1,7})|\[([0-9,:%-]{1,400})\]))?")
@@ -125,7 +125,10 @@ def by_tasks(jobs: Sequence[Job]) -> Iterator[Job]:
 
 
 def task_numbers(tasks: str) -> list[int]:
-    """The numbers of a text such as `1-5:2,8%3`. What was cut off is not known, and left out."""
+    """The numbers of a text such as `1-5:2,8%3`. What was cut off is not known, and left out.
+
+    The end of `1-28:3` is a task, which Slurm runs, though its own `squeue -r` leaves it out.
+    """
     found: list[int] = []
     for item in tasks.partition("%")[0].split(","):
         numbers, _, step = item.partition(":")

@@ -9,7 +9,7 @@ from clusterra_cli.slurm_commands.gateway import Gateway
 from clusterra_cli.slurm_commands.notation import states
 from clusterra_cli.slurm_commands.notation.hostlists import ranges
 from clusterra_cli.slurm_commands.notation.sizes import resources
-from clusterra_cli.slurm_commands.queue import Queue
+from clusterra_cli.slurm_commands.reads.queue import Queue
 from clusterra_cli.slurm_commands.records import Record, count, objects, part, text, texts
 
 AT_ONCE = 8

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clusterra_cli import getopt
 from clusterra_cli.getopt import Options, Words
 from clusterra_cli.slurm_commands.failures import CommandFailed
-from clusterra_cli.slurm_commands.printing import write_line
+from clusterra_cli.slurm_commands.terminal.printing import write_line
 
 VERSION = "26.05.5"
 """The Slurm whose commands these are. No cluster is asked for its own: programs want this answer at once."""

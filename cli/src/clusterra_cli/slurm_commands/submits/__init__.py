@@ -1,0 +1,1 @@
+"""What belongs to a submit: the options of its script, and the spool."""

@@ -1,0 +1,1 @@
+"""What stands between the commands and the person: command lines, printing, and the names of local users."""
