@@ -208,9 +208,11 @@ record-contracts: $(VENV)/.installed ## At a release: record the schemas of all 
 	@$(BIN)/python libs/contracts/tests/record_contracts.py
 	@PYTHONPATH=libs/contracts/tests:services/gateway/tests $(BIN)/python services/gateway/tests/record_api.py
 
-lock: $(VENV)/.installed ## Resolve the dependencies and write the lock
+lock: $(VENV)/.installed ## Resolve the dependencies and write the locks
 	@$(BIN)/uv lock --quiet --upgrade
 	@$(BIN)/uv export --quiet --all-packages --all-groups --no-emit-workspace --no-header -o requirements.lock
+	@$(BIN)/uv export --quiet --package clusterra-cli --prune keyring --no-emit-workspace --no-header --no-annotate -o cli/requirements.lock
+	@echo "uv-build>=0.9,<0.14" | $(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --generate-hashes - -o actions/submit/build.lock
 
 # The version of a build: the newest tag, with the commit if there are commits after it, and `-dirty` after an edit.
 IMAGES_VERSION ?= $(shell git describe --tags --always --dirty)

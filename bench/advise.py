@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clusterra_planner_tools.advise.advice import Request, Watch, advise
+from clusterra_planner_tools.advise.advice import Request, advise
 from clusterra_planner_tools.advise.report import page
 from synthetic_trace import lines
 
@@ -21,7 +21,7 @@ def main() -> None:
     arguments = parser.parse_args()
     shown: set[str] = set()
 
-    def step(what: str, done: int, total: int) -> None:
+    def step(what: str, done: int, total: int | None) -> None:
         if what not in shown:
             shown.add(what)
             print(f"{what}, after {time.process_time() - began:.0f} s", flush=True)
@@ -31,7 +31,7 @@ def main() -> None:
         with trace.open("w") as file:
             file.writelines(lines(arguments.jobs, users=200, jobs_per_day=8_000.0))
         began = time.process_time()
-        found = advise(Request(trace), Watch(step=step))
+        found = advise(Request(trace), step)
         written = len(page(found))
     seconds = time.process_time() - began
     figures = {

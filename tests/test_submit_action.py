@@ -26,6 +26,10 @@ async def test_a_job_of_a_workflow_ends_the_step_with_its_exit_code(inputs: dict
     workspace.mkdir()
     temporary.mkdir()
     (workspace / "fit.sh").write_text('#!/bin/sh\necho "::add-path::/evil"\necho "$SLURM_JOB_NAME"\nexit 3\n')
+    # Whoever can change the checkout must not get the token: none of these is imported.
+    for name in ("json", "re", "secrets", "sitecustomize", "venv"):
+        (workspace / f"{name}.py").write_text("open('pwned', 'w')\n")
+    files = {*workspace.iterdir()}
     given = {**inputs, "script": "fit.sh", "options": f"--time=5\n\n--job-name={HOSTILE}\n"}
 
     ended = await composite_action.run(FOLDER, given, workspace, temporary, fresh_environment(temporary))
@@ -34,7 +38,7 @@ async def test_a_job_of_a_workflow_ends_the_step_with_its_exit_code(inputs: dict
     assert ended.outputs["job_id"].isdecimal()
     assert ended.outputs["state"] == "FAILED"
     assert re.fullmatch(r"[0-9.]*", ended.outputs["cost"])
-    assert [*workspace.iterdir()] == [workspace / "fit.sh"]
+    assert {*workspace.iterdir()} == files
     assert f"\n{HOSTILE}\n" in ended.log
     # Only the line that masks the token has it.
     assert [line for line in ended.log.splitlines() if inputs["token"] in line] == [f"::add-mask::{inputs['token']}"]

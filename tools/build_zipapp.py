@@ -1,13 +1,12 @@
 """Makes dist/clusterra.pyz: `clusterra` and `clusterra-slurm` in one file, for each Python of VERSIONS.
 
-The dependencies are those of requirements.lock, with their hashes verified. `keyring` is left out: it needs compiled
-modules of other projects, and without it a token is in a file that only its owner can read. The file is for the
-platform of this machine, or for the one that the second argument names as uv does, such as `aarch64-manylinux_2_28`.
-The same sources make the same file.
+The dependencies are those of cli/requirements.lock, with their hashes verified. `keyring` is not among them: it needs
+compiled modules of other projects, and without it a token is in a file that only its owner can read. The file is for
+the platform of this machine, or for the one that the second argument names as uv does, such as
+`aarch64-manylinux_2_28`. The same sources make the same file.
 """
 
 import hashlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,34 +22,18 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def uv(*arguments: str) -> str:
-    """What a command of uv prints. Raises CalledProcessError."""
-    ran = subprocess.run([find_uv_bin(), *arguments], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return ran.stdout
-
-
-def needs(version: str, folder: Path) -> Path:
-    """A file with the dependencies of both programs, as locked."""
-    without_keyring = folder / "pyproject.toml"
-    text = (ROOT / "cli" / "pyproject.toml").read_text()
-    own = re.sub(r'"clusterra-sdk\S*"', "", text, count=1).replace("    ,\n", "")
-    without_keyring.write_text(own)
-    told = uv(
-        *("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", version),
-        *("--constraints", "requirements.lock", str(without_keyring), "libs/sdk/pyproject.toml"),
-    )
-    path = folder / "needs"
-    path.write_text("\n".join(re.findall(r"^[A-Za-z0-9._-]+==\S+", told, re.MULTILINE)))
-    return path
+def uv(*arguments: str) -> None:
+    """Run a command of uv. Raises CalledProcessError."""
+    subprocess.run([find_uv_bin(), *arguments], check=True, cwd=ROOT)
 
 
 def modules(version: str, platform: str | None, folder: Path) -> dict[str, bytes]:
     """All files for one version of Python, by their paths below site-packages."""
     target = folder / "site"
     options = ("--quiet", "--target", str(target), "--python-version", version, "--no-deps", "--link-mode", "copy")
-    locked = ("--require-hashes", "--constraints", "requirements.lock", "--only-binary", ":all:")
+    locked = ("--require-hashes", "--only-binary", ":all:", "--requirements", "cli/requirements.lock")
     chosen = ("--python-platform", platform) if platform else ()
-    uv("pip", "install", *options, *chosen, *locked, "--requirements", str(needs(version, folder)))
+    uv("pip", "install", *options, *chosen, *locked)
     uv("pip", "install", *options, "--no-sources", *OWN)
     files = {path.relative_to(target).as_posix(): path for path in target.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in sorted(files.items()) if _is_needed(name)}

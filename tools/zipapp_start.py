@@ -2,16 +2,20 @@
 
 Compiled modules cannot be loaded from a zip, so all of it is unpacked once, into a folder of the person's cache that
 only the person can write. The folder has the hash of the contents in its name. It is filled beside its place and then
-renamed, so a folder with that name is whole, whoever else starts at the same time.
+renamed, so a folder with that name is whole, whoever else starts at the same time. Folders of other versions go once
+they are unused for a month.
 """
 
 import compileall
 import os
+import re
 import shutil
 import stat
 import sys
 import tempfile
+import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 HASH = "@HASH@"
@@ -20,6 +24,10 @@ VERSIONS = "@VERSIONS@"
 COMMON = "common/"
 NAMES = {"clusterra-slurm": "clusterra_cli.slurm_commands.program"}
 """Programs besides `clusterra`, by the name of the file or of a link to it."""
+DAY = 86400.0
+UNUSED_DAYS = 30.0
+"""How long a folder is kept after its last start. A program loads modules from it as long as it runs."""
+OURS = re.compile(r"filling-\w+|[0-9a-f]{32}-\d+\.\d+")
 
 
 class Unsafe(Exception):
@@ -46,7 +54,9 @@ def unpacked(archive: Path, cache: Path, version: str) -> Path:
     folder = own_folder(cache) / f"{HASH}-{version}"
     if not folder.is_symlink() and folder.exists():
         refuse_others(folder)
+        note_use(folder)
         return folder
+    remove_unused(cache)
     filling = Path(tempfile.mkdtemp(prefix="filling-", dir=cache))
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -67,6 +77,21 @@ def unpacked(archive: Path, cache: Path, version: str) -> Path:
         raise
     refuse_others(folder)
     return folder
+
+
+def note_use(folder: Path) -> None:
+    """Set the time of a folder's last use, once a day. A folder that cannot be changed is used all the same."""
+    with suppress(OSError):
+        if time.time() - folder.stat().st_mtime > DAY:
+            os.utime(folder)
+
+
+def remove_unused(cache: Path) -> None:
+    """Remove what other versions, and starts that were ended in the middle, have left."""
+    for path in cache.iterdir():
+        with suppress(OSError):
+            if OURS.fullmatch(path.name) and time.time() - path.lstat().st_mtime > UNUSED_DAYS * DAY:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def cache_folder() -> Path:

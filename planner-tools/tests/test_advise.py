@@ -11,7 +11,7 @@ import pytest
 from clusterra_planner_tools.advise import slurm_values
 from clusterra_planner_tools.advise.advice import CannotAdvise, Request, advise
 from clusterra_planner_tools.advise.fixed_fleet import TooManyWait, fewest_nodes, peak_nodes, waits
-from clusterra_planner_tools.advise.json_stream import RecordCutter
+from clusterra_planner_tools.advise.json_stream import REPARSED_BYTES, EndsEarly, RecordCutter
 from clusterra_planner_tools.advise.left_out import LeftOut
 from clusterra_planner_tools.advise.reading import Read, ReadOptions, read
 from clusterra_planner_tools.advise.report import page
@@ -163,8 +163,6 @@ def test_any_list_is_cut_into_its_records(records: list[dict[str, object]], comp
 
 
 def _parsed(piece: bytes) -> object:
-    from clusterra_planner_tools.advise.json_stream import EndsEarly
-
     try:
         return json.loads(piece)
     except ValueError as error:
@@ -181,6 +179,23 @@ def test_broken_json_costs_the_broken_record_alone() -> None:
     cut = list(json_jobs(io.BytesIO(body[:-300].encode())))
     assert [each.ident for each in cut if not isinstance(each, LeftOut)] == ["0", "2"]
     assert "ends in the middle" in str(cut[-1])
+
+
+def test_a_document_full_of_damage_is_parsed_a_bounded_number_of_times() -> None:
+    parsed = 0
+
+    def parse(piece: bytes) -> object:
+        nonlocal parsed
+        parsed += len(piece)
+        if len(piece) > 1000 or b"[" in piece:
+            raise EndsEarly
+        return json.loads(piece)
+
+    body = b'{"jobs": [' + b'{"a": [1, 2, 3,\n' * 600_000 + b'{"a": 1}]}'
+    found = list(RecordCutter(io.BytesIO(body), "jobs", parse))
+
+    assert parsed < 2 * REPARSED_BYTES + 20 * len(body)
+    assert all(isinstance(each, LeftOut) for each in found[:-1])
 
 
 @given(st.text(max_size=30))

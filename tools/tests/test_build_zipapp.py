@@ -1,7 +1,9 @@
 """The one file: it starts many times at once, and unpacks nowhere that others could write."""
 
+import os
 import subprocess
 import sys
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 import zipapp_start
 from build_zipapp import VERSIONS, archived, start
-from zipapp_start import Unsafe, unpacked
+from zipapp_start import DAY, Unsafe, note_use, unpacked
 
 VERSION = "3.13"
 
@@ -41,6 +43,24 @@ def test_starts_at_the_same_time_get_the_same_whole_folder(archive: Path, tmp_pa
     (folder,) = folders
     assert (folder / "one" / "__init__.py").read_text() == "ANSWER = 42\n"
     assert [*(tmp_path / "cache").iterdir()] == [folder]
+
+
+def test_folders_that_nobody_has_used_for_a_month_go_when_another_is_unpacked(archive: Path, tmp_path: Path) -> None:
+    cache, month_ago = tmp_path / "cache", time.time() - 31 * DAY
+    cache.mkdir(mode=0o700)
+    old, filling, used = cache / f"{'a' * 32}-3.12", cache / "filling-abc", cache / f"{'b' * 32}-3.13"
+    foreign, link = cache / "photos", cache / f"{'c' * 32}-3.13"
+    for folder in (old, filling, used, foreign):
+        (folder / "one").mkdir(parents=True)
+        os.utime(folder, (month_ago, month_ago))
+    note_use(used)
+    link.symlink_to(foreign)
+    os.utime(link, (month_ago, month_ago), follow_symlinks=False)
+
+    folder = unpacked(archive, cache, VERSION)
+
+    assert {*cache.iterdir()} == {used, foreign, link, folder}
+    assert (foreign / "one").is_dir()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])

@@ -1,4 +1,4 @@
-"""`advise`: what the work in a Slurm's own records would have cost. It asks no gateway; nothing leaves the machine."""
+"""`advise`: what the jobs in any Slurm's accounting records would have cost. It asks no gateway."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from clusterra_cli.usage import WrongUsage
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from clusterra_planner_tools.advise.advice import Watch
+    from clusterra_planner_tools.advise.progress import Progress
     from clusterra_planner_tools.advise.results import Advice
 
 _POLICIES = ("packing", "family", "first-fit", "one-worker-per-job")
@@ -43,12 +43,14 @@ def advise(
         typer.Option(help=f"A policy to simulate, of {', '.join(_POLICIES)}; several by repeating it."),
     ] = None,
     fixed: Annotated[
-        list[str] | None, typer.Option(metavar="NODESxSHAPE", help="Also a fixed fleet such as 40xgeneral-xlarge.")
+        list[str] | None,
+        typer.Option(metavar="NODESxSHAPE", help="Also simulate a fixed fleet, such as 40xgeneral-xlarge."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only jobs that came from here on: a date, or a fraction of the time.")
+        str | None,
+        typer.Option(help="Only jobs submitted at or after this date, or fraction of the input's time span."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only jobs that came before this.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only jobs submitted before this date, or fraction.")] = None,
     zone: Annotated[
         str | None,
         typer.Option("--time-zone", help="The zone of the times, such as Europe/Prague; else this machine's."),
@@ -60,15 +62,21 @@ def advise(
         bool, typer.Option("--spread", help="Spread jobs of one node over several where no shape is large enough.")
     ] = False,
     any_gpu: Annotated[
-        bool, typer.Option("--any-gpu", help="Give jobs for a GPU model that the catalogue lacks any other one.")
+        bool, typer.Option("--any-gpu", help="Ignore the GPU model that jobs ask for: any GPU shape will do.")
     ] = False,
     simulated: Annotated[
-        int | None, typer.Option("--sample", min=1000, help="Simulate at most about so many jobs; 20000 by default.")
+        int | None,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            min=1000,
+            help="Simulate about N jobs at most; larger inputs are sampled. 20000 by default.",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what the work that any Slurm has recorded would have cost. Nothing leaves this machine."""
+    """Estimate the cost of the jobs in any Slurm's accounting records. Nothing leaves this machine."""
     wrong = [each for each in policy or () if each not in _POLICIES]
     if wrong:
         raise WrongUsage(f"{wrong[0]!r} is no policy", f"Policies are {', '.join(_POLICIES)}.")
@@ -93,8 +101,8 @@ def advise(
         simulated or SIMULATED,
     )
     try:
-        with _watch(hidden=quiet) as watch:
-            advice = find_out(request, watch)
+        with _progress(hidden=quiet) as progress:
+            advice = find_out(request, progress)
         if html is not None:
             html.write_text(page(advice), encoding="utf-8")
     except CannotAdvise as error:
@@ -118,15 +126,15 @@ def _zone(name: str | None) -> "ZoneInfo | None":
 
 
 @contextmanager
-def _watch(hidden: bool) -> "Iterator[Watch]":
+def _progress(hidden: bool) -> "Iterator[Progress]":
     """Show on stderr how far it is: as a bar on a terminal, else as a line now and then."""
     import sys
     from time import monotonic
 
-    from clusterra_planner_tools.advise.advice import Watch
+    from clusterra_planner_tools.advise.progress import silent
 
     if hidden:
-        yield Watch()
+        yield silent
         return
     if not sys.stderr.isatty():
         last = monotonic()
@@ -137,20 +145,21 @@ def _watch(hidden: bool) -> "Iterator[Watch]":
                 last = monotonic()
                 note(f"{what}: {done / total:.0%}" if total else f"{what}: {done:,}")
 
-        yield Watch(lambda done, total: line("reading", done, total), line)
+        yield line
         return
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Bars(console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)
+            bar.update(tasks[what], completed=done, description=what if total else f"{what}: {done:,}")
 
-        yield Watch(lambda done, total: show("reading", done, total), show)
+        yield show
 
 
 def _print(advice: "Advice", output: Output) -> None:

@@ -1,6 +1,6 @@
-"""Reads an input, simulates it, and says what its work would have cost."""
+"""The advice on an input: what its work would have cost."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from math import fsum
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from clusterra_planner_tools.advise import fixed
 from clusterra_planner_tools.advise.left_out import NotReadable
-from clusterra_planner_tools.advise.on_demand import PERCENTS, Run, simulate
+from clusterra_planner_tools.advise.on_demand import PERCENTS, PoolSimulation, simulate
 from clusterra_planner_tools.advise.pools import PoolOptions, Sorter
+from clusterra_planner_tools.advise.progress import Progress, silent
 from clusterra_planner_tools.advise.reading import Read, ReadOptions, read
 from clusterra_planner_tools.advise.results import Advice, Left, Sampled, Timeline, Waits
 from clusterra_planner_tools.advise.sampling import sample, weighted_percentiles
@@ -32,7 +33,7 @@ _DATED = 10 * 365 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to find out."""
+    """The input, and how to simulate its jobs."""
 
     path: Path
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -44,32 +45,21 @@ class Request:
     simulated: int = SIMULATED
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Is told how far it is."""
-
-    reading: Callable[[int, int | None], None] = lambda done, total: None
-    """Bytes that have been read, and all of them, if that is known."""
-    step: Callable[[str, int, int], None] = lambda what, done, total: None
-    """What is done now, how many jobs of it are done, and all of them."""
-
-
 class CannotAdvise(ValueError):
     """There is nothing to advise on. The text says what to do."""
 
 
-def advise(request: Request, watch: Watch | None = None) -> Advice:
-    """Find it out. Raises CannotAdvise."""
-    watch = watch or Watch()
+def advise(request: Request, progress: Progress = silent) -> Advice:
+    """Read the input, simulate its jobs, and return what they would have cost. Raises CannotAdvise."""
     try:
         parts = _catalogue(request.catalogue)
         cpus = max(part.most_cpus for part in parts if part is not None)
         options = request.read if request.read.node_cpus else _spreading(request.read, cpus)
-        found = read(request.path, options, watch.reading)
+        found = read(request.path, options, progress)
         sorter = Sorter(parts, request.pools, found.counts)
         for job in found.trace.jobs:
             sorter.add(job)
-        return _advice(request, found, sorter, watch)
+        return _advice(request, found, sorter, progress)
     except (NotReadable, CatalogueUnreadable, BadPeriod) as error:
         raise CannotAdvise(str(error)) from None
 
@@ -85,7 +75,7 @@ def _catalogue(path: Path | None) -> tuple[Catalogue | None, Catalogue | None]:
         return catalogues.read_parts(shipped)
 
 
-def _advice(request: Request, found: Read, sorter: Sorter, watch: Watch) -> Advice:
+def _advice(request: Request, found: Read, sorter: Sorter, progress: Progress) -> Advice:
     pools = [pool for pool in sorter.pools.values() if pool.jobs]
     if not pools:
         reasons = "; ".join(f"{count} jobs {reason}" for reason, count in sorter.misfits.jobs.most_common(3))
@@ -95,14 +85,11 @@ def _advice(request: Request, found: Read, sorter: Sorter, watch: Watch) -> Advi
     begin = min(job.submit for job in jobs)
     end = max(_start(job) + job.run_seconds for job in jobs)
     samples = {pool.name: sample(pool.jobs, request.simulated) for pool in pools}
-    policies = [simulate(policy, samples, sorter, watch.step) for policy in request.policies]
-    first, runs = policies[0]
-    watch.step("fixed fleets", 0, 2)
+    policies = [simulate(policy, samples, sorter, progress) for policy in request.policies]
+    first, simulations = policies[0]
+    progress(fixed.TRIED, 0, None)
     divided = fixed.groups(pools)
-    fleets = [fixed.at_peak(divided, end - begin)]
-    watch.step("fixed fleets", 1, 2)
-    fleets.append(fixed.with_waits(divided, end - begin, first.waits.p95))
-    watch.step("fixed fleets", 2, 2)
+    fleets = [fixed.at_peak(divided, end - begin), fixed.with_waits(divided, end - begin, first.waits.p95, progress)]
     if given:
         fleets.append(fixed.as_given(given, pools, end - begin))
     origin = found.trace.starts_at
@@ -130,7 +117,7 @@ def _advice(request: Request, found: Read, sorter: Sorter, watch: Watch) -> Advi
         ideal_usd=fsum(pool.ideal_usd for pool in pools),
         on_demand=tuple(each for each, _ in policies),
         fixed=tuple(fleets),
-        timeline=_timeline(jobs, begin, end, runs),
+        timeline=_timeline(jobs, begin, end, simulations),
     )
 
 
@@ -165,12 +152,12 @@ def _left(
     return tuple(listed)
 
 
-def _timeline(jobs: Iterable[Job], begin: float, end: float, runs: Iterable[Run]) -> Timeline:
+def _timeline(jobs: Iterable[Job], begin: float, end: float, simulations: Sequence[PoolSimulation]) -> Timeline:
     demand, fleet = Columns(begin, end, COLUMNS), Columns(begin, end, COLUMNS)
     for job in jobs:
         demand.add(_start(job), _start(job) + job.run_seconds, job.nodes * job.cpus)
-    whole = all(each.sample.whole for each in runs)
-    for each in runs if whole else ():
+    whole = all(each.sample.whole for each in simulations)
+    for each in simulations if whole else ():
         for worker in each.result.workers:
             fleet.add(worker.launch, worker.release, each.pool.catalogue[worker.shape].cpus)
     return Timeline(demand=tuple(demand.values), fleet=tuple(fleet.values) if whole else None)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import fsum
 
 from clusterra_scaler.planner.packing.items import Offering
@@ -12,11 +13,14 @@ from clusterra_planner_tools.advise.fixed_fleet import TooManyWait, fewest_nodes
 from clusterra_planner_tools.advise.left_out import NotReadable
 from clusterra_planner_tools.advise.on_demand import PERCENTS
 from clusterra_planner_tools.advise.pools import Pool
+from clusterra_planner_tools.advise.progress import Progress, silent
 from clusterra_planner_tools.advise.results import Fixed, FixedGroup, Waits
 from clusterra_planner_tools.advise.sampling import weighted_percentiles
 from clusterra_planner_tools.simulate.trace import Job
 
 _GIVEN = re.compile(r"(\d{1,6})\s*[x×*]\s*([A-Za-z0-9._-]{1,64})")
+TRIED = "fixed fleets tried"
+"""What the progress counts while the fewest nodes are sought."""
 _LATE = 0.05
 """The share of jobs that may wait for longer than the 95th percentile on demand."""
 
@@ -83,9 +87,13 @@ def at_peak(divided: Sequence[Group], seconds: float) -> Fixed:
     return simulated("sized for the peak", list(zip(divided, sizes, strict=True)), seconds)
 
 
-def with_waits(divided: Sequence[Group], seconds: float, p95: float) -> Fixed:
+def with_waits(divided: Sequence[Group], seconds: float, p95: float, progress: Progress = silent) -> Fixed:
     """The smallest fleet on which 95 % of the jobs wait no longer than on demand."""
-    sizes = [fewest_nodes(each.jobs, each.offering, p95, _LATE) for each in divided]
+    fleets = count(1)
+    sizes = [
+        fewest_nodes(each.jobs, each.offering, p95, _LATE, lambda: progress(TRIED, next(fleets), None))
+        for each in divided
+    ]
     return simulated("sized for the same waits (p95)", list(zip(divided, sizes, strict=True)), seconds)
 
 
@@ -121,7 +129,7 @@ def as_given(parts: Sequence[tuple[Offering, int]], pools: Iterable[Pool], secon
 
 
 def simulated(name: str, sized: Sequence[tuple[Group, int]], seconds: float, without: int = 0) -> Fixed:
-    """What a fleet costs in so many seconds, and how long jobs wait there."""
+    """What a fleet costs in this time, and how long jobs wait there."""
     try:
         waited = [(waits(group.jobs, group.offering, nodes)[0], 1.0) for group, nodes in sized]
     except TooManyWait:

@@ -13,12 +13,16 @@ from typing import BinaryIO
 from clusterra_planner_tools.advise.left_out import LeftOut, NotReadable
 
 HEAD_BYTES = 4 * 1024 * 1024
-"""The list must begin within so many bytes."""
+"""The list must begin within these bytes."""
 RECORD_BYTES = 16 * 1024 * 1024
 """A record that is longer is a bad one."""
 CHUNK_BYTES = 1024 * 1024
+REPARSED_BYTES = 128 * 1024 * 1024
+"""How many bytes are parsed in vain before less is tried: a damaged document must not take for ever."""
 _JOINED = 256
-"""At most so many pieces become one record."""
+"""The most pieces that become one record."""
+_JOINED_LATER = 16
+"""The same, once REPARSED_BYTES have been parsed in vain."""
 _BETWEEN = b", \t\r\n"
 _NO_JSON = "not valid JSON"
 _TOO_LONG = "a record that does not end"
@@ -36,6 +40,7 @@ class RecordCutter[T]:
         self._listed = listed
         self._parse = parse
         self._buffer = b""
+        self._in_vain = 0
 
     def __iter__(self) -> Iterator[T | LeftOut]:
         """The records. Raises NotReadable if there is no such list."""
@@ -43,25 +48,34 @@ class RecordCutter[T]:
         if opening is None:
             return
         end = self._find(opening, 1)
-        first_end, joined = end, 0
+        first_end, joined, parsed = end, 0, 0
         while end >= 0:
             try:
                 yield self._parse(self._buffer[:end].rstrip(_BETWEEN))
             except EndsEarly:
-                joined += 1
-                if joined < _JOINED and end < RECORD_BYTES:
+                joined, parsed = joined + 1, parsed + end
+                if joined < self._most_joined and parsed < REPARSED_BYTES and end < RECORD_BYTES:
                     end = self._find(opening, end + 1)
                     continue
                 yield LeftOut(_NO_JSON)
-                end = first_end
+                end = self._next_start(first_end, end, parsed)
             except LeftOut as error:
                 yield error
-                # What is no JSON may have hidden where the next record begins.
-                end = first_end if str(error) == _NO_JSON else end
+                if str(error) == _NO_JSON:
+                    end = self._next_start(first_end, end, parsed + end)
             self._buffer = self._buffer[end:]
             end = self._find(opening, 1)
-            first_end, joined = end, 0
+            first_end, joined, parsed = end, 0, 0
         yield from self._last(opening)
+
+    @property
+    def _most_joined(self) -> int:
+        return _JOINED if self._in_vain < REPARSED_BYTES else _JOINED_LATER
+
+    def _next_start(self, first_end: int, end: int, parsed: int) -> int:
+        """Where to go on after pieces up to `end` that are no JSON; they may have hidden where a record begins."""
+        self._in_vain += parsed
+        return first_end if self._in_vain < REPARSED_BYTES else end
 
     def _opening(self) -> bytes | None:
         """How each record begins, with the buffer at the first one; None for an empty list."""

@@ -10,8 +10,9 @@ from clusterra_contracts.demand import DEFAULT_MEMORY_MIB_PER_CPU
 
 from clusterra_planner_tools.advise import sacct_json, sacct_rows
 from clusterra_planner_tools.advise.left_out import Counts, LeftOut, NotReadable
+from clusterra_planner_tools.advise.progress import Progress, silent
 from clusterra_planner_tools.advise.recorded import NO_MEMORY, Basis, Recorded, job_of
-from clusterra_planner_tools.advise.source import Format, Progress, format_of, lines_of, opened
+from clusterra_planner_tools.advise.source import Format, format_of, lines_of, opened
 from clusterra_planner_tools.simulate import trace as traces
 from clusterra_planner_tools.simulate.trace import Job, Trace
 
@@ -27,7 +28,7 @@ class ReadOptions:
     until: str | None = None
     """A part of the jobs, by date or by fraction of the time."""
     node_cpus: int | None = None
-    """In a trace, jobs with more processors are spread over nodes of so many."""
+    """The CPUs of a node: in a trace, jobs with more processors are spread over several nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Read:
     counts: Counts
 
 
-def read(path: Path, options: ReadOptions, progress: Progress = lambda done, total: None) -> Read:
+def read(path: Path, options: ReadOptions, progress: Progress = silent) -> Read:
     """Read an input. Raises NotReadable, and BadPeriod for a period without jobs."""
     counts = Counts()
     with opened(path, progress) as stream:

@@ -1,8 +1,9 @@
 """Chooses which jobs are simulated where all would take too long, and what the sample says of the whole.
 
-A sample is blocks of consecutive jobs, spread evenly over the trace, so that each block is a cluster's real day with
-its bursts. Cost is estimated by a ratio: what the sample costs, divided by what it would cost if each job paid for its
-own share alone, times that cost of the whole. The second is known for all jobs exactly.
+The sample is systematic: blocks of consecutive jobs at even distances, so that each block is a cluster's real day with
+its bursts. Cost is estimated by a ratio estimator: what the sample costs, divided by what it would cost if each job
+paid for its own share alone, times that cost of the whole, which is known for all jobs exactly. Its error is estimated
+by the jackknife over the blocks.
 """
 
 from bisect import bisect_right
@@ -41,7 +42,7 @@ class Sample:
 
 
 def sample(jobs: Sequence[Job], most: int) -> Sample:
-    """At most about so many of the jobs, in blocks."""
+    """About `most` of the jobs in blocks, or all if there are no more."""
     if len(jobs) <= most or len(jobs) < 2 * BLOCKS:
         return Sample(tuple(jobs), (jobs[0].submit,) if jobs else (), len(jobs))
     size = max(1, most // BLOCKS)

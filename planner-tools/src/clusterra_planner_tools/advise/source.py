@@ -6,17 +6,16 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 from clusterra_planner_tools.advise.left_out import NotReadable
+from clusterra_planner_tools.advise.progress import Progress
 from clusterra_planner_tools.advise.sacct_rows import COMMAND, is_header
 
 type Format = Literal["sacct --json", "sacct --parsable2", "swf"]
-type Progress = Callable[[int, int | None], None]
-"""Called with the bytes that have been read of the file and the bytes that it has; None where that is unknown."""
 
 STDIN = Path("-")
 LINE_BYTES = 1024 * 1024
@@ -37,7 +36,7 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: object) -> int | None:
         got = self._raw.readinto(buffer)  # type: ignore[arg-type]
         self._read += got or 0
-        self._progress(self._read, self._total)
+        self._progress("reading", self._read, self._total)
         return got
 
 
