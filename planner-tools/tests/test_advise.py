@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from clusterra_planner_tools.advise import slurm_values
@@ -22,6 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[2]
+RECORDED = Path(__file__).parent / "recorded"
+"""What sacct of the lab's Slurm printed: `--json`; all columns; those that the guide names; those of `sacct -P`."""
 WAGAP = ROOT.parent / "shared" / "data" / "traces" / "wagap-2013.swf"
 HEADER = "JobID|User|State|Submit|Start|End|Elapsed|Timelimit|NNodes|ReqCPUS|ReqMem|ReqTRES|AllocTRES"
 
@@ -239,6 +242,34 @@ def test_every_job_runs_and_no_node_is_overcommitted(drawn: list[tuple[int, int,
     assert waited == [0.0] * len(jobs)
     assert end == max(job.submit + job.run_seconds for job in jobs)
     assert len(waits(jobs, NODE, 1)[0]) == len(jobs)
+
+
+@pytest.mark.parametrize("name", ["sacct.json.gz", "sacct-all-columns.txt.gz", "sacct-named-columns.txt"])
+def test_what_slurm_wrote_of_the_same_jobs_is_read_alike(name: str) -> None:
+    """Seven jobs of Slurm 26.05: with a step, an array of three, on two nodes, failed, and cancelled while it ran.
+
+    A job that was cancelled while it was pending, and an array that still is, are no work.
+    """
+    found = read(RECORDED / name, ReadOptions(zone=ZoneInfo("UTC")))
+    jobs = [(job.nodes, job.cpus, job.memory_gib, job.limit_seconds, job.run_seconds) for job in found.trace.jobs]
+    of_array = (1, 1, 300 / 1024, 300.0, 3.0)
+
+    assert found.counts.bad == found.counts.assumed == {}
+    assert found.counts.skipped["jobs that never started"] == 2
+    assert sorted(jobs, key=str) == sorted(
+        [
+            (1, 2, 2.0, None, 5.0), of_array, of_array, of_array, (2, 1, 200 / 1024, 86400.0, 3.0),
+            (1, 1, 1.0, 525600 * 60.0, 1.0), (1, 1, 1.0, 525600 * 60.0, 6.0),
+        ],
+        key=str,
+    )  # fmt: skip
+    assert {job.user for job in found.trace.jobs} == {"ada"}
+    assert {job.waited for job in found.trace.jobs} == {0.0, 1.0}
+
+
+def test_the_columns_that_sacct_prints_by_itself_do_not_suffice() -> None:
+    with pytest.raises(CannotAdvise, match="no column for Submit, ElapsedRaw; try\n  sacct --allusers"):
+        advise(Request(RECORDED / "sacct-default-columns.txt"))
 
 
 def test_the_report_has_no_markup_of_the_input_and_nothing_from_elsewhere(tmp_path: Path) -> None:
