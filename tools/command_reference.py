@@ -18,9 +18,8 @@ OWN_TEXT = (
     " `clusterra COMMAND --help`."
 )
 SLURM_TEXT = (
-    "Slurm's own commands over HTTP. The options are Slurm's, so Slurm's manual tells what they mean; these are those"
-    " that work here. `clusterra-slurm COMMAND` runs one, and `clusterra-slurm install FOLDER` makes links of their"
-    " names."
+    "Slurm's own commands over HTTP. The options are Slurm's, and mean what Slurm's manual says; those that are listed"
+    " work here. `clusterra-slurm COMMAND` runs one, and `clusterra-slurm install FOLDER` makes links of their names."
 )
 VARIABLES = (
     Entry("CLUSTERRA_URL", "The gateway, in place of the context's."),
@@ -39,7 +38,7 @@ def page(title: str, intro: str, more: str, manuals: Sequence[Manual]) -> str:
         lines += ["```", each.usage, "```", ""]
         entries = [*each.arguments, *each.options]
         if any(entry.meaning for entry in entries):
-            lines += ["| | |", "|---|---|"]
+            lines += ["| argument or option | meaning |", "|---|---|"]
             lines += [f"| `{_cell(entry.written)}` | {_cell(_words(entry.meaning))} |" for entry in entries]
             lines.append("")
         elif entries:
