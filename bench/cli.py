@@ -110,7 +110,7 @@ async def start_ups(measured: Mapping[str, Measured], rounds: int) -> dict[str, 
 
 
 async def long_log(user: User, command: Measured, mib: int) -> dict[str, float]:
-    """Follow the output of a job that writes so much. Raises RuntimeError if not all of it comes."""
+    """Follow the output of a job that writes this many MiB. Raises RuntimeError if not all of it comes."""
     line = "0123456789abcde" * 68 + "end\n"  # 1,024 bytes
     script = f"#!/bin/sh\nyes {line.strip()} | head -c {mib * MIB}\n"
     job_id = (await user.submit(script, {"name": "log"})).job_id
