@@ -375,6 +375,8 @@ def test_options_of_the_command_are_taken_out_of_the_script(line: str, left: str
 def test_names_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "#SBATCH --job-name=sbatch" in made(monkeypatch, script="#!/bin/sh\ntrue\n").script
     assert "#SBATCH --job-name=wrap" in made(monkeypatch, "--wrap", "true").script
+    assert "#SBATCH --job-name=sbatch" in made(monkeypatch, script="#!/bin/sh\n#SBATCH -AJones\ntrue\n").script
+    assert "--job-name" not in made(monkeypatch, script="#!/bin/sh\n#SBATCH -HJones\ntrue\n").script
 
 
 def test_a_reason_that_is_not_slurms_is_told_before_slurms_sentence() -> None:

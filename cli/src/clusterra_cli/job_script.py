@@ -30,7 +30,8 @@ _OF_COMMAND = frozenset({"clusters", "parsable", "quiet", "verbose", "wait", "wr
 PREFIXES = ("#SBATCH", "#SLURM")
 _FOREIGN = ("#PBS", "#BSUB")
 _BLANKS = " \t\v\f\r"
-_NAME = re.compile(r"(?:\s|^#SBATCH|^#SLURM)(--j|-[A-Za-z]*J)")
+_WITHOUT_VALUE = "".join(letter for letter, takes in SBATCH.values() if letter and takes == "none")
+_NAME = re.compile(rf"(?:\s|^#SBATCH|^#SLURM)(--j|-[{_WITHOUT_VALUE}]*J)")
 """A `#SBATCH` line that names the job, however the option is shortened."""
 
 

@@ -66,6 +66,8 @@ class Queue:
 
     def some(self, ids: Sequence[str]) -> list[Job]:
         """The records of several jobs, as far as they are known. Raises Refused."""
+        if len(ids) == 1 and ids[0].isdecimal():
+            return self._known(ids[0])
         jobs = [job for job in self._listed() if any(selects(each, job) for each in ids)]
         return self._with(jobs, [each for each in dict.fromkeys(ids) if not any(selects(each, job) for job in jobs)])
 
