@@ -45,7 +45,7 @@ FORMATS = (
     *(("sacct", "-X", *each) for each in (
         ("-P", "-o", "jobid,jobidraw,jobname,state,exitcode"), ("-o", "jobid%5,jobname%-10,state%20"),
         ("-n", "-o", "state%-32"), ("-p", "-o", "user,uid,group,account,cluster"), ("-P", "-o", "start,end,submit"),
-        ("-s", "CD,F", "-E", "now", "-o", "elapsed,elapsedraw,timelimit,timelimitraw"),
+        ("-o", "elapsed,timelimit,timelimitraw"),
         ("-P", "-o", "reqmem,reqcpus,reqnodes,alloctres%40"),
         ("-P", "--delimiter", "^^^", "-o", "jobid,nodelist,partition,qos,priority"), ("-o", "jobid,"),
     )),
