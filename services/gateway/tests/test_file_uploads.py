@@ -73,8 +73,12 @@ class Uploader:
         assert answer.status == 200, answer.body
         return dict(answer.body)
 
-    async def complete(self, upload: str, size: int | None = None) -> tuple[int, Any]:
-        wanted = {"path": self.path, "size": self.size if size is None else size}
+    async def complete(
+        self, upload: str, size: int | None = None, parts: Sequence[tuple[int, str]] | None = None
+    ) -> tuple[int, Any]:
+        wanted: dict[str, Any] = {"path": self.path, "size": self.size if size is None else size}
+        if parts is not None:
+            wanted["parts"] = [{"number": number, "sha256": digest} for number, digest in parts]
         answer = await self.person.call("POST", f"{UPLOADS}/{upload}/complete", json=wanted)
         return answer.status, answer.body
 
@@ -174,6 +178,36 @@ async def test_only_a_whole_file_is_made(files: FilesWorld) -> None:
     assert str(uploader.size) in other_size[1]["detail"]
     assert (await uploader.complete(upload))[0] == 200
     assert await ada.get("data/x") == b"".join(uploader.parts)
+
+
+async def test_a_file_is_made_of_the_named_parts_alone(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+    uploader = Uploader(ada, "data/x", [b"a" * PART, b"b" * PART])
+    upload = await uploader.begin()
+    await uploader.send(upload)
+    own = [(number, sha256(content)) for number, content in enumerate(uploader.parts, 1)]
+
+    of_another = await uploader.complete(upload, parts=[own[0], (2, sha256(b"c" * PART))])
+    fewer = await uploader.complete(upload, parts=own[:1])
+    more = await uploader.complete(upload, parts=[*own, (3, sha256(b""))])
+    twice = await uploader.complete(upload, parts=[own[0], own[0]])
+
+    assert [of_another[0], fewer[0], more[0], twice[0]] == [409, 409, 409, 400]
+    assert of_another[1]["detail"] == "part 2 is not what the request names"
+    assert await ada.get("data/x") is None
+    assert (await uploader.complete(upload, parts=own))[0] == 200
+    assert await ada.get("data/x") == b"".join(uploader.parts)
+
+
+async def test_the_largest_number_of_parts_can_be_named(files: FilesWorld) -> None:
+    ada = await files.person("ada@acme.example")
+    uploader = Uploader(ada, "data/x", [b"a"])
+    upload = await uploader.begin()
+    await uploader.send(upload)
+
+    status, problem = await uploader.complete(upload, parts=[(each, sha256(b"a")) for each in range(1, 10_001)])
+
+    assert status == 409, problem
 
 
 async def test_parts_that_are_too_small_make_no_file(files: FilesWorld) -> None:

@@ -1,20 +1,27 @@
 """The SDK's files at a real gateway and a real bucket: whole or not at all, resumed, and never at another place."""
 
 import asyncio
+import errno
 import io
 import logging
 import os
 import random
 import threading
+import unicodedata
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusterra import AsyncClient, Client, FileChanged, NotFound, Refused
+from clusterra.errors import DeleteRefused
 from clusterra.files.listing import StoredFolder
 from clusterra.files.progress import Progress
 from clusterra.files.trees import Sync
 from clusterra.models import StoredFile
+from clusterra_gateway.files import uploads
+from clusterra_gateway.http.requests.errors import Conflict
+from clusterra_gateway.http.requests.errors import NotFound as GatewayNotFound
 from files_world import UPLOADS, FilesClient, FilesWorld
 from people_world import make_token
 
@@ -362,3 +369,203 @@ async def test_a_download_follows_no_link_out_of_its_folder(
     assert kept.read_bytes() == b"kept"
     assert not (target / "file").is_symlink()
     assert (target / "fine").read_bytes() == b"hostile"
+
+
+async def test_names_that_differ_in_unicodes_form_alone_are_one_file(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path
+) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "Grün é.txt") for form in ("NFC", "NFD"))
+    folder = unicodedata.normalize("NFD", "data/Übung")
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    (source / decomposed).write_bytes(b"content")
+
+    first = await client.files.upload_folder(source, folder, sync=Sync(delete=True))
+    second = await client.files.upload_folder(source, folder, sync=Sync(delete=True))
+    assert (len(first.copied), second.copied, second.deleted, second.unchanged) == (1, [], [], 1)
+    assert await ada.get(f"data/Übung/{composed}") == b"content"
+
+    (target / decomposed).write_bytes(b"content")  # as a disk with names in the other form has it
+    down = await client.files.download_folder(folder, target, sync=Sync(delete=True))
+    assert (down.deleted, down.problems) == ([], [])
+
+    (source / composed).write_bytes(b"another file")
+    third = await client.files.upload_folder(source, folder, sync=Sync(delete=True))
+    assert [path for path, _ in third.problems] == [f"data/Übung/{composed}"]
+    assert third.deleted == []
+
+
+async def test_a_file_that_another_name_leads_to_is_not_deleted(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path
+) -> None:
+    """As on a disk that takes capital and small letters as equal: one file, and another name than the bucket's."""
+    assert await ada.put("data/s/readme", b"content") == 200
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "README").write_bytes(b"content")
+    (target / "readme").hardlink_to(target / "README")
+
+    report = await client.files.download_folder("data/s", target, sync=Sync(delete=True))
+
+    assert (report.unchanged, report.deleted) == (1, [])
+
+
+async def test_an_empty_source_deletes_nothing(client: AsyncClient, ada: FilesClient, tmp_path: Path) -> None:
+    kept = file_of(tmp_path, b"kept")
+    assert await ada.put("data/s/kept", b"kept") == 200
+    (tmp_path / "empty").mkdir()
+
+    with pytest.raises(DeleteRefused, match="data/typo"):
+        await client.files.download_folder("data/typo", tmp_path, sync=Sync(delete=True))
+    with pytest.raises(DeleteRefused, match="empty"):
+        await client.files.upload_folder(tmp_path / "empty", "data/s", sync=Sync(delete=True))
+
+    assert kept.read_bytes() == b"kept"
+    assert await ada.get("data/s/kept") == b"kept"
+
+
+async def test_objects_that_a_list_leaves_out_are_not_missing(
+    client: AsyncClient, ada: FilesClient, files: FilesWorld, tmp_path: Path
+) -> None:
+    assert await ada.put("data/s/fine", b"fine") == 200
+    (key,) = files.stored()
+    files.s3.put_object(Bucket="acme-files", Key=key.removesuffix("fine") + "a//b", Body=b"unreadable")
+    kept = file_of(tmp_path, b"kept")
+
+    report = await client.files.download_folder("data/s", tmp_path, sync=Sync(delete=True))
+
+    assert (report.copied, report.deleted) == (["data/s/fine"], [])
+    assert [path for path, _ in report.problems] == ["data/s"]
+    assert kept.exists()
+
+
+async def test_a_large_file_with_another_content_is_copied_whatever_its_time(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    large = file_of(source, noise(2 * PART), "large")
+    await client.files.upload_folder(source, "data/s", part_bytes=PART)
+    large.write_bytes(noise(2 * PART, 2))
+    os.utime(large, (1, 1))
+
+    report = await client.files.upload_folder(source, "data/s", sync=Sync())
+
+    assert report.copied == ["data/s/large"]
+
+
+async def test_a_folder_that_becomes_a_link_is_not_uploaded(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path
+) -> None:
+    source, secrets = tmp_path / "source", tmp_path / "secrets"
+    (source / "b").mkdir(parents=True)
+    secrets.mkdir()
+    file_of(source / "b", b"fine", "key")
+    file_of(secrets, b"secret", "key")
+
+    class Swapping(Progress):
+        def planned(self, files: int, size: int) -> None:
+            (source / "b").rename(source / "away")
+            (source / "b").symlink_to(secrets)
+
+    report = await client.files.upload_folder(source, "data/s", progress=Swapping())
+
+    assert [path for path, _ in report.problems] == ["data/s/b/key"]
+    assert await ada.get("data/s/b/key") is None
+
+
+async def test_parts_within_bounds_are_found_again(client: AsyncClient, ada: FilesClient, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    file_of(source, noise(6 * PART), "large")
+    with pytest.raises(InterruptedError):
+        await client.files.upload(source / "large", "data/s/large", part_bytes=PART, progress=Noted(most=5 * PART))
+
+    report = await client.files.upload_folder(source, "data/s", part_bytes=1)
+
+    assert report.copied == ["data/s/large"]
+    assert (await ada.call("GET", UPLOADS, params={"path": "data/s/large"})).body["uploads"] == []
+
+
+async def test_a_refused_upload_is_no_success_because_an_equally_large_file_is_there(
+    client: AsyncClient, ada: FilesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.files.upload(noise(2 * PART), "data/x", part_bytes=PART)
+
+    async def refused(*_: object) -> str:
+        raise Conflict("the bucket has a lock")
+
+    monkeypatch.setattr("clusterra_gateway.files.upload_handlers.complete", refused)
+    with pytest.raises(FileChanged):
+        await client.files.upload(noise(2 * PART, 2), "data/x", part_bytes=PART)
+
+    assert await ada.get("data/x") == noise(2 * PART)
+
+
+async def test_an_upload_that_was_made_is_a_success_whatever_is_answered(
+    client: AsyncClient, ada: FilesClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def made(*arguments: Any) -> str:
+        await uploads.complete(*arguments)
+        raise GatewayNotFound("the upload is gone")
+
+    monkeypatch.setattr("clusterra_gateway.files.upload_handlers.complete", made)
+    await client.files.upload(noise(2 * PART), "data/x", part_bytes=PART)
+
+    assert await ada.get("data/x") == noise(2 * PART)
+
+
+async def test_a_part_file_of_somebody_else_is_not_gone_on_with(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path
+) -> None:
+    assert await ada.put("data/x", noise(3 * RANGE_BYTES)) == 200
+    with pytest.raises(InterruptedError):
+        await client.files.download("data/x", tmp_path / "x", progress=Noted(most=2 * RANGE_BYTES))
+    (part,) = parts_in(tmp_path)
+    assert part.stat().st_mode & 0o777 == 0o600
+    part.chmod(0o666)
+
+    with pytest.raises(OSError, match="own file"):
+        await client.files.download("data/x", tmp_path / "x")
+    part.chmod(0o600)
+    (tmp_path / "second name").hardlink_to(part)
+    with pytest.raises(OSError, match="own file"):
+        await client.files.download("data/x", tmp_path / "x")
+
+
+async def test_the_checksum_of_a_download_without_missing_ranges_is_compared(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await ada.put("data/x", noise(3 * RANGE_BYTES)) == 200
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise InterruptedError("the power is out")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("clusterra.files.part_file.PartFile.finish", interrupted)
+        with pytest.raises(InterruptedError):
+            await client.files.download("data/x", tmp_path / "x")
+    (part,) = parts_in(tmp_path)
+    with part.open("r+b") as opened:
+        opened.write(b"spoilt")
+
+    with pytest.raises(FileChanged, match="checksum"):
+        await client.files.download("data/x", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+async def test_a_download_has_the_usual_mode_also_where_files_cannot_be_locked(
+    client: AsyncClient, ada: FilesClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await ada.put("data/x", b"content") == 200
+
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no locks here")
+
+    monkeypatch.setattr("clusterra.files.part_file.fcntl.flock", without_locks)
+    await client.files.download("data/x", tmp_path / "x")
+
+    usual = file_of(tmp_path, b"usual", "usual")
+    assert (tmp_path / "x").stat().st_mode == usual.stat().st_mode
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []

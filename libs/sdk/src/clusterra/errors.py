@@ -56,6 +56,10 @@ class FileChanged(ClusterraError):
     """A file was changed while it was copied: what was copied is not one version of it."""
 
 
+class DeleteRefused(ClusterraError):
+    """A folder is not made equal, because all files of its copy would be deleted."""
+
+
 class UnsafeName(ClusterraError):
     """A file of the bucket has a name that no file of this machine may have."""
 

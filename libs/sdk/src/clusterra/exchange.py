@@ -5,7 +5,8 @@ transport, so that everything that decides (retries, pages, resumed streams) is 
 server.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -208,3 +209,18 @@ def together(operations: Sequence[Steps[None]]) -> Steps[None]:
     """Carry out several operations at the same time."""
     if operations:
         yield Together(operations)
+
+
+def each_of[T](items: Iterable[T], at_once: int, operation: Callable[[T], Steps[None]]) -> Steps[None]:
+    """Carry out an operation for each item, at most `at_once` of them concurrently. The first error ends all."""
+    left = deque(items)
+
+    def work() -> Steps[None]:
+        while True:
+            try:
+                item = left.popleft()
+            except IndexError:
+                return
+            yield from operation(item)
+
+    yield from together([work() for _ in range(min(at_once, len(left)))])

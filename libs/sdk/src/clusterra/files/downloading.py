@@ -1,16 +1,15 @@
 """Downloads: ranges of a large file at the same time, resumed after a break, and whole or not at all."""
 
 import hashlib
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
-from clusterra.errors import FileChanged
-from clusterra.exchange import Answer, Direct, Steps, local, now, together
+from clusterra.errors import BucketRefused, FileChanged
+from clusterra.exchange import Answer, Direct, Steps, each_of, local, now
 from clusterra.files.etags import plain_md5
-from clusterra.files.listing import stat
+from clusterra.files.listing import MAX_SIZE, is_opaque, stat
 from clusterra.files.local import Folder, Moved
 from clusterra.files.part_file import PartFile
 from clusterra.files.place import Place, SignedUrl, sent
@@ -20,7 +19,6 @@ AT_ONCE = 4
 """Ranges of one file that are read at the same time."""
 SIGNED_SECONDS = 300.0
 """How long a URL is used for further ranges. It is valid for longer."""
-_KMS = "aws:kms"
 
 
 @dataclass(slots=True)
@@ -29,8 +27,6 @@ class _Reading:
 
     place: Place
     known: StoredFile
-    seen: bool = False
-    """Whether the bucket has answered."""
     md5: bool = True
     """Whether the ETag may be the MD5 of the content: it is not where the bucket encrypts with keys of KMS."""
     _url: tuple[float, SignedUrl] | None = field(default=None, repr=False)
@@ -41,17 +37,18 @@ class _Reading:
 
         def taken(piece: bytes) -> None:
             nonlocal at
-            take(piece[: end - at], at)
-            moved(len(piece[: end - at]))
-            at += len(piece[: end - at])
+            if len(piece) > end - at:
+                raise BucketRefused(206, "more bytes than were asked for")
+            take(piece, at)
+            moved(len(piece))
+            at += len(piece)
 
         def receive(answer: Answer) -> Callable[[bytes], None] | None:
             if answer.status != 206:
                 return None
             if answer.headers.get("content-range", "") != f"bytes {at}-{end - 1}/{self.known.size}":
                 raise FileChanged(f"{self.known.path} was changed while it was copied: copy it again")
-            self.seen = True
-            self.md5 = self.md5 and not answer.headers.get("x-amz-server-side-encryption", "").startswith(_KMS)
+            self.md5 = self.md5 and not is_opaque(answer)
             return taken
 
         def request(signed: SignedUrl) -> Direct:
@@ -80,44 +77,55 @@ class _Reading:
         return kept[1]
 
 
+@dataclass(frozen=True, slots=True)
+class DownloadTarget:
+    """A name in a folder, which is opened when the download begins."""
+
+    open_folder: Callable[[], AbstractContextManager[Folder]]
+    name: str
+
+
 def to_file(
     place: Place,
     known: StoredFile,
-    target: tuple[Callable[[], AbstractContextManager[Folder]], str],
+    target: DownloadTarget,
     *,
     resume: bool = True,
     moved: Moved = lambda _: None,
 ) -> Steps[None]:
-    """Download a version of a file to a name in a folder, in place of a file that has it.
+    """Download a version of a file to a target, in place of a file that has its name.
 
     Raises FileChanged where the bucket has another version meanwhile, OSError, and the errors of `place.sent`.
     """
-    opening, name = target
-    context = opening()
+    _require_possible(known)
+    context = target.open_folder()
     folder = yield from local(context.__enter__)
     try:
-        part = yield from local(lambda: PartFile(folder, name, known, resume=resume))
+        part = yield from local(lambda: PartFile(folder, target.name, known, resume=resume))
         try:
             reading = _Reading(place, known)
-            left = deque(number for number in range(part.count) if number not in part.done)
+            left = [number for number in range(part.count) if number not in part.done]
             moved(sum(end - begin for begin, end in map(part.bounds, part.done)))
-            yield from together([_ranges(reading, part, left, moved) for _ in range(min(AT_ONCE, len(left)))])
-            yield from local(lambda: part.finish(check=reading.seen and reading.md5))
+
+            def read_range(number: int) -> Steps[None]:
+                begin, end = part.bounds(number)
+                yield from reading.read(begin, end, part.write, moved)
+                yield from local(partial(part.complete, number))
+
+            yield from each_of(left, AT_ONCE, read_range)
+            if not left and known.size:
+                # Whether the ETag is a checksum stands in an answer alone.
+                yield from reading.read(0, 1, lambda _, __: None, lambda _: None)
+            yield from local(lambda: part.finish(check=reading.md5 and known.size > 0))
         finally:
             part.close()
     finally:
         context.__exit__(None, None, None)
 
 
-def _ranges(reading: _Reading, part: PartFile, left: deque[int], moved: Moved) -> Steps[None]:
-    while left:
-        try:
-            number = left.popleft()
-        except IndexError:
-            return
-        begin, end = part.bounds(number)
-        yield from reading.read(begin, end, part.write, moved)
-        yield from local(partial(part.complete, number))
+def _require_possible(known: StoredFile) -> None:
+    if not 0 <= known.size <= MAX_SIZE:
+        raise BucketRefused(200, "a size that no file has")
 
 
 def to_stream(place: Place, path: str, write: Callable[[bytes], object], moved: Moved = lambda _: None) -> Steps[None]:
@@ -130,6 +138,6 @@ def to_stream(place: Place, path: str, write: Callable[[bytes], object], moved: 
         write(piece)
 
     yield from reading.read(0, known.size, take, moved)
-    expected = plain_md5(known.etag) if reading.seen and reading.md5 else None
+    expected = plain_md5(known.etag) if reading.md5 and known.size else None
     if expected not in (None, digest.hexdigest()):
-        raise FileChanged(f"{path} does not have the checksum that the bucket tells: copy it again")
+        raise FileChanged(f"{path} does not have the checksum that the bucket reports: copy it again")

@@ -21,20 +21,28 @@ def plain_md5(etag: str) -> str | None:
     return bare if re.fullmatch("[0-9a-f]{32}", bare) else None
 
 
-def agrees(etag: str, source: Source, cuts: tuple[int, ...] = USUAL_CUTS) -> bool | None:
-    """Whether a source has the content of an ETag; None where nothing can be said. It reads the source."""
+def agrees(
+    etag: str, source: Source, cuts: tuple[int, ...] = USUAL_CUTS, *, otherwise: bool | None = None
+) -> bool | None:
+    """Whether a source has the content of an ETag; None where nothing can be said. It reads the source.
+
+    A cut that gives the right number of parts, but not their checksum, is no proof: the file may have been cut in
+    another way. `otherwise` is returned for it.
+    """
     expected = plain_md5(etag)
     if expected is not None:
         return _md5(source, 0, source.size).hex() == expected
     found = _PARTS.fullmatch(etag.strip('"').lower())
     if found is None:
         return None
-    for cut in cuts:
+    outcome: bool | None = None
+    for cut in dict.fromkeys(cuts):
         if -(-source.size // cut) == int(found[2]):
             parts = b"".join(_md5(source, begin, min(cut, source.size - begin)) for begin in range(0, source.size, cut))
             if hashlib.md5(parts, usedforsecurity=False).hexdigest() == found[1]:
                 return True
-    return None
+            outcome = otherwise
+    return outcome
 
 
 def _md5(source: Source, offset: int, size: int) -> bytes:

@@ -123,15 +123,15 @@ def downloaded(
         progress.planned(1, known.size)
         into = Path(target)
         opening = partial(opened_folder, into.parent)
-        yield from downloading.to_file(place, known, (opening, into.name), resume=resume, moved=progress.moved)
+        yield from downloading.to_file(
+            place, known, downloading.DownloadTarget(opening, into.name), resume=resume, moved=progress.moved
+        )
     progress.finished(path)
 
 
 def uploaded(place: Place, source: Source, path: str, part_bytes: int | None, progress: Progress) -> Steps[None]:
     """Upload a source."""
     progress.planned(1, source.size)
-    if part_bytes is not None:
-        part_bytes = max(part_bytes, uploading.MIN_PART_BYTES)
     yield from uploading.upload(place, path, source, part_bytes=part_bytes, moved=progress.moved)
     progress.finished(path)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from clusterra.errors import BucketRefused, ClusterraError, FileChanged, NotFound, Refused, UnsafeName
-from clusterra.exchange import Direct, Request, Steps, Stream, next_of
+from clusterra.exchange import Answer, Direct, Request, Steps, Stream, next_of
 from clusterra.files.place import Place, SignedUrl, sent
 from clusterra.models import DeletedFiles, FilePage, MovedFile, NotDeleted, StoredFile
 from clusterra.operations.api import query
@@ -14,6 +14,9 @@ from clusterra.operations.pages import paged
 
 MAX_LISTED = 1000
 MAX_DELETED = 1000
+MAX_SIZE = 50 * 1024**4
+"""S3's largest file, in bytes."""
+MAX_SIZE_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +45,30 @@ def listed(place: Place, folder: str, *, recursive: bool = False, limit: int | N
     yield from paged(place.api, Request("GET", place.on(), asked), FilePage, items, limit)
 
 
-def files_below(place: Place, folder: str) -> Stream[StoredFile]:
-    """All files below a folder."""
+def all_below(place: Place, folder: str) -> Steps[tuple[list[StoredFile], int]]:
+    """All files below a folder, and the number of objects there that the list leaves out."""
+    unreadable = 0
 
     def items(page: FilePage) -> tuple[Sequence[StoredFile], str | None]:
+        nonlocal unreadable
+        unreadable += page.unreadable
         return page.files, page.next_cursor
 
     asked = query({"path": folder, "recursive": True, "limit": MAX_LISTED})
-    yield from paged(place.api, Request("GET", place.on(), asked), FilePage, items, None)
-
-
-def all_below(place: Place, folder: str) -> Steps[list[StoredFile]]:
-    """The same as a list."""
-    stream, found = files_below(place, folder), list[StoredFile]()
+    stream = paged(place.api, Request("GET", place.on(), asked), FilePage, items, None)
+    found = list[StoredFile]()
     while (emitted := (yield from next_of(stream))) is not None:
         found.append(emitted.value)
-    return found
+    return found, unreadable
 
 
 def stat(place: Place, path: str) -> Steps[StoredFile]:
     """What is known of one file. Raises NotFound, BucketRefused, Unreachable."""
+    return (yield from stat_with_encryption(place, path))[0]
+
+
+def stat_with_encryption(place: Place, path: str) -> Steps[tuple[StoredFile, bool]]:
+    """The same, and whether its ETag says nothing of the content, because a key of KMS encrypts it."""
 
     def first_byte(signed: SignedUrl) -> Direct:
         return Direct("GET", signed.url, {**signed.headers, "range": "bytes=0-0"})
@@ -72,13 +79,17 @@ def stat(place: Place, path: str) -> Steps[StoredFile]:
             path, lambda: place.download_url(path), lambda signed: Direct("GET", signed.url, signed.headers)
         )
     length = answer.headers.get("content-length", "")
-    told = answer.headers.get("content-range", "").rpartition("/")[2] if answer.status == 206 else length
+    size = answer.headers.get("content-range", "").rpartition("/")[2] if answer.status == 206 else length
     etag = answer.headers.get("etag", "")
-    if not (told.isascii() and told.isdecimal() and etag):
+    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_SIZE_DIGITS and int(size) <= MAX_SIZE and etag):
         raise BucketRefused(answer.status, "no size or no ETag")
-    return StoredFile(
-        path=path, size=int(told), modified_at=_moment(answer.headers.get("last-modified", "")), etag=etag
-    )
+    modified = _moment(answer.headers.get("last-modified", ""))
+    return StoredFile(path=path, size=int(size), modified_at=modified, etag=etag), is_opaque(answer)
+
+
+def is_opaque(answer: Answer) -> bool:
+    """Whether an answer of the bucket says that a key of KMS encrypts the file: its ETag is then no checksum."""
+    return answer.headers.get("x-amz-server-side-encryption", "").startswith("aws:kms")
 
 
 def _moment(text: str) -> datetime:
@@ -94,12 +105,21 @@ def delete(place: Place, path: str) -> Steps[None]:
 
 
 def delete_many(place: Place, paths: Sequence[str]) -> Steps[tuple[NotDeleted, ...]]:
-    """Delete any number of files; what does not exist counts as deleted. Returns those that were not deleted."""
+    """Delete any number of files; what does not exist counts as deleted. Returns those that were not deleted.
+
+    An error before the first delete is raised. After a later one, all further files are among those returned.
+    """
     failed: list[NotDeleted] = []
     for begin in range(0, len(paths), MAX_DELETED):
         body = {"paths": list(paths[begin : begin + MAX_DELETED])}
         request = Request("POST", place.on("/delete"), body=body, repeatable=True)
-        failed += (yield from place.api.read(DeletedFiles, request)).failed
+        try:
+            failed += (yield from place.api.read(DeletedFiles, request)).failed
+        except ClusterraError as error:
+            if begin == 0:
+                raise
+            failed += (NotDeleted(path=path, reason=str(error)) for path in paths[begin:])
+            break
     return tuple(failed)
 
 

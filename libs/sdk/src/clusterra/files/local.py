@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from clusterra.errors import UnsafeName
 CHUNK_BYTES = 1024 * 1024
 PART_PREFIX = ".clusterra-"
 PART_SUFFIX = ".part"
+READING = os.O_RDONLY | os.O_NONBLOCK
+"""Without O_NONBLOCK, a named pipe would be waited for."""
 type Moved = Callable[[int], None]
 """Takes the number of bytes that were just copied; a negative one where they must be copied again."""
 
@@ -64,15 +67,28 @@ class FileSource(Source):
         self.size = self._state[0]
 
     @classmethod
-    def of(cls, path: Path, *, follow: bool = True) -> "FileSource":
+    def of(cls, path: Path) -> "FileSource":
         """Open a file. Raises OSError, also for what is no regular file."""
-        # Without O_NONBLOCK, a named pipe would be waited for.
-        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-        opened = os.fdopen(os.open(path, flags), "rb", buffering=0)
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        return cls._regular(os.open(path, READING), path)
+
+    @classmethod
+    def below(cls, root: Path, names: tuple[str, ...]) -> "FileSource":
+        """Open the file that names lead to below a folder, and follow no link on the way. Raises OSError."""
+        with opened_folder(root, names[:-1], make=False) as folder:
+            return cls._regular(folder.open(names[-1], READING), root.joinpath(*names))
+
+    @classmethod
+    def _regular(cls, fd: int, path: Path) -> "FileSource":
+        opened = os.fdopen(fd, "rb", buffering=0)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
             opened.close()
             raise OSError(f"{path} is not a file")
         return cls(opened)
+
+    @property
+    def modified(self) -> float:
+        """The time of the last change, in seconds since 1970."""
+        return self._state[1] / 1e9
 
     def _now(self) -> tuple[int, int]:
         found = os.fstat(self._file.fileno())
@@ -168,40 +184,45 @@ def part_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A regular file below a folder. `names` lead to it; the time is in seconds since 1970."""
+    """A regular file below a folder. `names` lead to it."""
 
     names: tuple[str, ...]
     size: int
-    modified: float
+    identity: tuple[int, int]
+    """Its device and inode: on some file systems, different names lead to one file."""
 
     @property
     def relative(self) -> str:
-        """Its path below the folder, with slashes."""
-        return str(PurePosixPath(*self.names))
+        """Its path below the folder, with slashes, in Unicode's form NFC as the bucket has it."""
+        return unicodedata.normalize("NFC", str(PurePosixPath(*self.names)))
 
 
 def walked(root: Path) -> tuple[list[LocalFile], list[str]]:
     """All regular files below a folder, and the paths of what is neither a file nor a folder, such as links.
 
-    No link is followed. Raises OSError for a folder that cannot be read.
+    No link is followed, also not one that takes the place of a folder meanwhile. Raises OSError for a folder that
+    cannot be read.
     """
     found: list[LocalFile] = []
     left_out: list[str] = []
 
-    def walk(folder: Path, names: tuple[str, ...]) -> None:
-        with os.scandir(folder) as entries:
-            ordered = sorted(entries, key=lambda entry: entry.name)
-        for entry in ordered:
-            if entry.name.startswith(PART_PREFIX) and entry.name.endswith(PART_SUFFIX):
+    def walk(folder: Folder, names: tuple[str, ...]) -> None:
+        for name in sorted(os.listdir(folder.fd)):  # noqa: PTH208 - a Path has no open folder
+            known = folder.lstat(name)
+            if known is None or (name.startswith(PART_PREFIX) and name.endswith(PART_SUFFIX)):
                 continue
-            of_entry = (*names, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                walk(folder / entry.name, of_entry)
-            elif entry.is_file(follow_symlinks=False):
-                known = entry.stat(follow_symlinks=False)
-                found.append(LocalFile(of_entry, known.st_size, known.st_mtime))
+            of_entry = (*names, name)
+            if stat.S_ISDIR(known.st_mode):
+                below = folder.open(name, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    walk(Folder(below), of_entry)
+                finally:
+                    os.close(below)
+            elif stat.S_ISREG(known.st_mode):
+                found.append(LocalFile(of_entry, known.st_size, (known.st_dev, known.st_ino)))
             else:
                 left_out.append("/".join(of_entry))
 
-    walk(root, ())
+    with opened_folder(root) as folder:
+        walk(folder, ())
     return found, left_out

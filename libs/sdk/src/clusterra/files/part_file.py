@@ -1,21 +1,25 @@
-"""The file in which a download is kept until it is whole, and that tells which of its ranges are there.
+"""The file in which a download is kept until it is whole, with a record of the ranges that are there.
 
 Behind the content it has a line with the version of the file in the bucket, and a byte for each range. So a download
 that was interrupted goes on, unless the file in the bucket has become another one.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import secrets
+import stat
 
 from clusterra.errors import FileChanged
 from clusterra.files.etags import plain_md5
-from clusterra.files.local import CHUNK_BYTES, Folder, part_name
+from clusterra.files.local import CHUNK_BYTES, PART_PREFIX, PART_SUFFIX, Folder, part_name
 from clusterra.models import StoredFile
 
 RANGE_BYTES = 16 * 1024 * 1024
 _DONE = b"\x01"
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 class PartFile:
@@ -65,11 +69,12 @@ class PartFile:
         digest = plain_md5(self._known.etag) if check else None
         if digest is not None and digest != self._md5():
             self._begin()  # nothing of it is right
-            raise FileChanged(f"{self._known.path} does not have the checksum that the bucket tells: copy it again")
+            raise FileChanged(f"{self._known.path} does not have the checksum that the bucket reports: copy it again")
         os.ftruncate(self._fd, self._known.size)
         # The time of the file in the bucket, by which `sync` compares files whose ETag says nothing.
         modified = self._known.modified_at.timestamp()
         os.utime(self._fd, (modified, modified))
+        os.fchmod(self._fd, self._usual_mode())
         os.fsync(self._fd)
         self._folder.replace(self._part, self._name)
 
@@ -80,11 +85,12 @@ class PartFile:
     def _locked(self) -> int:
         """The part file, which no other process has. One that another has just finished is no part file any more."""
         while True:
-            fd = self._folder.open(self._part, os.O_RDWR | os.O_CREAT)
+            fd = self._folder.open(self._part, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                there = self._folder.lstat(self._part)
-                if there is not None and os.path.samestat(there, os.fstat(fd)):
+                self._lock(fd)
+                found, opened = self._folder.lstat(self._part), os.fstat(fd)
+                if found is not None and os.path.samestat(found, opened):
+                    self._require_own(opened)
                     return fd
             except BlockingIOError:
                 os.close(fd)
@@ -93,6 +99,30 @@ class PartFile:
                 os.close(fd)
                 raise
             os.close(fd)
+
+    def _usual_mode(self) -> int:
+        """The mode of new files in the folder: only a new file has what the umask and the folder make of it."""
+        name = f"{PART_PREFIX}{secrets.token_hex(12)}{PART_SUFFIX}"
+        fd = self._folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            return stat.S_IMODE(os.fstat(fd).st_mode)
+        finally:
+            os.close(fd)
+            self._folder.unlink(name)
+
+    @staticmethod
+    def _lock(fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:  # some network file systems
+                raise
+
+    def _require_own(self, opened: os.stat_result) -> None:
+        """Raises OSError for a file that somebody else has made or can write: its content may be theirs."""
+        writable = opened.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if opened.st_uid != os.geteuid() or opened.st_nlink != 1 or not stat.S_ISREG(opened.st_mode) or writable:
+            raise OSError(f"{self._part} is not this download's own file: remove it")
 
     def _done(self) -> set[int]:
         kept = os.pread(self._fd, len(self._head) + self.count, self._known.size)

@@ -1,19 +1,19 @@
-"""Uploads: small files at once, large ones in parts that go on after a break. The bucket takes the right bytes only.
+"""Uploads: small files at once, large ones as multipart uploads, which resume. The bucket takes the right bytes only.
 
 Each request states the SHA-256 of what it sends, and the bucket refuses other bytes. Before a file is made of parts,
-the bucket's list of them is compared with the checksums of here: another program that uploads to the same path at the
-same time cannot mix in parts of its own.
+the bucket's list of them is compared with the checksums of the source, and the gateway makes it of exactly these parts:
+another program that uploads to the same path at the same time cannot mix in parts of its own.
 """
 
 import base64
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from clusterra.errors import FileChanged, NotFound, OutcomeUnknown, Refused
-from clusterra.exchange import Direct, Request, Steps, local, together
-from clusterra.files.listing import stat
+from clusterra.exchange import Answer, Direct, Request, Steps, each_of, local
+from clusterra.files.etags import agrees
+from clusterra.files.listing import stat, stat_with_encryption
 from clusterra.files.local import Moved, Source
 from clusterra.files.place import Place, SignedUrl, sent
 from clusterra.models import BegunUpload, CompletedUpload, UploadedPart, UploadedParts, Uploads
@@ -26,20 +26,33 @@ PART_BYTES = 64 * 1024 * 1024
 MIN_PART_BYTES = 5 * 1024 * 1024
 MAX_PARTS = 10_000
 MAX_TRIED_UPLOADS = 4
-"""Of the unfinished uploads to one path, so many are looked at."""
+"""The most unfinished uploads to one path that are looked at."""
 COMPLETE_SECONDS = 75.0
 """The bucket takes its time to make a large file of its parts."""
 
 
 @dataclass(slots=True)
 class _Upload:
-    """An upload in parts, and what the bucket has of it."""
+    """A multipart upload, and what the bucket has of it."""
 
     id: str
     part_bytes: int
-    there: dict[int, UploadedPart] = field(default_factory=dict)
-    expected: dict[int, str] = field(default_factory=dict)
-    """The SHA-256 of each part here, in base64."""
+    bucket_parts: dict[int, UploadedPart] = field(default_factory=dict)
+    sha256: dict[int, str] = field(default_factory=dict)
+    """The SHA-256 of each part of the source, in base64."""
+    etags: dict[int, str] = field(default_factory=dict)
+    """The ETag of each part that was sent."""
+
+    def is_own(self, part: UploadedPart) -> bool:
+        """Whether the bucket has the part of this source, and not one that another program has sent."""
+        if part.sha256 is not None:
+            return part.sha256 == self.sha256.get(part.number)
+        return part.number in self.etags and part.etag.strip('"') == self.etags[part.number].strip('"')
+
+
+def cut_bytes(part_bytes: int, size: int) -> int:
+    """The size of the parts of a file: what is wanted, within S3's bounds."""
+    return max(part_bytes, MIN_PART_BYTES, -(-size // MAX_PARTS))
 
 
 def upload(
@@ -49,6 +62,8 @@ def upload(
 
     Raises FileChanged for a source that is written meanwhile, OSError, and the errors of `place.sent`.
     """
+    if part_bytes is not None:
+        part_bytes = cut_bytes(part_bytes, source.size)
     if source.size <= (part_bytes or PART_BYTES):
         digest = yield from local(lambda: source.digest(0, source.size))
         sha256 = base64.b64encode(digest).decode()
@@ -61,8 +76,8 @@ def upload(
 
 def _put(
     path: str, source: Source, part: tuple[int, int], signed: Callable[[], Steps[SignedUrl]], moved: Moved
-) -> Steps[None]:
-    """Send some bytes of a source. What was sent in vain is taken back from the progress."""
+) -> Steps[Answer]:
+    """The answer to some bytes of a source. What was sent in vain is taken back from the progress."""
     offset, size = part
     counted = 0
 
@@ -81,75 +96,77 @@ def _put(
         headers = {"content-length": str(size), **{name.lower(): value for name, value in url.headers.items()}}
         return Direct("PUT", url.url, headers, content)
 
-    yield from sent(path, signed, request)
+    return (yield from sent(path, signed, request))
 
 
 def _in_parts(place: Place, path: str, source: Source, part_bytes: int | None, moved: Moved) -> Steps[None]:
-    upload = (yield from _found(place, path, source.size, part_bytes)) or (
-        yield from _begun(place, path, source.size, part_bytes)
+    replaced = yield from _etag(place, path)
+    upload = (yield from _find_unfinished(place, path, source.size, part_bytes)) or (
+        yield from _begin_upload(place, path, source.size, part_bytes)
     )
-    left = deque(range(1, -(-source.size // upload.part_bytes) + 1))
-    count = len(left)
-    yield from together([_parts(place, path, source, upload, left, moved) for _ in range(min(AT_ONCE, count))])
-    there = yield from _listed(place, path, upload.id)
-    if there.keys() != upload.expected.keys() or any(
-        part.sha256 not in (None, upload.expected[number]) for number, part in there.items()
-    ):
-        raise FileChanged(f"another program uploads to {path} at the same time: copy it again")
-    yield from _completed(place, path, source.size, upload.id, count)
 
-
-def _parts(place: Place, path: str, source: Source, upload: _Upload, left: deque[int], moved: Moved) -> Steps[None]:
-    while left:
-        try:
-            number = left.popleft()
-        except IndexError:
-            return
+    def send_part(number: int) -> Steps[None]:
         offset = (number - 1) * upload.part_bytes
         size = min(upload.part_bytes, source.size - offset)
         digest = yield from local(partial(source.digest, offset, size))
-        sha256 = upload.expected[number] = base64.b64encode(digest).decode()
-        known = upload.there.get(number)
+        sha256 = upload.sha256[number] = base64.b64encode(digest).decode()
+        known = upload.bucket_parts.get(number)
         if known is not None and (known.size, known.sha256) == (size, sha256):
             moved(size)
-            continue
+            return
         part = {"number": number, "size": size, "sha256": sha256}
-        yield from _put(path, source, (offset, size), partial(place.part_url, upload.id, path, part), moved)
+        answer = yield from _put(path, source, (offset, size), partial(place.part_url, upload.id, path, part), moved)
+        upload.etags[number] = answer.headers.get("etag", "")
+
+    yield from each_of(range(1, -(-source.size // upload.part_bytes) + 1), AT_ONCE, send_part)
+    bucket_parts = yield from _list_parts(place, path, upload.id)
+    if bucket_parts.keys() != upload.sha256.keys() or not all(map(upload.is_own, bucket_parts.values())):
+        raise _another_program(path)
+    yield from _complete_upload(place, path, source, upload, replaced)
 
 
-def _begun(place: Place, path: str, size: int, part_bytes: int | None) -> Steps[_Upload]:
+def _another_program(path: str) -> FileChanged:
+    return FileChanged(f"another program uploads to {path} at the same time: copy it again")
+
+
+def _etag(place: Place, path: str) -> Steps[str | None]:
+    try:
+        return (yield from stat(place, path)).etag
+    except NotFound:
+        return None
+
+
+def _begin_upload(place: Place, path: str, size: int, part_bytes: int | None) -> Steps[_Upload]:
     request = Request("POST", place.on("/uploads"), body={"path": path, "size": size})
     begun = yield from place.api.read(BegunUpload, request)
-    wanted = begun.part_size if part_bytes is None else max(part_bytes, MIN_PART_BYTES)
-    # At least so large that MAX_PARTS are enough.
-    return _Upload(begun.upload_id, max(wanted, -(-size // MAX_PARTS)))
+    return _Upload(begun.upload_id, cut_bytes(begun.part_size if part_bytes is None else part_bytes, size))
 
 
-def _found(place: Place, path: str, size: int, part_bytes: int | None) -> Steps[_Upload | None]:
+def _find_unfinished(place: Place, path: str, size: int, part_bytes: int | None) -> Steps[_Upload | None]:
     """An unfinished upload to this path that was cut as this file would be; None where there is none.
 
-    Its parts may be those of another version of the file: their checksums tell.
+    Its parts may be those of another version of the file: their checksums decide.
     """
     found = yield from place.api.read(Uploads, Request("GET", place.on("/uploads"), query({"path": path})))
     of_path = sorted((each for each in found.uploads if each.path == path), key=lambda each: each.begun_at)
     for each in of_path[-MAX_TRIED_UPLOADS:][::-1]:
         try:
-            there = yield from _listed(place, path, each.upload_id)
+            bucket_parts = yield from _list_parts(place, path, each.upload_id)
         except NotFound:
             continue
-        cut = max((part.size for part in there.values()), default=0)
+        cut = max((part.size for part in bucket_parts.values()), default=0)
         whole, last = divmod(size, cut) if cut >= MIN_PART_BYTES else (0, 0)
         sizes = dict.fromkeys(range(1, whole + 1), cut) | ({whole + 1: last} if last else {})
         if (
-            there
+            bucket_parts
             and part_bytes in (None, cut)
-            and all(sizes.get(number) == part.size for number, part in there.items())
+            and all(sizes.get(number) == part.size for number, part in bucket_parts.items())
         ):
-            return _Upload(each.upload_id, cut, there)
+            return _Upload(each.upload_id, cut, bucket_parts)
     return None
 
 
-def _listed(place: Place, path: str, upload: str) -> Steps[dict[int, UploadedPart]]:
+def _list_parts(place: Place, path: str, upload: str) -> Steps[dict[int, UploadedPart]]:
     found: dict[int, UploadedPart] = {}
     after: int | None = 0
     while after is not None and len(found) <= MAX_PARTS:
@@ -160,15 +177,30 @@ def _listed(place: Place, path: str, upload: str) -> Steps[dict[int, UploadedPar
     return found
 
 
-def _completed(place: Place, path: str, size: int, upload: str, count: int) -> Steps[None]:
-    """Make the file. A gateway that ended in between may have made it already."""
-    body = {"path": path, "size": size}
+def _complete_upload(place: Place, path: str, source: Source, upload: _Upload, replaced: str | None) -> Steps[None]:
+    """Make the file of exactly these parts. A gateway that ended in between may have made it already."""
+    parts = [{"number": number, "sha256": sha256} for number, sha256 in sorted(upload.sha256.items())]
+    body = {"path": path, "size": source.size, "parts": parts}
     request = Request(
-        "POST", place.on(f"/uploads/{segment(upload)}/complete"), body=body, answer_seconds=COMPLETE_SECONDS
+        "POST", place.on(f"/uploads/{segment(upload.id)}/complete"), body=body, answer_seconds=COMPLETE_SECONDS
     )
     try:
         yield from place.api.read(CompletedUpload, request)
-    except (NotFound, OutcomeUnknown, Refused):
-        known = yield from stat(place, path)
-        if known.size != size or not known.etag.strip('"').endswith(f"-{count}"):
+    except (NotFound, OutcomeUnknown, Refused) as error:
+        if not (yield from _is_complete(place, path, source, upload, replaced)):
+            if error.status == 409:
+                raise _another_program(path) from error
             raise
+
+
+def _is_complete(place: Place, path: str, source: Source, upload: _Upload, replaced: str | None) -> Steps[bool]:
+    """Whether the bucket has the file in spite of an error. `replaced` is the ETag of the one before."""
+    try:
+        known, opaque = yield from stat_with_encryption(place, path)
+    except NotFound:
+        return False
+    if known.size != source.size:
+        return False
+    if opaque:
+        return known.etag != replaced and known.etag.strip('"').endswith(f"-{len(upload.sha256)}")
+    return (yield from local(lambda: agrees(known.etag, source, (upload.part_bytes,)))) is True

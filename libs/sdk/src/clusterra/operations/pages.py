@@ -33,9 +33,12 @@ def paged[M: BaseModel, T](
         for item in found if left is None else found[:left]:
             yield Emit(item)
         left = None if left is None else left - len(found)
-        if following is None or following == cursor:
+        if following is None:
             return
+        if following == cursor:
+            raise NotClusterra(api.url, 200, b"a page is followed by itself")
         cursor = following
+    raise NotClusterra(api.url, 200, b"a list of pages without an end")
 
 
 class AnyPage(Model):

@@ -221,11 +221,20 @@ class PartUrls(ResponseBody):
     expires_at: Moment
 
 
+class SentPart(Body):
+    """A part that the client has sent."""
+
+    number: Annotated[int, Field(ge=1, le=MAX_PARTS), NotBoolean]
+    sha256: Sha256
+
+
 class CompleteUpload(Body):
     """The request to make a file of the parts. `size` is that of the whole file."""
 
     path: PathText
     size: Annotated[int, Field(ge=1), NotBoolean]
+    parts: Annotated[tuple[SentPart, ...], Field(min_length=1, max_length=MAX_PARTS)] | None = None
+    """The parts of which the file is made: it is a conflict if the bucket has others. Without them, what is there."""
 
 
 class CompletedUpload(ResponseBody):

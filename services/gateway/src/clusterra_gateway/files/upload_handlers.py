@@ -27,6 +27,7 @@ from clusterra_gateway.files.presigned import Bounds, Content, Part, signed_part
 from clusterra_gateway.files.uploads import abort, begin, complete, list_parts, part_bytes, unfinished
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.json_body import BodyBounds
 from clusterra_gateway.http.requests.parameters import body, path_id, query
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
@@ -34,6 +35,7 @@ from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, cluster_routes
 
+_MANY_PARTS = BodyBounds(2 * 1024 * 1024, 40_000)
 UPLOADS = f"{FILES}/uploads"
 UPLOAD = f"{UPLOADS}/{{upload_id}}"
 api = cluster_routes(UPLOAD_ID, changes=Needs("files:write", "member"))
@@ -146,14 +148,18 @@ class UploadHandlers:
     async def complete(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Makes the file of the parts that the bucket has.
 
-        It is a conflict while parts are missing, or while they have another size together than the file.
+        It is a conflict while parts are missing, while they have another size together than the file, or while they
+        are not the `parts` of the request.
         """
-        wanted, upload = await body(request, CompleteUpload), path_id(request, UPLOAD_ID)
+        wanted, upload = await body(request, CompleteUpload, bounds=_MANY_PARTS), path_id(request, UPLOAD_ID)
         allowed = await BucketAccess.of(self._buckets, caller, ref)
         place, size = allowed.writable(wanted.path), self._bounds.within(wanted.size)
+        expected = None if wanted.parts is None else {part.number: part.sha256 for part in wanted.parts}
+        if expected is not None and len(expected) < len(wanted.parts or ()):
+            raise InvalidRequest("a part is named twice", hint="name each number once")
 
         async def act() -> CompletedUpload:
-            etag = await complete(allowed.bucket, place.key, upload, size)
+            etag = await complete(allowed.bucket, place.key, upload, size, expected)
             return CompletedUpload(path=place.path.shown, size=size, etag=etag)
 
         return await self._once.answer(request, caller.owner_key, wanted, act, status=200)

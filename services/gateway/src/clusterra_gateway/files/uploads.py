@@ -4,7 +4,7 @@ The bucket keeps what was uploaded. So an upload goes on from another machine, a
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +118,12 @@ async def list_parts(bucket: Bucket, key: str, upload: str, *, after: int = 0, l
     return await bucket.ask(ask)
 
 
-async def complete(bucket: Bucket, key: str, upload: str, size: int) -> str:
+async def complete(bucket: Bucket, key: str, upload: str, size: int, expected: Mapping[int, str] | None = None) -> str:
     """Make a file of `size` bytes of the uploaded parts, and return its ETag.
 
-    The bucket's own list of parts decides, not what a client says. Raises Conflict while parts are missing, NotFound,
-    OutcomeUnknown where the server takes too long, RequestError.
+    The bucket's own list of parts decides. `expected` has the SHA-256 of each part, by its number, in base64. Raises
+    Conflict while parts are missing or differ from those expected, NotFound, OutcomeUnknown where the server takes too
+    long, RequestError.
     """
     parts: list[UploadedPart] = []
     after: int | None = 0
@@ -131,6 +132,8 @@ async def complete(bucket: Bucket, key: str, upload: str, size: int) -> str:
         parts += page.parts
         after = page.after
     _check(parts, size)
+    if expected is not None:
+        _check_expected(parts, expected)
     made: list[Any] = [
         {"PartNumber": part.number, "ETag": part.etag}
         | ({} if part.sha256 is None else {"ChecksumSHA256": part.sha256})
@@ -178,6 +181,17 @@ def _check(parts: Sequence[UploadedPart], size: int) -> None:
         raise Conflict(
             f"the upload has {total} bytes in {len(parts)} parts, and the file has {size}",
             hint="list the parts, send those that are missing, then complete the upload",
+        )
+
+
+def _check_expected(parts: Sequence[UploadedPart], expected: Mapping[int, str]) -> None:
+    # A server that lists no checksums has compared each part with its own when it was sent.
+    listed = {part.number: part.sha256 or expected.get(part.number) for part in parts}
+    others = sorted(number for number in listed.keys() | expected.keys() if listed.get(number) != expected.get(number))
+    if others:
+        raise Conflict(
+            f"{_parts_are(others)} not what the request names",
+            hint="another program sends parts of this upload: begin one of your own",
         )
 
 
