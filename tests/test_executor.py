@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 from clusterra import CallFailed, Client, ClusterExecutor
-from clusterra.executor.errors import CannotPickle, PythonDiffers, ResultRefused
+from clusterra.errors import BucketRefused, NotFound, Problem
+from clusterra.executor.errors import CannotPickle, PythonDiffers, ResultNotRead, ResultRefused
 from clusterra.executor.pickling import opened, written
+from clusterra.files.files import Files
+from clusterra.job import Job
+from clusterra.operations.waiting import Awaited
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
 
@@ -134,6 +138,53 @@ async def test_an_exception_a_killed_job_and_a_cancelled_one(lab: Stack, client:
     assert lost.state == "FAILED"
     assert "the last words" in lost.output
     assert record.state == "CANCELLED"
+
+
+async def test_a_result_that_cannot_be_read_stays(
+    lab: Stack, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BucketRefused(403, "AccessDenied")
+
+    def run() -> BaseException | None:
+        with ClusterExecutor(JOB, client=client) as executor, monkeypatch.context() as patched:
+            patched.setattr(Files, "download", refused)
+            return executor.submit(math.comb, 10, 3).exception(SECONDS)
+
+    error = await in_thread(run)
+
+    assert isinstance(error, ResultNotRead)
+    assert isinstance(error.__cause__, BucketRefused)
+    await in_thread(lambda: client.files.download(error.path, tmp_path / "result"))
+    assert b"values" in (tmp_path / "result").read_bytes()
+    (folder,) = lab.slurm.shared_dir.glob(f".clusterra-executor-{error.path.split('/')[2]}")
+    assert [each.name for each in folder.iterdir() if each.name.endswith(".calls")] == []
+    await in_thread(lambda: client.files.delete(error.path))
+
+
+async def test_the_result_of_a_job_that_slurm_has_forgotten_is_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = NotFound(Problem(404, "/v1/problems/not-found", "there is no such job"))
+
+    def forgotten(*_: object) -> None:
+        raise unknown
+
+    def watched(awaited: list[Awaited], *_: object, **__: object) -> None:
+        (job,) = awaited
+        pause = threading.Event()
+        while not job.over(client.job(job.job_id).refresh()):
+            pause.wait(0.3)
+        monkeypatch.setattr(Job, "refresh", forgotten)
+        raise unknown
+
+    monkeypatch.setattr("clusterra.executor.executor.completed", watched)
+
+    def run() -> Any:
+        with ClusterExecutor(JOB, client=client) as executor:
+            return executor.submit(math.comb, 10, 3).result(SECONDS)
+
+    assert await in_thread(run) == 120
 
 
 async def test_another_python_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import io
 import secrets
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -11,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, override
 
 from clusterra.client import Client
-from clusterra.errors import AnswerTooLong, ClusterraError, NotFound
-from clusterra.executor.errors import CallFailed
+from clusterra.errors import AnswerTooLong, BucketRefused, ClusterraError, NotFound
+from clusterra.executor.errors import CallFailed, ResultNotRead
 from clusterra.executor.pickling import Call, Plan, opened, written
+from clusterra.files.files import Files
+from clusterra.http.retrying import is_transient
 from clusterra.job import Job
 from clusterra.models import JobRecord
 from clusterra.operations.jobs import Fields
@@ -21,6 +24,9 @@ from clusterra.operations.waiting import Awaited, has_ended
 
 MAX_RESULT_BYTES = 1024 * 1024 * 1024
 SHOWN_LINES = 50
+COLLECTING_SECONDS = 900.0
+"""For how long the result of a job that has ended is tried to be read."""
+RETRY_SECONDS = 1.0
 _STAGED = ("done", "failed")
 
 
@@ -127,8 +133,7 @@ class Batch:
                 return False
             assert self._plan is not None  # noqa: S101 - `prepare` was called
             place, client, plan = self.place, self.place.client, self._plan
-            files = client.files if place.cluster is None else client.files.on(place.cluster)
-            files.upload(calls, f"{place.sent}/{plan.calls}")  # type: ignore[arg-type]
+            self._files.upload(calls, f"{place.sent}/{plan.calls}")  # type: ignore[arg-type]
         array = {} if len(self.futures) == 1 else {"array": f"0-{len(self.futures) - 1}%{self.at_once}"}
         self.job = client.submit(
             plan.script(place.python),
@@ -162,37 +167,77 @@ class Batch:
         of_job = self.job.awaited
         return Awaited(of_job.api, of_job.job_id, of_job.path, of_job.events_path, _is_over)
 
-    def collect(self, record: JobRecord) -> None:
-        """Settle all futures, and remove the files from the bucket."""
+    def collect(self, record: JobRecord | None) -> None:
+        """Settle all futures, and remove the files from the bucket. A result that was not read stays there.
+
+        `record` is None for a job that Slurm has forgotten.
+        """
         assert self._plan is not None  # noqa: S101 - it was sent
-        place, plan = self.place, self._plan
-        files = place.client.files if place.cluster is None else place.client.files.on(place.cluster)
+        read = [f"{self.place.sent}/{self._plan.calls}"]
         for index, future in enumerate(self.futures):
+            path = self._result_path(index)
             if future.done():
+                read.append(path)
                 continue
             try:
-                sealed = _Bounded()
-                try:
-                    files.download(f"{place.received}/{plan.result(index)}", sealed)
-                except NotFound:
-                    raise self._failed(index, record) from None
-                values = opened(plan, index, sealed.getvalue())
+                sealed = self._downloaded(path)
+            except BaseException as error:
+                future.settle(error=self._not_read(index, error))
+                continue
+            read.append(path)
+            if sealed is None:
+                future.settle(error=self._failed(index, record))
+                continue
+            try:
+                values = opened(self._plan, index, sealed)
             except BaseException as error:
                 future.settle(error=error)
             else:
                 future.settle(values[0] if self.single else values)
         with suppress(ClusterraError):
-            made = [f"{place.received}/{plan.result(index)}" for index in range(len(self.futures))]
-            files.delete_many([f"{place.sent}/{plan.calls}", *made])
+            self._files.delete_many(read)
 
     def fail(self, error: BaseException) -> None:
-        """Settle all futures with an error."""
-        for each in self.futures:
-            each.settle(error=error)
+        """Settle all futures with an error. Jobs that were submitted go on."""
+        for index, each in enumerate(self.futures):
+            each.settle(error=error if self.job is None else self._not_read(index, error))
 
-    def _failed(self, index: int, record: JobRecord) -> CallFailed:
+    @property
+    def _files(self) -> Files:
+        client, cluster = self.place.client, self.place.cluster
+        return client.files if cluster is None else client.files.on(cluster)
+
+    def _result_path(self, index: int) -> str:
+        assert self._plan is not None  # noqa: S101 - it was prepared
+        return f"{self.place.received}/{self._plan.result(index)}"
+
+    def _not_read(self, index: int, error: BaseException) -> ResultNotRead:
+        made = ResultNotRead(self.task(index).id, self._result_path(index), error)
+        made.__cause__ = error
+        return made
+
+    def _downloaded(self, path: str) -> memoryview | None:
+        """A result; None where there is none. The gateway and the bucket may be away for COLLECTING_SECONDS."""
+        ends = time.monotonic() + COLLECTING_SECONDS
+        while True:
+            sealed = _Bounded()
+            try:
+                self._files.download(path, sealed)
+            except NotFound:
+                return None
+            except ClusterraError as error:
+                away = is_transient(error) or (isinstance(error, BucketRefused) and error.status >= 500)
+                if not away or time.monotonic() > ends:
+                    raise
+                time.sleep(RETRY_SECONDS)
+            else:
+                return sealed.getbuffer()
+
+    def _failed(self, index: int, record: JobRecord | None) -> CallFailed:
         """Why a task has no result."""
         task = self.task(index)
+        if record is None:
+            return CallFailed(task.id, "UNKNOWN", "Slurm no longer knows the job", "")
         with suppress(ClusterraError):
             record = task.refresh() if len(self.futures) > 1 else record
         reason = "" if record.reason in ("", "None") else record.reason

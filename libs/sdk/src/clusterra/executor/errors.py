@@ -23,6 +23,25 @@ class CallFailed(ClusterraError):
         return made
 
 
+class ResultNotRead(ClusterraError):
+    """A job could not be followed, or its result not be read. The job goes on, and its result stays in the bucket."""
+
+    def __init__(self, job_id: str, path: str, error: BaseException) -> None:
+        """`path` is where the result is in the bucket, or will be when the job has ended."""
+        super().__init__(f"job {job_id}: its result is, or will be, the file {path} of the bucket: {error}")
+        self.job_id = job_id
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self)._made, (self.args[0], self.job_id, self.path)
+
+    @classmethod
+    def _made(cls, text: str, job_id: str, path: str) -> "ResultNotRead":
+        made = cls(job_id, path, Exception())
+        made.args = (text,)
+        return made
+
+
 class ResultRefused(ClusterraError):
     """A result does not have the seal of its job, so it was not read: somebody may have changed it."""
 

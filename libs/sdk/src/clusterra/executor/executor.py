@@ -11,7 +11,7 @@ from typing import Any, override
 
 from clusterra.client import Client
 from clusterra.errors import ClusterraError, NotFound
-from clusterra.executor.batches import Batch, ClusterFuture, Place
+from clusterra.executor.batches import RETRY_SECONDS, Batch, ClusterFuture, Place
 from clusterra.executor.pickling import Call
 from clusterra.operations.jobs import Fields
 from clusterra.operations.waiting import Awaited, completed
@@ -19,7 +19,6 @@ from clusterra.operations.waiting import Awaited, completed
 MAX_ARRAY = 1000
 """The most tasks of one array: Slurm's usual `MaxArraySize` is 1001."""
 THREADS = 4
-AGAIN_SECONDS = 1.0
 _NO_FIELDS: Fields = MappingProxyType({})
 
 
@@ -171,7 +170,7 @@ class ClusterExecutor(Executor):
             try:
                 self._watch_these(self._arrivals())
             except NotFound:
-                self._give_up_forgotten()
+                self._collect_forgotten()
             except BaseException as error:
                 with self._changing:
                     lost, self._sent = list(self._sent.values()), {}
@@ -179,18 +178,20 @@ class ClusterExecutor(Executor):
                     batch.fail(error)
                     self._ended(batch)
 
-    def _give_up_forgotten(self) -> None:
-        """Slurm has forgotten a job, such as after this machine has slept for long. The others are awaited again."""
-        time.sleep(AGAIN_SECONDS)
+    def _collect_forgotten(self) -> None:
+        """Slurm has forgotten a job, such as after this machine has slept for long. Its result may be there.
+
+        The others are awaited again.
+        """
+        time.sleep(RETRY_SECONDS)
         with self._changing:
             sent, self._sent = list(self._sent.values()), {}
         for batch in sent:
             try:
                 if batch.job is not None:
                     batch.job.refresh()
-            except NotFound as error:
-                batch.fail(error)
-                self._ended(batch)
+            except NotFound:
+                self._pool.submit(self._collect, batch, None)
                 continue
             except ClusterraError:
                 pass

@@ -34,6 +34,7 @@ class Plan:
     table: tuple[int, int, str]
     python: str | None
     """The version of Python that the worker must have; None where any will do."""
+    tasks: int
     key: bytes = field(repr=False)
 
     def script(self, python: str) -> str:
@@ -42,6 +43,7 @@ class Plan:
             "name": self.name,
             "calls": self.calls,
             "table": self.table,
+            "tasks": self.tasks,
             "python": self.python,
             "key": self.key.hex(),
         }
@@ -84,7 +86,7 @@ def written(name: str, function: Callable[..., Any], tasks: Sequence[Sequence[Ca
         "calls": [place(content) for content, _ in of_tasks],
     }
     python = ".".join(platform.python_version_tuple()[:2]) if by_value else None
-    return Plan(name, f"{name}.calls", place(json.dumps(table).encode()), python, secrets.token_bytes(32))
+    return Plan(name, f"{name}.calls", place(json.dumps(table).encode()), python, len(tasks), secrets.token_bytes(32))
 
 
 def _cloudpickle() -> Any:
@@ -118,11 +120,12 @@ def _dumped(value: object, cloudpickle: Any) -> tuple[bytes, bool]:
     return by_value, True
 
 
-def opened(plan: Plan, index: int, sealed: bytes) -> list[Any]:
+def opened(plan: Plan, index: int, sealed: bytes | memoryview) -> list[Any]:
     """The values of a task's calls. Raises what a call has raised, ResultRefused and PythonDiffers."""
-    seal, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
-    expected = hmac.new(plan.key, b"%d:" % index + body, hashlib.sha256).digest()
-    if not hmac.compare_digest(seal, expected):
+    seal, body = memoryview(sealed)[:SEAL_BYTES], memoryview(sealed)[SEAL_BYTES:]
+    expected = hmac.new(plan.key, b"%d:" % index, hashlib.sha256)
+    expected.update(body)
+    if not hmac.compare_digest(seal, expected.digest()):
         raise ResultRefused("a result does not have the seal of its job: somebody has changed it")
     kind, value, text = pickle.loads(body)  # noqa: S301 - our own job has sealed it
     match kind:

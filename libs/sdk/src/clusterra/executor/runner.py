@@ -13,6 +13,7 @@ import pickle
 import sys
 import traceback
 import types
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,11 +79,18 @@ def main() -> None:
     Path().chmod(0o700)
     outcome = called(plan, index)
     body = dumped(outcome)
-    seal = hmac.new(bytes.fromhex(plan["key"]), b"%d:" % index + body, hashlib.sha256).digest()
+    seal = hmac.new(bytes.fromhex(plan["key"]), b"%d:" % index, hashlib.sha256)
+    seal.update(body)
     result = Path(f"{plan['name']}-{index}.result")
     unfinished = result.with_suffix(".part")
-    unfinished.write_bytes(seal + body)
+    with unfinished.open("wb") as file:
+        file.write(seal.digest())
+        file.write(body)
     unfinished.replace(result)
+    # Not earlier: a task that is requeued reads the calls again.
+    if all(Path(f"{plan['name']}-{each}.result").exists() for each in range(plan["tasks"])):
+        with suppress(FileNotFoundError):
+            Path(plan["calls"]).unlink()
     if outcome[0] != "values":
         sys.exit(outcome[2] or 1)
 

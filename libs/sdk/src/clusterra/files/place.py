@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterra.context import is_private
 from clusterra.errors import BucketRefused, ClusterraError, FileChanged, NotClusterra, NotFound, Problem, Unreachable
 from clusterra.exchange import TRYING_SECONDS, Answer, Direct, Failure, Request, Steps, direct, now, pause
 from clusterra.http.retrying import pause_seconds
@@ -56,7 +57,7 @@ class Place:
             Request("POST", self.on(f"/uploads/{segment(upload)}/part-urls"), body=body, repeatable=True)
         )
         try:
-            return _signed_url(answer.json["urls"][0])
+            return _signed_url(self.api.url, answer.json["urls"][0])
         except (ValueError, TypeError, LookupError):
             raise NotClusterra(self.api.url, answer.status, b"") from None
 
@@ -64,18 +65,23 @@ class Place:
         path = self.api.on("storage/presigned-url", self.cluster)
         answer = yield from self.api.ask(Request("POST", path, body=body, repeatable=True))
         try:
-            return _signed_url(answer.json)
+            return _signed_url(self.api.url, answer.json)
         except (ValueError, TypeError, LookupError):
             # Not with the body, which may have the URL.
             raise NotClusterra(self.api.url, answer.status, b"") from None
 
 
-def _signed_url(told: Any) -> SignedUrl:
-    url, headers = told["url"], told["headers"]
+def _signed_url(gateway: str, answer: Any) -> SignedUrl:
+    """The URL in an answer. Raises Unreachable for one without TLS, though the gateway has it, and errors of shape."""
+    url, headers = answer["url"], {str(name): str(value) for name, value in answer["headers"].items()}
     if not isinstance(url, str) or not url.startswith(("https://", "http://")):
         raise TypeError
+    if not all(each.isascii() and each.isprintable() for each in (url, *headers, *headers.values())):
+        raise ValueError
+    if is_private(gateway) and not is_private(url):
+        raise Unreachable(_bucket(url), "its address is not HTTPS, as that of the gateway is: an operator sets it")
     # The length of the content follows from the content itself.
-    return SignedUrl(url, {str(name): str(value) for name, value in headers.items()})
+    return SignedUrl(url, headers)
 
 
 def sent(
@@ -118,15 +124,19 @@ def _may_pass(reply: Answer | Failure, attempt: int) -> bool:
 
 def _error(path: str, url: str, reply: Answer | Failure) -> ClusterraError:
     if isinstance(reply, Failure):
-        scheme, _, rest = url.partition("://")
-        host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
-        return Unreachable(f"the bucket at {scheme}://{host}", reply.error)
+        return Unreachable(_bucket(url), reply.error)
     if reply.status == 404:
         return NotFound(Problem(404, "/v1/problems/not-found", f"there is no file {path}"))
     code = _code(reply)
     if reply.status == 412 or code in _BROKEN_BODIES:
         return FileChanged(f"{path} was changed while it was copied: copy it again")
     return BucketRefused(reply.status, code)
+
+
+def _bucket(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0].partition("?")[0].rpartition("@")[2]
+    return f"the bucket at {scheme}://{host}"
 
 
 def _code(answer: Answer) -> str:

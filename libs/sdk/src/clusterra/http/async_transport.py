@@ -31,6 +31,7 @@ from clusterra.exchange import (
 from clusterra.http.endpoint import (
     DIRECT_BODY_BYTES,
     DIRECT_CHUNK_BYTES,
+    DIRECT_ERRORS,
     Body,
     Endpoint,
     OnRetry,
@@ -50,6 +51,7 @@ class AsyncTransport:
         self._endpoint = endpoint
         self.on_retry = on_retry
         self._http = httpx2.AsyncClient(**endpoint.options)
+        self._direct: httpx2.AsyncClient | None = None
         self.waits = Waits()
 
     async def run[T](self, steps: Steps[T]) -> T:
@@ -91,6 +93,8 @@ class AsyncTransport:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+        if self._direct is not None:
+            await self._direct.aclose()
 
     async def together(self, operations: Sequence[Steps[None]]) -> None:
         """Carry out operations at the same time. Raises the first error, once all have ended."""
@@ -105,8 +109,10 @@ class AsyncTransport:
     async def direct(self, request: Direct) -> Answer | Failure:
         """Send a request to another server. Raises what takes or makes its content raises."""
         content = None if request.content is None else _read_in_thread(request.content())
+        if self._direct is None:
+            self._direct = httpx2.AsyncClient(**self._endpoint.direct_options)
         try:
-            async with self._http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
+            async with self._direct.stream(**self._endpoint.direct_arguments(request), content=content) as response:
                 answer = answer_of(response)
                 take = request.receive(answer)
                 body = bytearray()
@@ -118,7 +124,7 @@ class AsyncTransport:
                     else:
                         break
                 return replace(answer, body=bytes(body))
-        except httpx2.HTTPError as error:
+        except DIRECT_ERRORS as error:
             return direct_failure_of(error)
 
     async def send(self, request: Request) -> Answer | Failure:

@@ -19,7 +19,7 @@ from clusterra.errors import AnswerTooLong
 from clusterra.exchange import MAX_BODY_BYTES, Answer, Direct, Failure, Request, Retrying
 
 type OnRetry = Callable[[Retrying], object]
-"""Learns of each pause between two attempts, so that people can be asked for patience. It must not wait."""
+"""Called before each pause between two attempts, so that people can be asked for patience. It must not wait."""
 
 CONNECT_SECONDS = 10.0
 DIRECT_BODY_BYTES = 64 * 1024
@@ -52,16 +52,21 @@ class Endpoint:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of an HTTP client."""
-        options: dict[str, Any] = {
-            "headers": {"user-agent": user_agent()},
-            "timeout": self._timeouts(self.timeout_seconds),
-            "follow_redirects": False,
-        }
+        """The arguments of the HTTP client for the gateway."""
+        options = self.direct_options
         if self.url.startswith("http:"):
             # Without TLS no authority is needed, and reading all of them takes 20 ms. This context trusts nobody.
             options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         return options
+
+    @property
+    def direct_options(self) -> dict[str, Any]:
+        """The arguments of the HTTP client for other servers. It has none of the gateway's cookies."""
+        return {
+            "headers": {"user-agent": user_agent()},
+            "timeout": self._timeouts(self.timeout_seconds),
+            "follow_redirects": False,
+        }
 
     def arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of one request."""
@@ -112,6 +117,10 @@ def failure_of(error: Exception) -> Failure:
     text = "the request cannot be sent" if isinstance(error, httpx2.LocalProtocolError) else str(error)
     text = text or "no more is known"
     return Failure(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NOT_SENT))
+
+
+DIRECT_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError)
+"""What the HTTP client raises for a request to another server; the last two, for an address that is none."""
 
 
 def direct_failure_of(error: Exception) -> Failure:

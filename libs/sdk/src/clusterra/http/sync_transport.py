@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
-from threading import Event
+from threading import Event, Lock
 from typing import assert_never
 
 import httpx2
@@ -31,6 +31,7 @@ from clusterra.exchange import (
 from clusterra.http.endpoint import (
     DIRECT_BODY_BYTES,
     DIRECT_CHUNK_BYTES,
+    DIRECT_ERRORS,
     Body,
     Endpoint,
     OnRetry,
@@ -57,6 +58,8 @@ class SyncTransport:
         self._endpoint = endpoint
         self.on_retry = on_retry
         self._http = httpx2.Client(**endpoint.options)
+        self._direct: httpx2.Client | None = None
+        self._making_direct = Lock()
         self.waits = Waits()
 
     def run[T](self, steps: Steps[T], stopping: Event | None = None) -> T:
@@ -97,6 +100,8 @@ class SyncTransport:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+        if self._direct is not None:
+            self._direct.close()
 
     def together(self, operations: Sequence[Steps[None]], outer: Event | None = None) -> None:
         """Carry out operations at the same time, each in a thread. Raises the first error, once all have ended.
@@ -124,7 +129,7 @@ class SyncTransport:
         """Send a request to another server. Raises what takes or makes its content raises, and Stopped."""
         content = None if request.content is None else _stoppable(request.content(), stopping)
         try:
-            with self._http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
+            with self._direct_http.stream(**self._endpoint.direct_arguments(request), content=content) as response:
                 answer = answer_of(response)
                 take = request.receive(answer)
                 body = bytearray()
@@ -137,8 +142,15 @@ class SyncTransport:
                     else:
                         break
                 return replace(answer, body=bytes(body))
-        except httpx2.HTTPError as error:
+        except DIRECT_ERRORS as error:
             return direct_failure_of(error)
+
+    @property
+    def _direct_http(self) -> httpx2.Client:
+        with self._making_direct:
+            if self._direct is None:
+                self._direct = httpx2.Client(**self._endpoint.direct_options)
+            return self._direct
 
     def send(self, request: Request) -> Answer | Failure:
         """Send a request, and once more where somebody has signed in meanwhile."""
