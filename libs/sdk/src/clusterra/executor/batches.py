@@ -216,7 +216,7 @@ class Batch:
         made.__cause__ = error
         return made
 
-    def _downloaded(self, path: str) -> memoryview | None:
+    def _downloaded(self, path: str) -> bytes | None:
         """A result; None where there is none. The gateway and the bucket may be away for COLLECTING_SECONDS."""
         ends = time.monotonic() + COLLECTING_SECONDS
         while True:
@@ -231,7 +231,7 @@ class Batch:
                     raise
                 time.sleep(RETRY_SECONDS)
             else:
-                return sealed.getbuffer()
+                return sealed.getvalue()
 
     def _failed(self, index: int, record: JobRecord | None) -> CallFailed:
         """Why a task has no result."""

@@ -120,7 +120,7 @@ def _dumped(value: object, cloudpickle: Any) -> tuple[bytes, bool]:
     return by_value, True
 
 
-def opened(plan: Plan, index: int, sealed: bytes | memoryview) -> list[Any]:
+def opened(plan: Plan, index: int, sealed: bytes) -> list[Any]:
     """The values of a task's calls. Raises what a call has raised, ResultRefused and PythonDiffers."""
     seal, body = memoryview(sealed)[:SEAL_BYTES], memoryview(sealed)[SEAL_BYTES:]
     expected = hmac.new(plan.key, b"%d:" % index, hashlib.sha256)

@@ -3,7 +3,6 @@
 A signed URL is a secret. It is in no error, no log and no text of an object here.
 """
 
-import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from typing import Any
 
 from clusterra.context import is_private
 from clusterra.errors import BucketRefused, ClusterraError, FileChanged, NotClusterra, NotFound, Problem, Unreachable
-from clusterra.exchange import TRYING_SECONDS, Answer, Direct, Failure, Request, Steps, direct, now, pause
-from clusterra.http.retrying import pause_seconds
+from clusterra.exchange import TRYING_SECONDS, Answer, Direct, Failure, Request, Steps, direct
+from clusterra.http.retrying import Attempts, reason_of
 from clusterra.operations.api import Api, segment
 
 MIN_ATTEMPTS = 5
@@ -95,23 +94,19 @@ def sent(
     Each attempt has a URL of its own. It gives up after MIN_ATTEMPTS and TRYING_SECONDS; both are counted anew when
     `moved`, the bytes that are safe, has grown. Raises NotFound, FileChanged, BucketRefused, Unreachable.
     """
-    failed_at: float | None = None
-    attempt, before = 0, moved()
+    attempts, before = Attempts(at_least=MIN_ATTEMPTS), moved()
     while True:
         url = yield from signed()
         reply = yield from direct(request(url))
         if isinstance(reply, Answer) and (200 <= reply.status < 300 or reply.status == 416):
             return reply
         error = _error(path, url.url, reply)
-        at = yield from now()
         if moved() > before:
-            failed_at, attempt, before = None, 0, moved()
-        failed_at = at if failed_at is None else failed_at
-        attempt += 1
-        given_up = attempt >= MIN_ATTEMPTS and at >= failed_at + TRYING_SECONDS
-        if given_up or not _may_pass(reply, attempt):
+            before = moved()
+            attempts.progressed()
+        may_pass = _may_pass(reply, attempts.count + 1)
+        if not (may_pass and (yield from attempts.failed(reason_of(reply, "the bucket"), TRYING_SECONDS))):
             raise error
-        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
 
 
 def _may_pass(reply: Answer | Failure, attempt: int) -> bool:

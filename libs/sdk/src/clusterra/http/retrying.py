@@ -77,24 +77,50 @@ def pause_seconds(attempt: int, chance: float) -> float:
     return longest * (0.5 + chance / 2)
 
 
+@dataclass(slots=True)
+class Attempts:
+    """Counts the attempts of an operation that fail, and pauses between them."""
+
+    began: float | None = None
+    """The time from which attempts count; None for that of the first failure."""
+    at_least: int = 1
+    """The attempts that are made also where each takes long."""
+    count: int = 0
+
+    def failed(self, reason: str, within_seconds: float, after_seconds: float | None = None) -> Steps[bool]:
+        """Pause before the next attempt, and return whether there is one. `reason` is for people.
+
+        It ends `within_seconds` after the beginning. `after_seconds` is a pause that the server has asked for.
+        """
+        at = yield from now()
+        began = self.began = at if self.began is None else self.began
+        wait = pause_seconds(self.count, random.random()) if after_seconds is None else after_seconds  # noqa: S311
+        left = began + within_seconds - at
+        self.count += 1
+        if wait > left and self.count >= self.at_least:
+            return False
+        wait = max(wait, 0.05)
+        yield from pause(wait, Retrying(reason, at - began, wait, max(wait, left)))
+        return True
+
+    def progressed(self) -> None:
+        """Count anew, from the next failure on."""
+        self.began, self.count = None, 0
+
+
 def ask(request: Request, url: str) -> Steps[Answer]:
     """The answer to a request, which is one of success. `url` is the gateway's address, for errors.
 
     Raises the errors of `clusterra.errors`.
     """
-    request, began, attempt = keyed(request), (yield from now()), 0
+    request, attempts = keyed(request), Attempts((yield from now()))
     while True:
         reply = yield from send(request)
         retry = decide(request, reply)
-        if retry is not None:
-            wait = pause_seconds(attempt, random.random()) if retry.after_seconds is None else retry.after_seconds  # noqa: S311
-            at = yield from now()
-            left = began + retry.within_seconds - at
-            if wait <= left:
-                wait = max(wait, 0.05)
-                yield from pause(wait, Retrying(reason_of(reply), at - began, wait, left))
-                attempt += 1
-                continue
+        if retry is not None and (
+            yield from attempts.failed(reason_of(reply), retry.within_seconds, retry.after_seconds)
+        ):
+            continue
         if isinstance(reply, Answer) and reply.status < 300:
             return reply
         raise failed(url, reply)
@@ -105,15 +131,15 @@ def failed(url: str, reply: Answer | Failure) -> ClusterraError:
     return Unreachable(url, reply.error) if isinstance(reply, Failure) else error_of(url, reply)
 
 
-def reason_of(reply: Answer | Failure) -> str:
+def reason_of(reply: Answer | Failure, server: str = "the gateway") -> str:
     """Why a request is sent again, for people."""
     if isinstance(reply, Failure):
-        return "the gateway does not answer"
+        return f"{server} does not answer"
     if reply.status == 429:
-        return "the gateway asks to wait"
+        return f"{server} asks to wait"
     if reply.status == 409:
         return "an earlier request with the same key is not settled yet"
-    return f"the gateway answers {reply.status}"
+    return f"{server} answers {reply.status}"
 
 
 def is_transient(error: ClusterraError) -> bool:

@@ -1,7 +1,6 @@
 """The output of a job: as it is now, or followed while it is written. It is text of its writer, and never markup."""
 
 import json
-import random
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,10 +16,9 @@ from clusterra.exchange import (
     next_of,
     now,
     opened,
-    pause,
     read,
 )
-from clusterra.http.retrying import failed, is_transient, pause_seconds
+from clusterra.http.retrying import Attempts, failed, is_transient, reason_of
 from clusterra.http.sse import ServerSentEvent
 from clusterra.http.streams import resumed
 from clusterra.operations.api import Api, Value, query
@@ -77,7 +75,7 @@ def streamed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> 
             raise NotClusterra(api.url, answer.status, answer.body)
         yield Emit(answer.body)
         return
-    at, began, attempt = 0, (yield from now()), 0
+    at, attempts = 0, Attempts((yield from now()))
     while True:
         asked = query({"stream": stream, "after": at or None})
         reply = yield from opened(Request("GET", f"{path}/output", asked))
@@ -92,14 +90,12 @@ def streamed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> 
                 return
             reply = chunk
         if at > before:
-            began, attempt = (yield from now()), 0
+            attempts.progressed()
         error = failed(api.url, reply)
         if isinstance(error, ApiError) and error.status == 416 and at:
             return  # the job runs again, and its output has become shorter
-        if not is_transient(error) or (yield from now()) > began + TRYING_SECONDS:
+        if not (is_transient(error) and (yield from attempts.failed(reason_of(reply), TRYING_SECONDS))):
             raise error
-        yield from pause(pause_seconds(attempt, random.random()))  # noqa: S311
-        attempt += 1
 
 
 def followed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[Piece]:
