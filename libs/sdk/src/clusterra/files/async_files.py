@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from clusterra.files import listing, trees
-from clusterra.files.files import downloaded, opened_source, uploaded
+from clusterra.files import listing, transfers, trees
 from clusterra.files.listing import Entry
 from clusterra.files.place import Place
 from clusterra.files.progress import SILENT, Progress
@@ -51,7 +50,7 @@ class AsyncFiles:
         A path gets the whole file or stays as it was. What an interrupted download has is kept beside it, in a file
         `.clusterra-….part`, and the next download goes on with it unless the file in the bucket has changed.
         """
-        await self._transport.run(downloaded(self._place, path, target, resume=resume, progress=progress))
+        await self._transport.run(transfers.download(self._place, path, target, resume=resume, progress=progress))
 
     async def upload(
         self,
@@ -67,8 +66,8 @@ class AsyncFiles:
         sends only those that the bucket lacks. An open file is first copied to a temporary one.
         """
         with ExitStack() as closing:
-            opened = await asyncio.to_thread(opened_source, source, closing)
-            await self._transport.run(uploaded(self._place, opened, path, part_bytes, progress))
+            opened = await asyncio.to_thread(transfers.open_source, source, closing)
+            await self._transport.run(transfers.upload(self._place, opened, path, part_bytes, progress))
 
     async def delete(self, path: str) -> None:
         """Delete a file. Raises NotFound."""

@@ -1,24 +1,18 @@
 """The files of a cluster's bucket, for programs without asyncio: `client.files`."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from clusterra.exchange import Steps
-from clusterra.files import downloading, listing, trees, uploading
+from clusterra.files import listing, transfers, trees
 from clusterra.files.listing import Entry
-from clusterra.files.local import BytesSource, FileSource, Source, opened_folder
 from clusterra.files.place import Place
 from clusterra.files.progress import SILENT, Progress
 from clusterra.files.trees import FolderReport, Options, Sync
 from clusterra.http.sync_transport import SyncTransport
 from clusterra.models import MovedFile, NotDeleted, StoredFile
 from clusterra.operations.api import Api
-
-COPIED_BYTES = 1024 * 1024
 
 
 class Files:
@@ -55,7 +49,7 @@ class Files:
         A path gets the whole file or stays as it was. What an interrupted download has is kept beside it, in a file
         `.clusterra-….part`, and the next download goes on with it unless the file in the bucket has changed.
         """
-        self._transport.run(downloaded(self._place, path, target, resume=resume, progress=progress))
+        self._transport.run(transfers.download(self._place, path, target, resume=resume, progress=progress))
 
     def upload(
         self,
@@ -71,8 +65,8 @@ class Files:
         sends only those that the bucket lacks. An open file is first copied to a temporary one.
         """
         with ExitStack() as closing:
-            opened = opened_source(source, closing)
-            self._transport.run(uploaded(self._place, opened, path, part_bytes, progress))
+            opened = transfers.open_source(source, closing)
+            self._transport.run(transfers.upload(self._place, opened, path, part_bytes, progress))
 
     def delete(self, path: str) -> None:
         """Delete a file. Raises NotFound."""
@@ -110,41 +104,3 @@ class Files:
         """Upload a folder with all below it; with `sync` only what differs. Links are not followed."""
         options = Options(sync, part_bytes, progress)
         return self._transport.run(trees.upload_folder(self._place, Path(source), folder, options))
-
-
-def downloaded(
-    place: Place, path: str, target: str | Path | BinaryIO, *, resume: bool, progress: Progress
-) -> Steps[None]:
-    """Download a file to a path or an open file."""
-    if not isinstance(target, str | Path):
-        yield from downloading.to_stream(place, path, target.write, progress.moved)
-    else:
-        known = yield from listing.stat(place, path)
-        progress.planned(1, known.size)
-        into = Path(target)
-        opening = partial(opened_folder, into.parent)
-        yield from downloading.to_file(
-            place, known, downloading.DownloadTarget(opening, into.name), resume=resume, moved=progress.moved
-        )
-    progress.finished(path)
-
-
-def uploaded(place: Place, source: Source, path: str, part_bytes: int | None, progress: Progress) -> Steps[None]:
-    """Upload a source."""
-    progress.planned(1, source.size)
-    yield from uploading.upload(place, path, source, part_bytes=part_bytes, moved=progress.moved)
-    progress.finished(path)
-
-
-def opened_source(source: str | Path | bytes | BinaryIO, closing: ExitStack) -> Source:
-    """The source of an upload. An open file may be a pipe, so its content is first kept on the disk."""
-    if isinstance(source, bytes):
-        return BytesSource(source)
-    if isinstance(source, str | Path):
-        opened = FileSource.of(Path(source))
-        closing.callback(opened.close)
-        return opened
-    kept = closing.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - it is closed by `closing`
-    while piece := source.read(COPIED_BYTES):
-        kept.write(piece)
-    return FileSource(kept)
