@@ -12,7 +12,7 @@ import pytest
 from clusterra import AsyncClient, Client, Forbidden, NotFound, Refused, SignInNeeded, WaitTimeout
 from clusterra.credentials import store
 from clusterra.operations.events import StreamedEvent
-from clusterra.operations.outputs import Ended, Text
+from clusterra.operations.outputs import Ended, OutputText
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
@@ -217,7 +217,7 @@ async def test_a_gateway_that_is_killed_while_an_output_is_followed_loses_nothin
 
     assert killed == 2
     assert isinstance(pieces[-1], Ended)
-    text = "".join(piece.text for piece in pieces if isinstance(piece, Text))
+    text = "".join(piece.text for piece in pieces if isinstance(piece, OutputText))
     assert text.splitlines() == [f"line {number}" for number in range(1, 401)]
     assert (await waiting).state == "COMPLETED"
 

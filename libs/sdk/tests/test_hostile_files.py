@@ -138,8 +138,8 @@ def test_an_address_that_is_none_is_an_error(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setattr(Hostile, "bucket", address)
-    monkeypatch.setattr("clusterra.files.place.TRYING_SECONDS", 0.0)
-    monkeypatch.setattr("clusterra.files.place.MIN_ATTEMPTS", 1)
+    monkeypatch.setattr("clusterra.files.bucket_files.TRYING_SECONDS", 0.0)
+    monkeypatch.setattr("clusterra.files.bucket_files.MIN_ATTEMPTS", 1)
 
     with pytest.raises(ClusterraError):
         client.files.download("data/x", tmp_path / "x")

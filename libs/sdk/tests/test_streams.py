@@ -9,7 +9,7 @@ from clusterra.exchange import Answer, Failure, Request
 from clusterra.http.streams import LAST_EVENT_ID, Connection, resumed
 from clusterra.operations.api import Api
 from clusterra.operations.events import StreamedEvent, streamed
-from clusterra.operations.outputs import Ended, Restarted, Text, followed
+from clusterra.operations.outputs import Ended, OutputText, Restarted, followed
 from clusterra.operations.outputs import streamed as streamed_output
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +62,7 @@ def test_an_output_is_told_once_wherever_the_connection_breaks(
     *pieces, end = player.iterate(followed(API, PATH, stream="stdout", tail=None))
 
     assert end == Ended("COMPLETED")
-    texts = [piece for piece in pieces if isinstance(piece, Text)]
+    texts = [piece for piece in pieces if isinstance(piece, OutputText)]
     assert "".join(piece.text for piece in texts) == output
     assert [piece.offset for piece in texts] == sorted({piece.offset for piece in texts})
 
@@ -128,7 +128,7 @@ def test_a_restarted_output_begins_again() -> None:
 
     pieces = list(player.iterate(followed(API, PATH, stream="stderr", tail=5)))
 
-    assert pieces == [Text("abc", 3), Restarted(), Text("x", 1), Ended("FAILED")]
+    assert pieces == [OutputText("abc", 3), Restarted(), OutputText("x", 1), Ended("FAILED")]
     assert player.opened[0].query == {"stream": "stderr", "tail": "5"}
 
 

@@ -75,7 +75,7 @@ class Noted(Progress):
         self.sizes: list[int] = []
         self.most = most
 
-    def moved(self, size: int) -> None:
+    def transferred(self, size: int) -> None:
         self.sizes.append(size)
         if self.most is not None and sum(self.sizes) > self.most:
             raise InterruptedError("the cable is out")
@@ -186,7 +186,7 @@ async def test_a_source_that_is_written_meanwhile_is_no_upload(client: AsyncClie
     source = file_of(tmp_path, noise(2 * MIB))
 
     class Writing(Progress):
-        def moved(self, size: int) -> None:
+        def transferred(self, size: int) -> None:
             source.write_bytes(noise(2 * MIB, 2))
 
     with pytest.raises(FileChanged):
@@ -219,7 +219,7 @@ async def test_a_copy_that_is_cancelled_goes_on(client: AsyncClient, ada: FilesC
     loop, begun = asyncio.get_running_loop(), asyncio.Event()
 
     class Begun(Progress):
-        def moved(self, size: int) -> None:
+        def transferred(self, size: int) -> None:
             loop.call_soon_threadsafe(begun.set)
 
     copying = asyncio.create_task(client.files.download("data/x", tmp_path / "x", progress=Begun()))
@@ -255,7 +255,7 @@ async def test_a_file_that_is_replaced_while_it_is_downloaded_is_no_mixture(
         done = False
         lock = threading.Lock()
 
-        def moved(self, size: int) -> None:
+        def transferred(self, size: int) -> None:
             with self.lock:  # no other range is read meanwhile
                 if self.done or not size:
                     return
@@ -273,7 +273,7 @@ async def test_a_file_with_another_checksum_than_its_etag_is_not_taken(
     assert await ada.put("data/x", noise(2 * RANGE_BYTES)) == 200
 
     class Spoiling(Progress):
-        def moved(self, size: int) -> None:
+        def transferred(self, size: int) -> None:
             for part in parts_in(tmp_path):
                 with part.open("r+b") as opened:
                     opened.write(b"spoilt")

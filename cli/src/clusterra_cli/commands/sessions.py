@@ -109,7 +109,7 @@ def open_session(
             _forward(client, job_id, forward, output)
             return
         session = _read(client, job_id)
-        address = f"{client.url}{client.place(on_cluster('sessions', job_id, 'open'))}"
+        address = f"{client.url}{client.path(on_cluster('sessions', job_id, 'open'))}"
     if session.state == "ended":
         exit_codes.end(exit_codes.REFUSED, f"session {job_id} has ended: {session.detail}")
     _print_address(output, address, session.state)

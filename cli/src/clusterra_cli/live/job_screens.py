@@ -7,8 +7,7 @@ from typing import ClassVar
 from clusterra import AsyncClient
 from clusterra.errors import ApiError, ClusterraError
 from clusterra.models import Explanation, JobRecord
-from clusterra.operations.outputs import Ended, Restarted
-from clusterra.operations.outputs import Text as Piece
+from clusterra.operations.outputs import Ended, OutputText, Restarted
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -127,7 +126,7 @@ class OutputScreen(Screen[None]):
             async with aclosing(self._client.job(self._job_id).pieces(TAIL_LINES)) as pieces:
                 async for piece in pieces:
                     match piece:
-                        case Piece(text=text):
+                        case OutputText(text=text):
                             self._write(text)
                         case Restarted():
                             self.query_one(RichLog).clear()

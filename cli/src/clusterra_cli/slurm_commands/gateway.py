@@ -21,6 +21,7 @@ from clusterra.errors import (
 )
 from clusterra.exchange import Method, Query, Request
 from clusterra.http.retrying import ask
+from clusterra.slurm_versions import SLURM_VERSIONS
 from clusterra.target import chosen_target
 
 from clusterra_cli.slurm_commands.failures import (
@@ -40,8 +41,6 @@ READ_SECONDS = 6.0
 """For how long a read is tried: programs around Slurm give a command some 10 seconds."""
 ANSWER_SECONDS = 8.0
 CHANGE_SECONDS = 20.0
-VERSIONS = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
-"""As in the SDK, whose models start too slowly to be imported here."""
 NOTHING: Query = {}
 
 
@@ -63,7 +62,7 @@ class Gateway:
         self.transport = SyncTransport(Endpoint(target.url, target.credentials, ANSWER_SECONDS))
         atexit.register(self.transport.close)
         self._cluster = target.cluster
-        self._versions: tuple[str, ...] = VERSIONS
+        self._versions: tuple[str, ...] = SLURM_VERSIONS
         self._confirmed = False
 
     @property

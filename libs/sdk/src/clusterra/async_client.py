@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from clusterra.async_job import AsyncJob
-from clusterra.client import NOTHING, any_request
+from clusterra.client import NOTHING
 from clusterra.credentials import Credentials
 from clusterra.exchange import Answer, Method
 from clusterra.http.async_transport import AsyncTransport
@@ -34,7 +34,7 @@ from clusterra.models import (
 )
 from clusterra.nodes import Node
 from clusterra.operations import clusters, events, jobs, money, pages, people, templates, waiting
-from clusterra.operations.api import Api, Value
+from clusterra.operations.api import Api, Value, any_request
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.target import chosen_target
@@ -124,7 +124,7 @@ class AsyncClient:
         request = replace(any_request(self._api, method, path, query, body), idempotency_key=key)
         return await self._transport.run(self._api.read(model, request))
 
-    def place(self, path: str) -> str:
+    def path(self, path: str) -> str:
         """A path in which `{cluster}` is the client's cluster. Raises ConfigError where it has none, and ValueError."""
         return self._api.placed(path)
 
@@ -219,7 +219,7 @@ class AsyncClient:
         Raises WaitTimeout, and ValueError for jobs of several clusters.
         """
         by_id = {job.id: job for job in jobs}
-        async with aclosing(self._transport.iterate(waiting.completed(_awaited(jobs), timeout))) as ended:
+        async with aclosing(self._transport.iterate(waiting.completed(waiting.of_one_cluster(jobs), timeout))) as ended:
             async for job_id, record in ended:
                 by_id[job_id].ended(record)
                 yield by_id[job_id]
@@ -321,10 +321,3 @@ class AsyncClient:
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token of the caller. It no longer works within a second."""
         await self._transport.run(people.revoke_token(self._api, token_id))
-
-
-def _awaited(jobs: Sequence[AsyncJob]) -> list[waiting.Awaited]:
-    awaited = [job.awaited for job in jobs]
-    if len({each.events_path for each in awaited}) > 1:
-        raise ValueError("the jobs are of several clusters: wait for those of each cluster apart")
-    return awaited

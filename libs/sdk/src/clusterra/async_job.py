@@ -9,7 +9,7 @@ from clusterra.errors import NotFound
 from clusterra.models import Event, Explanation, JobRecord
 from clusterra.operations import events, jobs, outputs, waiting
 from clusterra.operations.api import Api
-from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Text
+from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, OutputText, Piece
 from clusterra.result import Result
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class AsyncJob:
         """
         async with aclosing(self.pieces(tail, stream=stream)) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Text):
+                if isinstance(piece, OutputText):
                     yield piece.text
 
     def pieces(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> AsyncGenerator[Piece]:
-        """The same as `follow`: each piece is a `Text` with its offset, a `Restarted`, or at last the `Ended`."""
+        """The same as `follow`: each piece is a `OutputText` with its offset, a `Restarted`, or at last the `Ended`."""
         return self._transport.iterate(outputs.followed(self._api, self._path, stream=stream, tail=tail))
 
     async def output(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from clusterra.credentials import Credentials
-from clusterra.exchange import Answer, Method, Request
+from clusterra.exchange import Answer, Method
 from clusterra.http.endpoint import Endpoint, OnRetry, ignore
 from clusterra.http.streams import Connection
 from clusterra.http.sync_transport import SyncTransport
@@ -32,7 +32,7 @@ from clusterra.models import (
 )
 from clusterra.nodes import Node
 from clusterra.operations import clusters, events, jobs, money, pages, people, templates, waiting
-from clusterra.operations.api import Api, Value, query
+from clusterra.operations.api import Api, Value, any_request
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import Fields, JobFilter, Submission
 from clusterra.target import chosen_target
@@ -124,7 +124,7 @@ class Client:
         request = replace(any_request(self._api, method, path, query, body), idempotency_key=key)
         return self._transport.run(self._api.read(model, request))
 
-    def place(self, path: str) -> str:
+    def path(self, path: str) -> str:
         """A path in which `{cluster}` is the client's cluster. Raises ConfigError where it has none, and ValueError."""
         return self._api.placed(path)
 
@@ -219,7 +219,7 @@ class Client:
         Raises WaitTimeout, and ValueError for jobs of several clusters.
         """
         by_id = {job.id: job for job in jobs}
-        for job_id, record in self._transport.iterate(waiting.completed(_awaited(jobs), timeout)):
+        for job_id, record in self._transport.iterate(waiting.completed(waiting.of_one_cluster(jobs), timeout)):
             by_id[job_id].ended(record)
             yield by_id[job_id]
 
@@ -319,15 +319,3 @@ class Client:
     def revoke_token(self, token_id: str) -> None:
         """Revoke a token of the caller. It no longer works within a second."""
         self._transport.run(people.revoke_token(self._api, token_id))
-
-
-def any_request(api: Api, method: Method, path: str, values: Mapping[str, Value] | None, body: object) -> Request:
-    """A request of the caller's own. Raises ValueError for a path that is none of the API, and ConfigError."""
-    return Request(method, api.placed(path), query(values or {}), body)
-
-
-def _awaited(jobs: Sequence[Job]) -> list[waiting.Awaited]:
-    awaited = [job.awaited for job in jobs]
-    if len({each.events_path for each in awaited}) > 1:
-        raise ValueError("the jobs are of several clusters: wait for those of each cluster apart")
-    return awaited

@@ -135,7 +135,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Carry out several operations at the same time, until all have ended. The first error ends the others."""
+    """Carry out several operations concurrently, until all have ended. The first error ends the others."""
 
     operations: Sequence["Steps[None]"]
 

@@ -9,7 +9,7 @@ from clusterra.models import Event, Explanation, JobRecord
 from clusterra.notebook import SHOWN_LINES, job_html, problem_html
 from clusterra.operations import events, jobs, outputs, waiting
 from clusterra.operations.api import Api
-from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, Piece, Text
+from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, OutputText, Piece
 from clusterra.result import Result
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class Job:
         `pieces` says that, too. It is text of the job, and no markup.
         """
         for piece in self.pieces(tail, stream=stream):
-            if isinstance(piece, Text):
+            if isinstance(piece, OutputText):
                 yield piece.text
 
     def pieces(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> Iterator[Piece]:
-        """The same as `follow`: each piece is a `Text` with its offset, a `Restarted`, or at last the `Ended`."""
+        """The same as `follow`: each piece is a `OutputText` with its offset, a `Restarted`, or at last the `Ended`."""
         return self._transport.iterate(outputs.followed(self._api, self._path, stream=stream, tail=tail))
 
     def output(self, tail: int | None = None, *, stream: OutputStream = "stdout") -> str:

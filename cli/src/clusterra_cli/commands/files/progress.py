@@ -48,7 +48,7 @@ def shown_progress(*, quiet: bool) -> "Iterator[Progress]":
                 self._files = files
                 bar.update(task, total=size)
 
-            def moved(self, size: int) -> None:
+            def transferred(self, size: int) -> None:
                 bar.update(task, advance=size)
 
             def finished(self, path: str) -> None:

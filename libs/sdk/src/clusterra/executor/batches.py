@@ -73,36 +73,36 @@ class ClusterFuture(Future[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobPlan:
     """Where the jobs of an executor run, and what they are."""
 
     client: Client
     fields: Fields
     python: str
     cluster: str | None
-    run: str = field(default_factory=lambda: secrets.token_hex(16))
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
     def folder(self) -> str:
         """The working directory in the cluster's shared folder. Nobody can guess it, or make it first."""
-        return f".clusterra-executor-{self.run}"
+        return f".clusterra-executor-{self.token}"
 
     @property
     def sent(self) -> str:
         """The folder of the bucket with the calls."""
-        return f"scripts/clusterra-executor/{self.run}"
+        return f"scripts/clusterra-executor/{self.token}"
 
     @property
     def received(self) -> str:
         """The folder of the bucket with the results."""
-        return f"outputs/clusterra-executor/{self.run}"
+        return f"outputs/clusterra-executor/{self.token}"
 
 
 @dataclass(slots=True)
 class Batch:
     """One job. `tasks` has the calls of each task; a task has one future, whose value is the list of their results."""
 
-    place: Place
+    jobs: JobPlan
     name: str
     function: Callable[..., Any]
     tasks: Sequence[Sequence[Call]]
@@ -132,15 +132,15 @@ class Batch:
             if all(each.done() for each in self.futures):
                 return False
             assert self._plan is not None  # noqa: S101 - `prepare` was called
-            place, client, plan = self.place, self.place.client, self._plan
-            self._files.upload(calls, f"{place.sent}/{plan.calls}")  # type: ignore[arg-type]
+            jobs, client, plan = self.jobs, self.jobs.client, self._plan
+            self._files.upload(calls, f"{jobs.sent}/{plan.calls}")  # type: ignore[arg-type]
         array = {} if len(self.futures) == 1 else {"array": f"0-{len(self.futures) - 1}%{self.at_once}"}
         self.job = client.submit(
-            plan.script(place.python),
-            {"name": "executor", **place.fields, "current_working_directory": place.folder, **array},
-            cluster=place.cluster,
-            stage_in=[{"source": f"{place.sent}/{plan.calls}", "destination": plan.calls}],
-            stage_out=[{"source": f"{self.name}-*.result", "destination": f"{place.received}/"}],
+            plan.script(jobs.python),
+            {"name": "executor", **jobs.fields, "current_working_directory": jobs.folder, **array},
+            cluster=jobs.cluster,
+            stage_in=[{"source": f"{jobs.sent}/{plan.calls}", "destination": plan.calls}],
+            stage_out=[{"source": f"{self.name}-*.result", "destination": f"{jobs.received}/"}],
         )
         for index, future in enumerate(self.futures):
             future.job = self.task(index)
@@ -150,7 +150,7 @@ class Batch:
         """The job of a future."""
         assert self.job is not None  # noqa: S101 - it was sent
         alone = len(self.futures) == 1
-        return self.job if alone else self.place.client.job(f"{self.job.id}_{index}", cluster=self.place.cluster)
+        return self.job if alone else self.jobs.client.job(f"{self.job.id}_{index}", cluster=self.jobs.cluster)
 
     def cancel(self, index: int) -> None:
         """Cancel the job of one future; the whole job where no other is wanted."""
@@ -173,7 +173,7 @@ class Batch:
         `record` is None for a job that Slurm has forgotten.
         """
         assert self._plan is not None  # noqa: S101 - it was sent
-        read = [f"{self.place.sent}/{self._plan.calls}"]
+        read = [f"{self.jobs.sent}/{self._plan.calls}"]
         for index, future in enumerate(self.futures):
             path = self._result_path(index)
             if future.done():
@@ -204,12 +204,12 @@ class Batch:
 
     @property
     def _files(self) -> Files:
-        client, cluster = self.place.client, self.place.cluster
+        client, cluster = self.jobs.client, self.jobs.cluster
         return client.files if cluster is None else client.files.on(cluster)
 
     def _result_path(self, index: int) -> str:
         assert self._plan is not None  # noqa: S101 - it was prepared
-        return f"{self.place.received}/{self._plan.result(index)}"
+        return f"{self.jobs.received}/{self._plan.result(index)}"
 
     def _not_read(self, index: int, error: BaseException) -> ResultNotRead:
         made = ResultNotRead(self.task(index).id, self._result_path(index), error)

@@ -11,7 +11,7 @@ from typing import Any, override
 
 from clusterra.client import Client
 from clusterra.errors import ClusterraError, NotFound
-from clusterra.executor.batches import RETRY_SECONDS, Batch, ClusterFuture, Place
+from clusterra.executor.batches import RETRY_SECONDS, Batch, ClusterFuture, JobPlan
 from clusterra.executor.pickling import Call
 from clusterra.operations.jobs import Fields
 from clusterra.operations.waiting import Awaited, completed
@@ -47,7 +47,7 @@ class ClusterExecutor(Executor):
         if max_jobs < 1:
             raise ValueError("max_jobs is at least 1")
         self._own = client is None
-        self._place = Place(client or Client(), dict(job), python, cluster)
+        self._jobs = JobPlan(client or Client(), dict(job), python, cluster)
         self._max_jobs = max_jobs
         self._pool = ThreadPoolExecutor(THREADS, "clusterra-executor")
         self._changing = threading.Condition()
@@ -109,7 +109,7 @@ class ClusterExecutor(Executor):
             if self._watcher is not None:
                 self._watcher.join()
             if self._own:
-                self._place.client.close()
+                self._jobs.client.close()
 
     def _begin(
         self, function: Callable[..., Any], tasks: Any, futures: list[ClusterFuture], *, single: bool = False
@@ -119,7 +119,7 @@ class ClusterExecutor(Executor):
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._started += 1
             number = self._started
-        batch = Batch(self._place, f"batch-{number}", function, tasks, futures, self._max_jobs, single)
+        batch = Batch(self._jobs, f"batch-{number}", function, tasks, futures, self._max_jobs, single)
         calls = batch.prepare()
         with self._changing:
             self._batches[number] = batch
@@ -199,7 +199,7 @@ class ClusterExecutor(Executor):
                 self._arrived.append(batch)
 
     def _watch_these(self, awaited: list[Awaited]) -> None:
-        transport = self._place.client._transport
+        transport = self._jobs.client._transport
         for job_id, record in transport.iterate(completed(awaited, None, arrivals=self._arrivals)):
             with self._changing:
                 batch = self._sent.pop(job_id)

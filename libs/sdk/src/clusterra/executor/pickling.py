@@ -39,7 +39,7 @@ class Plan:
 
     def script(self, python: str) -> str:
         """The script of the job, which the program `python` runs."""
-        told = {
+        plan = {
             "name": self.name,
             "calls": self.calls,
             "table": self.table,
@@ -50,7 +50,7 @@ class Plan:
         text = resources.files("clusterra.executor").joinpath("runner.py").read_text()
         interpreter = python if python.startswith("/") else f"/usr/bin/env {python}"
         _, _, rest = text.partition("\n")
-        return f"#!{interpreter}\n" + rest.replace('PLAN = "{}"', f"PLAN = {json.dumps(told)!r}", 1)
+        return f"#!{interpreter}\n" + rest.replace('PLAN = "{}"', f"PLAN = {json.dumps(plan)!r}", 1)
 
     def result(self, index: int) -> str:
         """The name of the file with the result of a task."""
@@ -71,7 +71,7 @@ def written(name: str, function: Callable[..., Any], tasks: Sequence[Sequence[Ca
         raise CannotPickle(f"the call cannot be pickled: {error}{hint}") from error
     by_value = by_value or any(each for _, each in of_tasks)
 
-    def place(content: bytes) -> tuple[int, int, str]:
+    def section(content: bytes) -> tuple[int, int, str]:
         at = into.tell() - begun
         into.write(content)
         return at, len(content), hashlib.sha256(content).hexdigest()
@@ -79,14 +79,14 @@ def written(name: str, function: Callable[..., Any], tasks: Sequence[Sequence[Ca
     source = None
     if by_value:
         inner: Any = importlib.import_module("cloudpickle.cloudpickle")
-        source = place(Path(inner.__file__).read_bytes())
+        source = section(Path(inner.__file__).read_bytes())
     table = {
         "cloudpickle": source,
-        "function": place(of_function),
-        "calls": [place(content) for content, _ in of_tasks],
+        "function": section(of_function),
+        "calls": [section(content) for content, _ in of_tasks],
     }
     python = ".".join(platform.python_version_tuple()[:2]) if by_value else None
-    return Plan(name, f"{name}.calls", place(json.dumps(table).encode()), python, len(tasks), secrets.token_bytes(32))
+    return Plan(name, f"{name}.calls", section(json.dumps(table).encode()), python, len(tasks), secrets.token_bytes(32))
 
 
 def _cloudpickle() -> Any:

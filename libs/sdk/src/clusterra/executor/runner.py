@@ -20,9 +20,9 @@ from typing import Any, BinaryIO
 PLAN = "{}"
 
 
-def section(file: BinaryIO, place: tuple[int, int, str]) -> bytes:
+def section(file: BinaryIO, where: tuple[int, int, str]) -> bytes:
     """Some bytes of the calls, which have their checksum."""
-    begin, size, digest = place
+    begin, size, digest = where
     file.seek(begin)
     found = file.read(size)
     if not hmac.compare_digest(hashlib.sha256(found).hexdigest(), digest):

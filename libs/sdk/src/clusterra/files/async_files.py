@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clusterra.files import listing, transfers, trees
+from clusterra.files.bucket_files import BucketFiles
 from clusterra.files.listing import Entry
-from clusterra.files.place import Place
 from clusterra.files.progress import SILENT, Progress
 from clusterra.files.trees import FolderReport, Options, Sync
 from clusterra.http.async_transport import AsyncTransport
@@ -25,22 +25,22 @@ class AsyncFiles:
 
     def __init__(self, transport: AsyncTransport, api: Api, cluster: str | None = None) -> None:
         self._transport = transport
-        self._place = Place(api, cluster)
+        self._bucket = BucketFiles(api, cluster)
 
     def on(self, cluster: str) -> "AsyncFiles":
         """The files of another cluster of the gateway."""
-        return AsyncFiles(self._transport, self._place.api, cluster)
+        return AsyncFiles(self._transport, self._bucket.api, cluster)
 
     def list(self, folder: str = "", *, recursive: bool = False, limit: int | None = None) -> AsyncGenerator[Entry]:
         """What a folder has: `StoredFolder`s and `StoredFile`s; without a folder, the areas. Pages are read as needed.
 
         With `recursive`, the files of all folders below it. A folder without files does not exist.
         """
-        return self._transport.iterate(listing.listed(self._place, folder, recursive=recursive, limit=limit))
+        return self._transport.iterate(listing.listed(self._bucket, folder, recursive=recursive, limit=limit))
 
     async def stat(self, path: str) -> StoredFile:
         """The size, the time and the ETag of one file."""
-        return await self._transport.run(listing.stat(self._place, path))
+        return await self._transport.run(listing.stat(self._bucket, path))
 
     async def download(
         self, path: str, target: str | Path | BinaryIO, *, resume: bool = True, progress: Progress = SILENT
@@ -50,7 +50,7 @@ class AsyncFiles:
         A path gets the whole file or stays as it was. What an interrupted download has is kept beside it, in a file
         `.clusterra-….part`, and the next download goes on with it unless the file in the bucket has changed.
         """
-        await self._transport.run(transfers.download(self._place, path, target, resume=resume, progress=progress))
+        await self._transport.run(transfers.download(self._bucket, path, target, resume=resume, progress=progress))
 
     async def upload(
         self,
@@ -67,30 +67,34 @@ class AsyncFiles:
         """
         with ExitStack() as closing:
             opened = await asyncio.to_thread(transfers.open_source, source, closing)
-            await self._transport.run(transfers.upload(self._place, opened, path, part_bytes, progress))
+            await self._transport.run(transfers.upload(self._bucket, opened, path, part_bytes, progress))
 
     async def delete(self, path: str) -> None:
         """Delete a file. Raises NotFound."""
-        await self._transport.run(listing.delete(self._place, path))
+        await self._transport.run(listing.delete(self._bucket, path))
 
     async def delete_many(self, paths: Sequence[str]) -> tuple[NotDeleted, ...]:
         """Delete files, of which any may be missing. Returns those that could not be deleted."""
-        return await self._transport.run(listing.delete_many(self._place, paths))
+        return await self._transport.run(listing.delete_many(self._bucket, paths))
 
     async def copy(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
         """Copy a file within the bucket. Raises Refused where the destination exists, unless `overwrite`."""
-        return await self._transport.run(listing.moved(self._place, "copy", source, destination, overwrite=overwrite))
+        return await self._transport.run(
+            listing.copy_or_rename(self._bucket, "copy", source, destination, overwrite=overwrite)
+        )
 
     async def move(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
         """Give a file another path. Raises Refused where the destination exists, unless `overwrite`."""
-        return await self._transport.run(listing.moved(self._place, "rename", source, destination, overwrite=overwrite))
+        return await self._transport.run(
+            listing.copy_or_rename(self._bucket, "rename", source, destination, overwrite=overwrite)
+        )
 
     async def download_folder(
         self, folder: str, target: str | Path, *, sync: Sync | None = None, progress: Progress = SILENT
     ) -> FolderReport:
         """Download a folder with all below it; with `sync` only what differs. Nothing is written outside `target`."""
         return await self._transport.run(
-            trees.download_folder(self._place, folder, Path(target), Options(sync, progress=progress))
+            trees.download_folder(self._bucket, folder, Path(target), Options(sync, progress=progress))
         )
 
     async def upload_folder(
@@ -104,4 +108,4 @@ class AsyncFiles:
     ) -> FolderReport:
         """Upload a folder with all below it; with `sync` only what differs. Links are not followed."""
         options = Options(sync, part_bytes, progress)
-        return await self._transport.run(trees.upload_folder(self._place, Path(source), folder, options))
+        return await self._transport.run(trees.upload_folder(self._bucket, Path(source), folder, options))

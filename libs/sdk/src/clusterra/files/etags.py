@@ -1,7 +1,7 @@
-"""What the ETag of a file in a bucket says of its content.
+"""Compares files with ETags.
 
-That of a file which was sent at once is its MD5. That of a file of parts is the MD5 of the parts' MD5s, with their
-number: it says something to whoever knows how the file was cut. With keys of KMS it says nothing.
+The ETag of a single-part upload is its MD5; of a multipart upload, the MD5 of the parts' MD5s and their count. With KMS
+it is opaque.
 """
 
 import hashlib

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clusterra.files import listing, transfers, trees
+from clusterra.files.bucket_files import BucketFiles
 from clusterra.files.listing import Entry
-from clusterra.files.place import Place
 from clusterra.files.progress import SILENT, Progress
 from clusterra.files.trees import FolderReport, Options, Sync
 from clusterra.http.sync_transport import SyncTransport
@@ -24,22 +24,22 @@ class Files:
 
     def __init__(self, transport: SyncTransport, api: Api, cluster: str | None = None) -> None:
         self._transport = transport
-        self._place = Place(api, cluster)
+        self._bucket = BucketFiles(api, cluster)
 
     def on(self, cluster: str) -> "Files":
         """The files of another cluster of the gateway."""
-        return Files(self._transport, self._place.api, cluster)
+        return Files(self._transport, self._bucket.api, cluster)
 
     def list(self, folder: str = "", *, recursive: bool = False, limit: int | None = None) -> Iterator[Entry]:
         """What a folder has: `StoredFolder`s and `StoredFile`s; without a folder, the areas. Pages are read as needed.
 
         With `recursive`, the files of all folders below it. A folder without files does not exist.
         """
-        return self._transport.iterate(listing.listed(self._place, folder, recursive=recursive, limit=limit))
+        return self._transport.iterate(listing.listed(self._bucket, folder, recursive=recursive, limit=limit))
 
     def stat(self, path: str) -> StoredFile:
         """The size, the time and the ETag of one file."""
-        return self._transport.run(listing.stat(self._place, path))
+        return self._transport.run(listing.stat(self._bucket, path))
 
     def download(
         self, path: str, target: str | Path | BinaryIO, *, resume: bool = True, progress: Progress = SILENT
@@ -49,7 +49,7 @@ class Files:
         A path gets the whole file or stays as it was. What an interrupted download has is kept beside it, in a file
         `.clusterra-….part`, and the next download goes on with it unless the file in the bucket has changed.
         """
-        self._transport.run(transfers.download(self._place, path, target, resume=resume, progress=progress))
+        self._transport.run(transfers.download(self._bucket, path, target, resume=resume, progress=progress))
 
     def upload(
         self,
@@ -66,30 +66,34 @@ class Files:
         """
         with ExitStack() as closing:
             opened = transfers.open_source(source, closing)
-            self._transport.run(transfers.upload(self._place, opened, path, part_bytes, progress))
+            self._transport.run(transfers.upload(self._bucket, opened, path, part_bytes, progress))
 
     def delete(self, path: str) -> None:
         """Delete a file. Raises NotFound."""
-        self._transport.run(listing.delete(self._place, path))
+        self._transport.run(listing.delete(self._bucket, path))
 
     def delete_many(self, paths: Sequence[str]) -> tuple[NotDeleted, ...]:
         """Delete files, of which any may be missing. Returns those that could not be deleted."""
-        return self._transport.run(listing.delete_many(self._place, paths))
+        return self._transport.run(listing.delete_many(self._bucket, paths))
 
     def copy(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
         """Copy a file within the bucket. Raises Refused where the destination exists, unless `overwrite`."""
-        return self._transport.run(listing.moved(self._place, "copy", source, destination, overwrite=overwrite))
+        return self._transport.run(
+            listing.copy_or_rename(self._bucket, "copy", source, destination, overwrite=overwrite)
+        )
 
     def move(self, source: str, destination: str, *, overwrite: bool = False) -> MovedFile:
         """Give a file another path. Raises Refused where the destination exists, unless `overwrite`."""
-        return self._transport.run(listing.moved(self._place, "rename", source, destination, overwrite=overwrite))
+        return self._transport.run(
+            listing.copy_or_rename(self._bucket, "rename", source, destination, overwrite=overwrite)
+        )
 
     def download_folder(
         self, folder: str, target: str | Path, *, sync: Sync | None = None, progress: Progress = SILENT
     ) -> FolderReport:
         """Download a folder with all below it; with `sync` only what differs. Nothing is written outside `target`."""
         return self._transport.run(
-            trees.download_folder(self._place, folder, Path(target), Options(sync, progress=progress))
+            trees.download_folder(self._bucket, folder, Path(target), Options(sync, progress=progress))
         )
 
     def upload_folder(
@@ -103,4 +107,4 @@ class Files:
     ) -> FolderReport:
         """Upload a folder with all below it; with `sync` only what differs. Links are not followed."""
         options = Options(sync, part_bytes, progress)
-        return self._transport.run(trees.upload_folder(self._place, Path(source), folder, options))
+        return self._transport.run(trees.upload_folder(self._bucket, Path(source), folder, options))

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 from clusterra.errors import BucketRefused, ClusterraError, FileChanged, NotFound, Refused, UnsafeName
 from clusterra.exchange import Answer, Direct, Request, Steps, Stream, next_of
-from clusterra.files.place import Place, SignedUrl, sent
+from clusterra.files.bucket_files import BucketFiles, PresignedUrl, send_to_bucket
 from clusterra.models import DeletedFiles, FilePage, MovedFile, NotDeleted, StoredFile
 from clusterra.operations.api import query
 from clusterra.operations.pages import paged
@@ -29,7 +29,7 @@ class StoredFolder:
 type Entry = StoredFile | StoredFolder
 
 
-def listed(place: Place, folder: str, *, recursive: bool = False, limit: int | None = None) -> Stream[Entry]:
+def listed(bucket: BucketFiles, folder: str, *, recursive: bool = False, limit: int | None = None) -> Stream[Entry]:
     """What a folder has: its folders and files; with `recursive` the files of all folders below it."""
     asked = query(
         {
@@ -42,10 +42,10 @@ def listed(place: Place, folder: str, *, recursive: bool = False, limit: int | N
     def items(page: FilePage) -> tuple[Sequence[Entry], str | None]:
         return (*map(StoredFolder, page.folders), *page.files), page.next_cursor
 
-    yield from paged(place.api, Request("GET", place.on(), asked), FilePage, items, limit)
+    yield from paged(bucket.api, Request("GET", bucket.on(), asked), FilePage, items, limit)
 
 
-def all_below(place: Place, folder: str) -> Steps[tuple[list[StoredFile], int]]:
+def all_below(bucket: BucketFiles, folder: str) -> Steps[tuple[list[StoredFile], int]]:
     """All files below a folder, and the number of objects there that the list leaves out."""
     unreadable = 0
 
@@ -55,28 +55,28 @@ def all_below(place: Place, folder: str) -> Steps[tuple[list[StoredFile], int]]:
         return page.files, page.next_cursor
 
     asked = query({"path": folder, "recursive": True, "limit": MAX_LISTED})
-    stream = paged(place.api, Request("GET", place.on(), asked), FilePage, items, None)
+    stream = paged(bucket.api, Request("GET", bucket.on(), asked), FilePage, items, None)
     found = list[StoredFile]()
     while (emitted := (yield from next_of(stream))) is not None:
         found.append(emitted.value)
     return found, unreadable
 
 
-def stat(place: Place, path: str) -> Steps[StoredFile]:
+def stat(bucket: BucketFiles, path: str) -> Steps[StoredFile]:
     """What is known of one file. Raises NotFound, BucketRefused, Unreachable."""
-    return (yield from stat_with_encryption(place, path))[0]
+    return (yield from stat_with_encryption(bucket, path))[0]
 
 
-def stat_with_encryption(place: Place, path: str) -> Steps[tuple[StoredFile, bool]]:
+def stat_with_encryption(bucket: BucketFiles, path: str) -> Steps[tuple[StoredFile, bool]]:
     """The same, and whether its ETag says nothing of the content, because a key of KMS encrypts it."""
 
-    def first_byte(signed: SignedUrl) -> Direct:
+    def first_byte(signed: PresignedUrl) -> Direct:
         return Direct("GET", signed.url, {**signed.headers, "range": "bytes=0-0"})
 
-    answer = yield from sent(path, lambda: place.download_url(path), first_byte)
+    answer = yield from send_to_bucket(path, lambda: bucket.download_url(path), first_byte)
     if answer.status == 416:  # it is empty, and has no first byte
-        answer = yield from sent(
-            path, lambda: place.download_url(path), lambda signed: Direct("GET", signed.url, signed.headers)
+        answer = yield from send_to_bucket(
+            path, lambda: bucket.download_url(path), lambda signed: Direct("GET", signed.url, signed.headers)
         )
     length = answer.headers.get("content-length", "")
     size = answer.headers.get("content-range", "").rpartition("/")[2] if answer.status == 206 else length
@@ -99,12 +99,12 @@ def _moment(text: str) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-def delete(place: Place, path: str) -> Steps[None]:
+def delete(bucket: BucketFiles, path: str) -> Steps[None]:
     """Delete one file. Raises NotFound."""
-    yield from place.api.carried_out(Request("DELETE", place.on(), query({"path": path})))
+    yield from bucket.api.carried_out(Request("DELETE", bucket.on(), query({"path": path})))
 
 
-def delete_many(place: Place, paths: Sequence[str]) -> Steps[tuple[NotDeleted, ...]]:
+def delete_many(bucket: BucketFiles, paths: Sequence[str]) -> Steps[tuple[NotDeleted, ...]]:
     """Delete any number of files; what does not exist counts as deleted. Returns those that were not deleted.
 
     An error before the first delete is raised. After a later one, all further files are among those returned.
@@ -112,9 +112,9 @@ def delete_many(place: Place, paths: Sequence[str]) -> Steps[tuple[NotDeleted, .
     failed: list[NotDeleted] = []
     for begin in range(0, len(paths), MAX_DELETED):
         body = {"paths": list(paths[begin : begin + MAX_DELETED])}
-        request = Request("POST", place.on("/delete"), body=body, repeatable=True)
+        request = Request("POST", bucket.on("/delete"), body=body, repeatable=True)
         try:
-            failed += (yield from place.api.read(DeletedFiles, request)).failed
+            failed += (yield from bucket.api.read(DeletedFiles, request)).failed
         except ClusterraError as error:
             if begin == 0:
                 raise
@@ -123,11 +123,13 @@ def delete_many(place: Place, paths: Sequence[str]) -> Steps[tuple[NotDeleted, .
     return tuple(failed)
 
 
-def moved(place: Place, action: str, source: str, destination: str, *, overwrite: bool) -> Steps[MovedFile]:
+def copy_or_rename(
+    bucket: BucketFiles, action: str, source: str, destination: str, *, overwrite: bool
+) -> Steps[MovedFile]:
     """Copy or rename a file within the bucket, once. Raises Refused where the destination exists."""
     body = {"source": source, "destination": destination, "overwrite": overwrite}
-    request = Request("POST", place.on(f"/{action}"), body=body, answer_seconds=75.0)
-    return (yield from place.api.read(MovedFile, request))
+    request = Request("POST", bucket.on(f"/{action}"), body=body, answer_seconds=75.0)
+    return (yield from bucket.api.read(MovedFile, request))
 
 
 def is_known(error: ClusterraError) -> bool:

@@ -1,4 +1,4 @@
-"""Files of this machine: sources of uploads, folders that no link leads out of, and what a checksum is made of."""
+"""Local files: sources of uploads, and folders that no symlink and no path traversal leads out of."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ PART_PREFIX = ".clusterra-"
 PART_SUFFIX = ".part"
 READING = os.O_RDONLY | os.O_NONBLOCK
 """Without O_NONBLOCK, a named pipe would be waited for."""
-type Moved = Callable[[int], None]
+type Transferred = Callable[[int], None]
 """Takes the number of bytes that were just copied; a negative one where they must be copied again."""
 
 
@@ -159,7 +159,7 @@ def opened_folder(root: Path, names: tuple[str, ...] = (), *, make: bool = True)
 def names_below(path: str, folder: str) -> tuple[str, ...]:
     """The names that lead from a folder of the bucket to a file in it. Raises UnsafeName.
 
-    The server's word is not taken for it: a name leads nowhere but down.
+    Does not trust the server: a name never leads out of the folder (path traversal).
     """
     prefix = f"{folder.rstrip('/')}/"
     if not path.startswith(prefix):

@@ -1,7 +1,7 @@
 """The file in which a download is kept until it is whole, with a record of the ranges that are there.
 
 Behind the content it has a line with the version of the file in the bucket, and a byte for each range. So a download
-that was interrupted goes on, unless the file in the bucket has become another one.
+that was interrupted goes on, unless the file in the bucket has become another one. An atomic rename gives it its name.
 """
 
 import errno

@@ -1,14 +1,14 @@
-"""What a copy of files tells while it runs."""
+"""Progress of a copy."""
 
 
 class Progress:
     """Does nothing. A subclass shows what it is interested in; several threads call it."""
 
     def planned(self, files: int, size: int) -> None:
-        """So many files, with so many bytes together, are going to be copied."""
+        """The number of files that are going to be copied, and their bytes together."""
 
-    def moved(self, size: int) -> None:
-        """So many bytes were copied; fewer than none where they must be copied again."""
+    def transferred(self, size: int) -> None:
+        """The number of bytes that were just copied; negative where they must be copied again."""
 
     def finished(self, path: str) -> None:
         """A file is whole. `path` is the one in the bucket."""

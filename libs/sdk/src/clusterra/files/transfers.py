@@ -8,35 +8,35 @@ from typing import BinaryIO
 
 from clusterra.exchange import Steps
 from clusterra.files import downloading, listing, uploading
+from clusterra.files.bucket_files import BucketFiles
 from clusterra.files.downloading import DownloadTarget
 from clusterra.files.local import BytesSource, FileSource, Source, opened_folder
-from clusterra.files.place import Place
 from clusterra.files.progress import Progress
 
 COPIED_BYTES = 1024 * 1024
 
 
 def download(
-    place: Place, path: str, target: str | Path | BinaryIO, *, resume: bool, progress: Progress
+    bucket: BucketFiles, path: str, target: str | Path | BinaryIO, *, resume: bool, progress: Progress
 ) -> Steps[None]:
     """Download a file to a path or an open file."""
     if not isinstance(target, str | Path):
-        yield from downloading.to_stream(place, path, target.write, progress.moved)
+        yield from downloading.to_stream(bucket, path, target.write, progress.transferred)
     else:
-        known = yield from listing.stat(place, path)
+        known = yield from listing.stat(bucket, path)
         progress.planned(1, known.size)
         into = Path(target)
         opening = partial(opened_folder, into.parent)
         yield from downloading.to_file(
-            place, known, DownloadTarget(opening, into.name), resume=resume, moved=progress.moved
+            bucket, known, DownloadTarget(opening, into.name), resume=resume, transferred=progress.transferred
         )
     progress.finished(path)
 
 
-def upload(place: Place, source: Source, path: str, part_bytes: int | None, progress: Progress) -> Steps[None]:
+def upload(bucket: BucketFiles, source: Source, path: str, part_bytes: int | None, progress: Progress) -> Steps[None]:
     """Upload a source."""
     progress.planned(1, source.size)
-    yield from uploading.upload(place, path, source, part_bytes=part_bytes, moved=progress.moved)
+    yield from uploading.upload(bucket, path, source, part_bytes=part_bytes, transferred=progress.transferred)
     progress.finished(path)
 
 

@@ -1,6 +1,7 @@
 """Whole folders: copied, or made equal, in both directions. Others are copied also where one file cannot be.
 
-A download writes beneath the chosen folder alone, whatever names the bucket has, and follows no link there.
+A download writes beneath the chosen folder alone, whatever names the bucket has (path traversal), and follows no
+symlink there. An upload follows none either.
 """
 
 import unicodedata
@@ -12,11 +13,11 @@ from pathlib import Path
 
 from clusterra.errors import ClusterraError, DeleteRefused, UnsafeName
 from clusterra.exchange import Steps, each_of, local
+from clusterra.files.bucket_files import BucketFiles
 from clusterra.files.downloading import DownloadTarget, to_file
 from clusterra.files.etags import USUAL_CUTS, agrees
 from clusterra.files.listing import all_below, delete_many, is_known
 from clusterra.files.local import FileSource, LocalFile, names_below, opened_folder, walked
-from clusterra.files.place import Place
 from clusterra.files.progress import SILENT, Progress
 from clusterra.files.uploading import cut_bytes, upload
 from clusterra.models import StoredFile
@@ -57,14 +58,16 @@ type _Copy = tuple[str, int, Callable[[], Steps[None]]]
 """The path of a file in the bucket, its size, and what copies it."""
 
 
-def download_folder(place: Place, folder: str, target: Path, options: Options = DEFAULT_OPTIONS) -> Steps[FolderReport]:
+def download_folder(
+    bucket: BucketFiles, folder: str, target: Path, options: Options = DEFAULT_OPTIONS
+) -> Steps[FolderReport]:
     """Copy a folder of the bucket to a folder of this machine, which is made if it does not exist.
 
     Raises DeleteRefused where the folder of the bucket is empty, or does not exist, and `delete` would remove all.
     """
     report, copies, wanted = FolderReport(), list[_Copy](), set[tuple[str, ...]]()
     base = _nfc(folder.rstrip("/"))
-    stored, unreadable = yield from all_below(place, base)
+    stored, unreadable = yield from all_below(bucket, base)
     if _deletes(options):
         _require_some(stored, base)
         if unreadable:
@@ -83,7 +86,7 @@ def download_folder(place: Place, folder: str, target: Path, options: Options = 
             report.unchanged += 1
         else:
             into = DownloadTarget(partial(opened_folder, target, names[:-1]), names[-1])
-            copies.append((each.path, each.size, partial(_download, place, each, into, options)))
+            copies.append((each.path, each.size, partial(_download, bucket, each, into, options)))
     yield from _copy_all(copies, report, options)
     if _deletes(options) and not report.problems:
         for found in (yield from local(partial(_unwanted, target, wanted))):
@@ -93,7 +96,9 @@ def download_folder(place: Place, folder: str, target: Path, options: Options = 
     return report
 
 
-def upload_folder(place: Place, source: Path, folder: str, options: Options = DEFAULT_OPTIONS) -> Steps[FolderReport]:
+def upload_folder(
+    bucket: BucketFiles, source: Path, folder: str, options: Options = DEFAULT_OPTIONS
+) -> Steps[FolderReport]:
     """Copy a folder of this machine to a folder of the bucket. Links and special files are left out, as problems.
 
     Raises DeleteRefused where the folder of this machine is empty, and `delete` would remove all.
@@ -104,7 +109,7 @@ def upload_folder(place: Place, source: Path, folder: str, options: Options = DE
     report.problems += [(f"{base}/{each}", "it is a link or no file") for each in left_out]
     if _deletes(options):
         _require_some(local_files, str(source))
-    stored = {} if options.sync is None else {_nfc(each.path): each for each in (yield from all_below(place, base))[0]}
+    stored = {} if options.sync is None else {_nfc(each.path): each for each in (yield from all_below(bucket, base))[0]}
     wanted = set[str]()
     for found in local_files:
         path = f"{base}/{found.relative}"
@@ -118,11 +123,11 @@ def upload_folder(place: Place, source: Path, folder: str, options: Options = DE
         ):
             report.unchanged += 1
         else:
-            copies.append((path, found.size, partial(_upload, place, source, found, path, options)))
+            copies.append((path, found.size, partial(_upload, bucket, source, found, path, options)))
     yield from _copy_all(copies, report, options)
     unwanted = [path for path in stored if path not in wanted]
     if _deletes(options) and unwanted and not report.problems:
-        failed = () if options.sync.dry_run else (yield from delete_many(place, unwanted))  # type: ignore[union-attr]
+        failed = () if options.sync.dry_run else (yield from delete_many(bucket, unwanted))  # type: ignore[union-attr]
         report.problems += [(each.path, each.reason) for each in failed]
         kept = {each.path for each in failed}
         report.deleted += [path for path in unwanted if path not in kept]
@@ -164,14 +169,14 @@ def _copy_all(copies: list[_Copy], report: FolderReport, options: Options) -> St
     yield from each_of(copies, FILES_AT_ONCE, copy_one)
 
 
-def _download(place: Place, known: StoredFile, target: DownloadTarget, options: Options) -> Steps[None]:
-    yield from to_file(place, known, target, moved=options.progress.moved)
+def _download(bucket: BucketFiles, known: StoredFile, target: DownloadTarget, options: Options) -> Steps[None]:
+    yield from to_file(bucket, known, target, transferred=options.progress.transferred)
 
 
-def _upload(place: Place, root: Path, found: LocalFile, path: str, options: Options) -> Steps[None]:
+def _upload(bucket: BucketFiles, root: Path, found: LocalFile, path: str, options: Options) -> Steps[None]:
     source = yield from local(partial(FileSource.below, root, found.names))
     try:
-        yield from upload(place, path, source, part_bytes=options.part_bytes, moved=options.progress.moved)
+        yield from upload(bucket, path, source, part_bytes=options.part_bytes, transferred=options.progress.transferred)
     finally:
         source.close()
 

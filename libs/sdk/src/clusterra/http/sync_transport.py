@@ -42,7 +42,7 @@ from clusterra.http.endpoint import (
 )
 from clusterra.http.waits import Waits
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 """How often operations within an operation look whether that one was stopped."""
 
 
@@ -114,7 +114,7 @@ class SyncTransport:
             left = set(running)
             try:
                 while left and (outer is None or not outer.is_set()):
-                    ended, left = wait(left, None if outer is None else LOOK_SECONDS, FIRST_EXCEPTION)
+                    ended, left = wait(left, None if outer is None else POLL_SECONDS, FIRST_EXCEPTION)
                     if any(each.exception() is not None for each in ended):
                         break
             finally:  # also at Ctrl-C

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from clusterra.context import ConfigError
 from clusterra.errors import NotClusterra, media_type
-from clusterra.exchange import Answer, Request, Steps
+from clusterra.exchange import Answer, Method, Request, Steps
 from clusterra.http.retrying import ask
 
 CLUSTER = "{cluster}"
@@ -78,6 +78,11 @@ class Api:
             return model.model_validate_json(answer.body)
         except ValidationError:
             raise NotClusterra(self.url, answer.status, answer.body) from None
+
+
+def any_request(api: Api, method: Method, path: str, values: Mapping[str, Value] | None, body: object) -> Request:
+    """A request of the caller's own. Raises ValueError for a path that is none of the API, and ConfigError."""
+    return Request(method, api.placed(path), query(values or {}), body)
 
 
 def segment(text: str) -> str:

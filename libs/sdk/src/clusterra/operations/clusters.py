@@ -5,9 +5,7 @@ from clusterra.exchange import Request, Steps
 from clusterra.models import Cluster, ClusterDetail, Clusters, Shape
 from clusterra.nodes import Node, Nodes
 from clusterra.operations.api import Api
-
-SLURM_VERSIONS = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
-"""Versions of slurmrestd's API, the one that is asked for first. A cluster serves some of them."""
+from clusterra.slurm_versions import SLURM_VERSIONS
 
 
 def clusters(api: Api) -> Steps[list[Cluster]]:

@@ -29,7 +29,7 @@ MAX_TAIL_LINES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class OutputText:
     """The next piece of a followed output. `offset` is the number of the output's bytes up to its end."""
 
     text: str
@@ -48,7 +48,7 @@ class Ended:
     state: str
 
 
-type Piece = Text | Restarted | Ended
+type Piece = OutputText | Restarted | Ended
 
 
 def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Steps[str]:
@@ -66,7 +66,7 @@ def whole(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Ste
 def streamed(api: Api, path: str, *, stream: OutputStream, tail: int | None) -> Stream[bytes]:
     """What the job at a path has written so far, byte for byte and piece by piece, however long it is.
 
-    It goes on where it was when a connection breaks. What is written meanwhile is told or not. The last `tail` lines
+    It goes on where it was when a connection breaks. What is written meanwhile may be missing. The last `tail` lines
     are bounded, and read at once.
     """
     if tail is not None:
@@ -135,7 +135,7 @@ def _piece(event: ServerSentEvent) -> Piece:
             return Ended(_state(event.data))
         case "reset":
             return Restarted()
-    return Text(event.data, int(event.id) if event.id and event.id.isdecimal() else 0)
+    return OutputText(event.data, int(event.id) if event.id and event.id.isdecimal() else 0)
 
 
 def _state(data: str) -> str:

@@ -7,7 +7,7 @@ intervals grow. A gateway that does not answer is waited for: nobody knows then 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from clusterra.errors import ClusterraError, Forbidden, WaitTimeout
 from clusterra.exchange import Emit, Open, Pause, Request, Step, Steps, Stream, next_of, now, pause
@@ -72,6 +72,22 @@ class Awaited:
     events_path: str
     over: Callable[[JobRecord], bool] = has_ended
     """Whether nothing more is awaited of a job that has ended, such as copies of its files."""
+
+
+class Waitable(Protocol):
+    """A handle of a job."""
+
+    @property
+    def awaited(self) -> Awaited:
+        """The job as it is awaited."""
+
+
+def of_one_cluster(jobs: Sequence[Waitable]) -> list[Awaited]:
+    """The jobs as they are awaited. Raises ValueError for jobs of several clusters."""
+    awaited = [job.awaited for job in jobs]
+    if len({each.events_path for each in awaited}) > 1:
+        raise ValueError("the jobs are of several clusters: wait for those of each cluster apart")
+    return awaited
 
 
 type Ended = tuple[str, JobRecord]
@@ -214,7 +230,7 @@ def _read(job: Awaited, reads: _Reads, times: int, ends: float | None) -> Steps[
             if job.over(record):
                 return record
             if has_ended(record):
-                break  # an event, or a later read, tells the rest
+                break  # an event, or a later read, has the rest
     reads.done((yield from now()))
     return None
 

@@ -1,6 +1,6 @@
-"""One cluster's files: its routes, the URLs that the gateway signs, and requests to the bucket that are sent again.
+"""One cluster's files: its routes, presigned URLs, and requests to the bucket with their retries.
 
-A signed URL is a secret. It is in no error, no log and no text of an object here.
+A presigned URL is a secret. It is in no error, no log and no text of an object here.
 """
 
 import re
@@ -15,7 +15,7 @@ from clusterra.http.retrying import Attempts, reason_of
 from clusterra.operations.api import Api, segment
 
 MIN_ATTEMPTS = 5
-"""A request to the bucket is sent so often at least, also where each attempt takes long."""
+"""The attempts of a request to the bucket that are made also where each takes long."""
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
 _RETRIED = (403, 408, 429)
 """403 is also the answer to a URL that has expired; each attempt has a new one."""
@@ -23,7 +23,7 @@ _BROKEN_BODIES = frozenset({"BadDigest", "XAmzContentSHA256Mismatch", "Incomplet
 
 
 @dataclass(frozen=True, slots=True)
-class SignedUrl:
+class PresignedUrl:
     """A URL of the bucket, and the headers that its request must have."""
 
     url: str = field(repr=False)
@@ -31,7 +31,7 @@ class SignedUrl:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketFiles:
     """The files of one cluster, as the caller has them."""
 
     api: Api
@@ -41,36 +41,36 @@ class Place:
         """A path of the API below the cluster's files. Raises ConfigError where no cluster is named."""
         return self.api.on(f"files{rest}", self.cluster)
 
-    def download_url(self, path: str) -> Steps[SignedUrl]:
+    def download_url(self, path: str) -> Steps[PresignedUrl]:
         """The URL that downloads a file. Signing asks no bucket: the file may not exist."""
-        return (yield from self._signed({"path": path, "method": "GET"}))
+        return (yield from self._presign({"path": path, "method": "GET"}))
 
-    def upload_url(self, path: str, size: int, sha256: str) -> Steps[SignedUrl]:
+    def upload_url(self, path: str, size: int, sha256: str) -> Steps[PresignedUrl]:
         """The URL that uploads exactly these bytes as a file."""
-        return (yield from self._signed({"path": path, "method": "PUT", "size": size, "sha256": sha256}))
+        return (yield from self._presign({"path": path, "method": "PUT", "size": size, "sha256": sha256}))
 
-    def part_url(self, upload: str, path: str, part: Mapping[str, Any]) -> Steps[SignedUrl]:
+    def part_url(self, upload: str, path: str, part: Mapping[str, Any]) -> Steps[PresignedUrl]:
         """The URL that uploads a part: its `number`, `size` and `sha256`."""
         body = {"path": path, "parts": [part]}
         answer = yield from self.api.ask(
             Request("POST", self.on(f"/uploads/{segment(upload)}/part-urls"), body=body, repeatable=True)
         )
         try:
-            return _signed_url(self.api.url, answer.json["urls"][0])
+            return _presigned(self.api.url, answer.json["urls"][0])
         except (ValueError, TypeError, LookupError):
             raise NotClusterra(self.api.url, answer.status, b"") from None
 
-    def _signed(self, body: Mapping[str, Any]) -> Steps[SignedUrl]:
+    def _presign(self, body: Mapping[str, Any]) -> Steps[PresignedUrl]:
         path = self.api.on("storage/presigned-url", self.cluster)
         answer = yield from self.api.ask(Request("POST", path, body=body, repeatable=True))
         try:
-            return _signed_url(self.api.url, answer.json)
+            return _presigned(self.api.url, answer.json)
         except (ValueError, TypeError, LookupError):
             # Not with the body, which may have the URL.
             raise NotClusterra(self.api.url, answer.status, b"") from None
 
 
-def _signed_url(gateway: str, answer: Any) -> SignedUrl:
+def _presigned(gateway: str, answer: Any) -> PresignedUrl:
     """The URL in an answer. Raises Unreachable for one without TLS, though the gateway has it, and errors of shape."""
     url, headers = answer["url"], {str(name): str(value) for name, value in answer["headers"].items()}
     if not isinstance(url, str) or not url.startswith(("https://", "http://")):
@@ -80,29 +80,29 @@ def _signed_url(gateway: str, answer: Any) -> SignedUrl:
     if is_private(gateway) and not is_private(url):
         raise Unreachable(_bucket(url), "its address is not HTTPS, as that of the gateway is: an operator sets it")
     # The length of the content follows from the content itself.
-    return SignedUrl(url, headers)
+    return PresignedUrl(url, headers)
 
 
-def sent(
+def send_to_bucket(
     path: str,
-    signed: Callable[[], Steps[SignedUrl]],
-    request: Callable[[SignedUrl], Direct],
-    moved: Callable[[], int] = lambda: 0,
+    signed: Callable[[], Steps[PresignedUrl]],
+    request: Callable[[PresignedUrl], Direct],
+    bytes_kept: Callable[[], int] = lambda: 0,
 ) -> Steps[Answer]:
-    """The answer of the bucket to a request for the file at `path`: one of success, or 416.
+    """The answer of the bucket to a request for the file at `path`: a success, or 416.
 
     Each attempt has a URL of its own. It gives up after MIN_ATTEMPTS and TRYING_SECONDS; both are counted anew when
-    `moved`, the bytes that are safe, has grown. Raises NotFound, FileChanged, BucketRefused, Unreachable.
+    `bytes_kept`, the bytes that are safe, has grown. Raises NotFound, FileChanged, BucketRefused, Unreachable.
     """
-    attempts, before = Attempts(at_least=MIN_ATTEMPTS), moved()
+    attempts, before = Attempts(at_least=MIN_ATTEMPTS), bytes_kept()
     while True:
         url = yield from signed()
         reply = yield from direct(request(url))
         if isinstance(reply, Answer) and (200 <= reply.status < 300 or reply.status == 416):
             return reply
         error = _error(path, url.url, reply)
-        if moved() > before:
-            before = moved()
+        if bytes_kept() > before:
+            before = bytes_kept()
             attempts.progressed()
         may_pass = _may_pass(reply, attempts.count + 1)
         if not (may_pass and (yield from attempts.failed(reason_of(reply, "the bucket"), TRYING_SECONDS))):
