@@ -23,9 +23,9 @@ def test_a_bar_is_drawn_in_one_line_of_a_terminal(monkeypatch: pytest.MonkeyPatc
     with shown_progress(quiet=False) as progress:
         progress.planned(2, 3 * 1024 * 1024)
         for _ in range(3):
-            progress.moved(1024 * 1024)
-        progress.moved(-1024 * 1024)
-        progress.moved(1024 * 1024)
+            progress.transferred(1024 * 1024)
+        progress.transferred(-1024 * 1024)
+        progress.transferred(1024 * 1024)
         progress.finished("data/x")
 
     *_, last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue()).strip().splitlines()
