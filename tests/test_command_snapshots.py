@@ -12,7 +12,7 @@ import pytest
 from clusterra.credentials import FixedToken
 from clusterra.target import Target
 from clusterra_cli.spool.folder import Spool
-from clusterra_cli.spool.spooling import keep
+from clusterra_cli.spool.submits import keep
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import ApiToken, User
