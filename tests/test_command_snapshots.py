@@ -140,8 +140,8 @@ async def _jobs(site: Site) -> None:
     for job_id, state in (("1", "FAILED"), ("2", "RUNNING")):
 
         async def reached(job_id: str = job_id, state: str = state) -> bool:
-            job = await ada.job(job_id)
-            return job.state == state and job.reason != "Prolog"
+            job = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs/{job_id}")
+            return bool(job["state"] == state and job["reason"] != "Prolog")
 
         await until(reached, seconds=150, what=f"job {job_id} to be {state}", every=0.3)
 
