@@ -61,4 +61,4 @@ async def test_without_the_extra_it_says_how_to_install_it(nobody: CommandLine) 
     ran = await nobody.having(PYTHONPATH=str(nobody.home))("advise", "jobs.txt")
 
     assert ran.code == 1, sys.version
-    assert "clusterra-cli[advise]" in ran.err
+    assert "uv tool install './cli[advise]'" in ran.err

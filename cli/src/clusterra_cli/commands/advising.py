@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _POLICIES = ("packing", "family", "first-fit", "one-worker-per-job")
 _LINE_SECONDS = 10.0
 """How often a line of progress is written where there is no terminal."""
-_INSTALL = "uv tool install 'clusterra-cli[advise]'"
+_INSTALL = "uv tool install './cli[advise]'"
+"""In a checkout: the registry of Python's packages has a program of somebody else by the name `clusterra-cli`."""
 
 
 def add_to(command: typer.Typer) -> None:
@@ -89,7 +90,7 @@ def advise(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "clusterra_planner_tools":
             raise
-        exit_codes.end(exit_codes.FAILED, f"the simulator is not installed; install it with: {_INSTALL}")
+        exit_codes.end(exit_codes.FAILED, f"the simulator is not installed; install it in a checkout with: {_INSTALL}")
 
     request = Request(
         file,

@@ -67,7 +67,7 @@ def bars(rows: Sequence[tuple[str, float | None, str, bool]], title: str) -> str
 def _axis(top: float, bottom: int) -> str:
     parts = []
     for share in (0.0, 0.5, 1.0):
-        value = _round_down(top * share) if share else 0.0
+        value = _round_down(top) * share
         y = bottom - value / top * _PANEL
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#d1d5db"/>'
