@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from clusterra_cli.slurm_commands.fields import node_values
 from clusterra_cli.slurm_commands.fields.job_values import Job
-from clusterra_cli.slurm_commands.notation import states, times
+from clusterra_cli.slurm_commands.notation import times
 from clusterra_cli.slurm_commands.notation.sizes import mebibytes
 from clusterra_cli.slurm_commands.records import Record, count, exit_code, infinite, number, objects, part, text, texts
 
@@ -240,10 +240,7 @@ def _exclusive(record: Record) -> str:
 
 def _node_details(job: Job) -> Lines:
     """The CPUs and the memory on each node."""
-    # slurmctld keeps them for a while after the end, and scontrol does not show them then.
-    if not job.resources or job.base in states.ENDED:
-        return []
-    lines = ["JOB_GRES=(null)"]
+    lines = ["JOB_GRES=(null)"] if job.resources else []
     for node in objects(part(job.resources, "nodes"), "allocation"):
         cores = [
             place * len(objects(socket, "cores")) + count(core, "index")

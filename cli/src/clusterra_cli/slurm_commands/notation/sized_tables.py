@@ -26,7 +26,8 @@ def sized_lines(columns: Sequence[SizedColumn], rows: Sequence[Sequence[str]], *
     """The lines of a table: names, dashes, and values."""
     top: list[str] = []
     if header:
-        top = ["".join(f"{each.cell(each.name)} " for each in columns)]
+        # A name that is too long is cut as well, but without the sign.
+        top = ["".join(f"{each.cell(each.name[: abs(each.width)])} " for each in columns)]
         top.append("".join("-" * abs(each.width) + " " for each in columns))
     return top + ["".join(f"{column.cell(value)} " for column, value in zip(columns, row, strict=True)) for row in rows]
 
