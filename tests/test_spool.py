@@ -161,7 +161,7 @@ async def test_what_was_spooled_is_sent_before_the_next_submit(lab: Stack, comma
     assert int(sent["job_id"]) < int(after.out.split()[-1])
 
 
-async def test_a_refused_submit_is_kept_with_the_reason_and_can_be_dropped(lab: Stack, command: CommandLine) -> None:
+async def test_a_refused_submit_is_kept_with_the_reason_and_can_be_deleted(lab: Stack, command: CommandLine) -> None:
     gateway = _gateway(lab)
     gateway.kill()
     await sbatch(command, "--spool", "-H", "-p", "nosuch", "--wrap", "true")
@@ -171,12 +171,12 @@ async def test_a_refused_submit_is_kept_with_the_reason_and_can_be_dropped(lab: 
     sent = await command("spool", "send", "--json")
     (refused,) = (await command("spool", "list", "--json")).json
     at_once = await sbatch(command, "--spool", "-H", "-p", "nosuch", "--wrap", "true")
-    dropped = await command("spool", "drop", "s1")
+    deleted = await command("spool", "delete", "s1")
 
     assert sent.code == 6
     assert (refused["state"], "Invalid partition" in refused["why"]) == ("refused", True)
     assert at_once == Ran(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n")
-    assert dropped.code == 0
+    assert deleted.code == 0
     assert (await command("spool", "list", "--json")).json == []
 
 
