@@ -199,7 +199,20 @@ async def test_jobs_are_listed(ada: CommandLine, world: World) -> None:
     assert "cost" not in told[0]
     assert (await ada("jobs", "-q")).out == "7\n8\n"
     more = await ada("jobs", "-q", "--limit=1")
-    assert (more.out, more.err) == ("7\n", "there are more than 1 jobs: --limit raises the number\n")
+    assert (more.out, more.err) == ("7\n", "there are more jobs: --limit raises their number\n")
+    assert "--since" not in table.err + more.err
+
+
+async def test_a_list_without_jobs_says_how_those_are_listed_that_slurm_has_forgotten(
+    ada: CommandLine, world: World
+) -> None:
+    world.acme.add_job("7")
+
+    ended = await ada("jobs", "--state=completed")
+    others = [await ada("jobs", *each.split()) for each in ("-t pending", "-t completed -q", "-t completed --json")]
+
+    assert (ended.code, ended.err.count("such as --since 1d")) == (0, 1), ended
+    assert [each.err for each in others] == [""] * 3
 
 
 async def test_names_of_jobs_do_not_reach_the_terminal_as_they_are(ada: CommandLine, world: World) -> None:

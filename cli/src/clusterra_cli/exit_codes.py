@@ -21,26 +21,34 @@ def end(code: int, text: str) -> Never:
     raise typer.Exit(code)
 
 
-def report(error: Exception) -> int | None:
-    """Print an error of the SDK, and return the exit code for it. None for an error that nobody expects."""
+def report(error: Exception, subject: str = "") -> int | None:
+    """Print an error of the SDK, and return the exit code for it. None for an error that nobody expects.
+
+    `subject`: what of several things it is about, such as `job 4`.
+    """
     from clusterra import errors
     from clusterra.context import ConfigError
 
+    from clusterra_cli.hints import hint_of, on_the_command_line, sign_in_text
+
     if not isinstance(error, errors.ClusterraError):
         return None
-    text = f"error: {error}"
-    code = FAILED
+    text, code = str(error), FAILED
+    if isinstance(error, errors.ApiError):
+        hint = hint_of(error.detail, error.hint)
+        text = f"{error.detail}\n{hint}" if hint else error.detail
     if isinstance(error, errors.SignInNeeded):
-        text, code = f"{text}\nSign in with `clusterra login`.", SIGN_IN
+        text, code = sign_in_text(error.detail, error.hint), SIGN_IN
     elif isinstance(error, errors.NotClusterra):
         text += "\nA proxy in between may have answered: check the address of the gateway, or try again later."
     elif isinstance(error, ConfigError):
-        code = USAGE
+        text, code = on_the_command_line(text), USAGE
     elif isinstance(error, errors.NotFound):
         code = NOT_FOUND
     elif isinstance(error, errors.Forbidden | errors.Refused):
         code = REFUSED
     fields = [f"  {each.pointer or each.parameter}: {each.detail}" for each in getattr(error, "errors", ())]
     # One wrong field stands in the detail itself.
-    note("\n".join([text, *(fields if len(fields) > 1 else ())]))
+    about = f"{subject}: error" if subject else "error"
+    note("\n".join([f"{about}: {text}", *(fields if len(fields) > 1 else ())]))
     return code

@@ -42,6 +42,21 @@ class JobScript:
     script: str
     job: Fields
     warnings: tuple[str, ...] = ()
+    added: range = range(0)
+    """The numbers of those lines, counted from 1, that are options of the command line."""
+
+    def placed(self, text: str) -> str:
+        """A text of the gateway, in which lines have the numbers of the caller's own script."""
+        return _LINE.sub(self._place, text) if self.added else text
+
+    def _place(self, found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number in self.added:
+            return "the command line"
+        return f"line {number - len(self.added) if number >= self.added.stop else number} of the script"
+
+
+_LINE = re.compile(r"\bline ([0-9]{1,9}) of the script\b", re.ASCII)
 
 
 def from_script(
@@ -65,7 +80,8 @@ def from_script(
         fields["argv"] = list(words)
     lost = lines and any(line.startswith(_FOREIGN) for line in text.split("\n"))
     warnings = ("#PBS and #BSUB lines of the script win over options of the command line",) if lost else ()
-    return JobScript(_inserted(text, lines), fields, warnings)
+    at = _place_of_options(text)
+    return JobScript(_inserted(text, lines, at), fields, warnings, range(at + 1, at + 1 + len(lines)))
 
 
 def from_command(command: Sequence[str], options: Sequence[Given], environment: Environment) -> JobScript:
@@ -95,12 +111,16 @@ def head(text: str) -> list[str]:
     return found
 
 
-def _inserted(text: str, lines: Sequence[str]) -> str:
-    """The script with these lines behind its last `#SBATCH` line, or else behind its first line."""
+def _place_of_options(text: str) -> int:
+    """The number of the line behind which options go: the last `#SBATCH` line, or else the first line."""
+    own = [number for number, line in enumerate(head(text), start=1) if line.startswith(PREFIXES)]
+    return own[-1] if own else 1
+
+
+def _inserted(text: str, lines: Sequence[str], at: int) -> str:
+    """The script with these lines behind its line of this number."""
     if not lines:
         return text
-    own = [number for number, line in enumerate(head(text), start=1) if line.startswith(PREFIXES)]
-    at = own[-1] if own else 1
     before = text.split("\n")
     return "\n".join([*before[:at], *lines, *(before[at:] or [""])])
 

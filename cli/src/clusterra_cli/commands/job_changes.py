@@ -9,7 +9,7 @@ import typer
 from clusterra_cli import exit_codes
 from clusterra_cli.completion import known_jobs
 from clusterra_cli.connection import Cluster, Json, Quiet, Url, connected, job_of
-from clusterra_cli.output import Output, note
+from clusterra_cli.output import Output
 from clusterra_cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def _change(job_ids: Sequence[str], change: _Change, output: Output, url: str | 
                 except SignInNeeded:
                     raise
                 except ApiError as error:
-                    note(f"job {each}:")
-                    codes.append(exit_codes.report(error) or exit_codes.FAILED)
+                    codes.append(exit_codes.report(error, f"job {each}") or exit_codes.FAILED)
                     rows[each] |= {"outcome": "failed", "detail": error.detail}
                 else:
                     rows[each]["outcome"] = change.outcome

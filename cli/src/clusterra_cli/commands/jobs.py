@@ -24,6 +24,8 @@ _AGO = re.compile(r"([0-9]{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ENDED_WITHOUT = ("", "None")
 """Reasons that say nothing."""
+_NOT_ENDED = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING"})
+"""States of jobs that Slurm keeps."""
 
 
 def add_to(command: typer.Typer) -> None:
@@ -107,8 +109,10 @@ def jobs(
             )
         )
     if len(found) > limit:
-        note(f"there are more than {limit} jobs: --limit raises the number")
+        note("there are more jobs: --limit raises their number")
     found = found[:limit]
+    if since is None and not (json or quiet) and _asks_for_ended(states, found_none=not found):
+        note("jobs that ended more than some minutes ago are listed with --since, such as --since 1d")
     if json:
         output.document(found)
     elif quiet:
@@ -116,6 +120,12 @@ def jobs(
     else:
         shown = [each for each in chosen if each is not None]
         output.table([column for column, _ in shown], ([value(each) for _, value in shown] for each in found))
+
+
+def _asks_for_ended(states: str, *, found_none: bool) -> bool:
+    """Whether somebody may miss jobs that Slurm has forgotten: they ask for ended ones, or see none of any state."""
+    chosen = {each.strip() for each in states.upper().split(",")} - {""}
+    return found_none if not chosen else not chosen <= _NOT_ENDED
 
 
 def point_in_time(text: str) -> datetime:

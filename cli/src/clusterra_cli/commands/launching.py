@@ -95,5 +95,6 @@ def launch(
         warn(each)
     what = f"batch job {launched.job_id}" if launched.job_id else f"workflow {launched.run_id}"
     Output(json, quiet).one(launched, launched.job_id or launched.run_id or "", f"Submitted {what}")
-    if launched.output_dir and not (json or quiet):
+    # "." is the folder that the job starts in, which the API does not name.
+    if launched.output_dir not in (None, "", ".") and not (json or quiet):
         note(f"its results will be in {launched.output_dir}")

@@ -2,7 +2,9 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, override
 
 import typer
@@ -131,8 +133,11 @@ def _scripted(options: list[Given], words: list[str]) -> JobScript:
         text = read_bounded(name, MAX_SCRIPT_BYTES).decode()
     except UnicodeDecodeError:
         raise WrongUsage(f"{name} is not a script: it is not UTF-8") from None
+    if name == "-" and not text.strip():
+        raise WrongUsage("no script", "name a file, or send one to stdin")
     if not text.startswith("#!"):
-        raise WrongUsage(f"{name} names no interpreter", "start it with a line such as #!/bin/bash")
+        shown = "stdin" if name == "-" else name
+        raise WrongUsage(f"{shown} names no interpreter", "start it with a line such as #!/bin/bash")
     return job_script.from_script(text, [name, *words[1:]], options, _local())
 
 
@@ -154,16 +159,35 @@ def _carry_out(wanted: _Wanted, made: JobScript) -> None:
         return
     with connected(wanted.url, wanted.cluster) as client:
         if wanted.estimate:
-            _print_estimate(output, client.estimate(made.script, made.job))
+            with _errors_of_caller(made):
+                estimate = client.estimate(made.script, made.job)
+            _print_estimate(output, estimate, made)
             return
         _submit(client, wanted, made)
 
 
+@contextmanager
+def _errors_of_caller(made: JobScript) -> Iterator[None]:
+    """Errors about a line of the script that was sent name the option of the command line, or the caller's line."""
+    from clusterra.errors import ApiError
+
+    try:
+        yield
+    except ApiError as error:
+        problem = error.problem
+        detail = made.placed(problem.detail)
+        fields = tuple(replace(each, detail=made.placed(each.detail)) for each in problem.errors)
+        # The hint speaks of a line of the script that the caller has not written.
+        hint = problem.hint if detail == problem.detail else None
+        raise type(error)(replace(problem, detail=detail, hint=hint, errors=fields)) from None
+
+
 def _submit(client: "Client", wanted: _Wanted, made: JobScript) -> None:
     output = wanted.output
-    job = client.submit(made.script, made.job, key=wanted.key)
+    with _errors_of_caller(made):
+        job = client.submit(made.script, made.job, key=wanted.key)
     for each in job.warnings:
-        warn(each)
+        warn(made.placed(each))
     if not (wanted.wait or wanted.follow):
         _print_submitted(output, job)
         return
@@ -189,9 +213,9 @@ def _submitted(job: "Job") -> dict[str, object]:
     return {"job_id": job.id, "warnings": list(job.warnings)}
 
 
-def _print_estimate(output: Output, estimate: "Estimate") -> None:
+def _print_estimate(output: Output, estimate: "Estimate", made: JobScript) -> None:
     for each in estimate.warnings:
-        warn(each)
+        warn(made.placed(each))
     if output.json:
         output.document(estimate)
         return

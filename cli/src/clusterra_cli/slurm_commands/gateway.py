@@ -24,6 +24,7 @@ from clusterra.http.retrying import ask
 from clusterra.slurm_versions import SLURM_VERSIONS
 from clusterra.target import chosen_target
 
+from clusterra_cli.hints import NO_CREDENTIAL, SIGN_IN
 from clusterra_cli.slurm_commands.failures import (
     ACCOUNTING_POLICY,
     DENIED,
@@ -149,7 +150,7 @@ def refusal(error: ClusterraError) -> Refused:
         case OutcomeUnknown():
             return Away(TIMED_OUT)
         case SignInNeeded():
-            return Refused(f"Protocol authentication error: {error.detail}", 1007)
+            return Refused(f"Protocol authentication error: {_sign_in(error.detail)}", 1007)
         case NotFound():
             return NotKnown()
         case QuotaExceeded():
@@ -157,6 +158,11 @@ def refusal(error: ClusterraError) -> Refused:
         case ApiError():
             return _refused(error, error.code)
     return Refused(str(error).replace("\n", ": "))
+
+
+def _sign_in(detail: str) -> str:
+    """What somebody is to do whose token is missing or not taken, with the reason where they have one."""
+    return f"sign in with {SIGN_IN}" if NO_CREDENTIAL in detail else f"{detail}: sign in with {SIGN_IN}"
 
 
 def _refused(error: ApiError, number: int | None) -> Refused:

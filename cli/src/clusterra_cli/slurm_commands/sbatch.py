@@ -104,14 +104,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         answer = gateway.jobs_api("POST", "submit", {"script": job.script, "job": job.job})
     except Refused as error:
-        raise CommandFailed(refused_lines(error), failure_code()) from None
+        raise CommandFailed(job.placed(refused_lines(error)), failure_code()) from None
     job_id = str(answer.get("job_id", ""))
     if not job_id.isdecimal():
         raise CommandFailed(refused_lines(Refused(UNKNOWN)), failure_code())
     note_submit(gateway, job_id)
     if words.has("verbose"):
         for warning in (*job.warnings, *answer.get("warnings", ())):
-            complain(f"sbatch: warning: {warning}")
+            complain(f"sbatch: warning: {job.placed(warning)}")
     print_job_id(words, job_id, named)
     return exit_code_of(gateway, job_id) if words.has("wait") else 0
 
@@ -121,7 +121,7 @@ def _spooled(words: Words, job: JobScript, gateway: Gateway) -> int:
     try:
         job_id = deliver_spooled(words, job, gateway)
     except Refused as error:
-        raise CommandFailed(refused_lines(error), failure_code()) from None
+        raise CommandFailed(job.placed(refused_lines(error)), failure_code()) from None
     if job_id is not None:
         print_job_id(words, job_id, split(words.last("clusters", os.environ.get("SLURM_CLUSTERS")) or ""))
     return 0

@@ -202,7 +202,8 @@ def error_of(url: str, answer: Answer) -> ClusterraError:
 def problem_of(answer: Answer) -> Problem | None:
     """The problem in an answer; None where it has none that can be read.
 
-    Other JSON objects, such as an error in slurmrestd's shape, become a problem with the beginning of their text.
+    An error in slurmrestd's shape becomes a problem with the description in it, and other JSON objects become one with
+    the beginning of their text.
     """
     if not media_type(answer).endswith("json"):
         return None
@@ -213,7 +214,8 @@ def problem_of(answer: Answer) -> Problem | None:
     if not isinstance(members, dict):
         return None
     if media_type(answer) != PROBLEM or not isinstance(members.get("detail"), str):
-        return Problem(answer.status, "about:blank", f"{answer.status}: {shown(answer.body)}")
+        described = _described(members.get("errors"))
+        return Problem(answer.status, "about:blank", described or f"{answer.status}: {shown(answer.body)}")
     return Problem(
         status=answer.status,
         type=_text(members, "type") or "about:blank",
@@ -246,6 +248,12 @@ def shown(body: bytes) -> str:
 def _text(members: Mapping[str, Any], name: str) -> str | None:
     value = members.get(name)
     return value[:_MAX_TEXT] if isinstance(value, str) and value else None
+
+
+def _described(errors: object) -> str | None:
+    """The description of the first error in slurmrestd's shape."""
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return _text(first, "description") if isinstance(first, dict) else None
 
 
 def _fields(members: object) -> tuple[FieldError, ...]:

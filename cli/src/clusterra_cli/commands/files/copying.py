@@ -62,7 +62,7 @@ def ls(
         if not found and folder:
             found = _alone(client, folder)
     if len(found) > limit:
-        note(f"there are more than {limit} files: --limit raises the number")
+        note("there are more files: --limit raises their number")
     found = found[:limit]
 
     def name(entry: "Entry") -> str:
@@ -163,7 +163,7 @@ def rm(
         for given in paths:
             path = given.removeprefix(BUCKET_PREFIX)
             if not recursive:
-                client.files.delete(path)
+                _delete_file(client, path)
                 deleted.append(path)
                 continue
             below = [each.path for each in client.files.list(path.rstrip("/"), recursive=True)]
@@ -183,3 +183,15 @@ def rm(
         note(f"error: {path} was not deleted: {why}")
     if failed:
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _delete_file(client: "Client", path: str) -> None:
+    """Delete one file. Raises WrongUsage for a folder, and NotFound."""
+    from clusterra.errors import NotFound
+
+    try:
+        client.files.delete(path)
+    except NotFound:
+        if any(True for _ in client.files.list(path.rstrip("/"), limit=1)):
+            raise WrongUsage(f"{path} is a folder", "-r deletes it with all below it") from None
+        raise

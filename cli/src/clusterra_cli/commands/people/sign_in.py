@@ -157,16 +157,17 @@ def logout(
     from clusterra import credentials
 
     with connected(url) as client:
-        if revoke:
-            _revoke(client)
+        revoked = revoke and _revoke(client)
         forgotten = credentials.forget(client.url)
+    if revoked:
+        note(f"the token for {client.url} is revoked")
     note(f"the token for {client.url} is forgotten" if forgotten else f"no token is stored for {client.url}")
     if os.environ.get(credentials.TOKEN):
         warn(f"{credentials.TOKEN} is set, and still signs you in")
 
 
-def _revoke(client: "Client") -> None:
-    """Revoke the token of the client. Its text contains its id."""
+def _revoke(client: "Client") -> bool:
+    """Revoke the token of the client, and return whether it was one of a person. Its text contains its id."""
     from clusterra import credentials
 
     token = credentials.find(client.url)
@@ -175,6 +176,7 @@ def _revoke(client: "Client") -> None:
         client.revoke_token(token_id)
     if not known:
         warn("the token is none of a person, and stays valid: revoke it where it was made")
+    return bool(known)
 
 
 def whoami(json: Json = False, url: Url = None) -> None:
