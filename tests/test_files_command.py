@@ -60,6 +60,8 @@ async def test_files_are_copied_listed_and_deleted(command: CommandLine) -> None
     assert within.code == 0, within
     assert (await command("files", "ls")).out == "scripts/\ndata/\noutputs/\nshared/\n"
     assert (await command("files", "rm", "bucket:outputs/z.csv", "-q")).out == "outputs/z.csv\n"
+    folder = await command("files", "rm", "data/deep")
+    assert (folder.code, folder.err) == (2, "error: data/deep is a folder\n-r deletes it with all below it\n"), folder
     assert (await command("files", "rm", "-r", "data", "--json")).json["deleted"] == ["data/deep/y", "data/x.csv"]
     assert (await command("files", "ls", "data")).out == ""
 

@@ -132,7 +132,11 @@ async def test_signing_out_forgets_the_token_and_revokes_it_if_wanted(world: Wor
     assert (await program("whoami")).code == 0
 
     await alone("login", world.url, "--token-stdin", stdin=token)
-    assert (await alone("logout", "--revoke")).code == 0
+    revoked = await alone("logout", "--revoke")
+    assert (revoked.code, revoked.err) == (
+        0,
+        f"the token for {world.url} is revoked\nthe token for {world.url} is forgotten\n",
+    ), revoked
     assert (await program("whoami")).code == 4
 
 
