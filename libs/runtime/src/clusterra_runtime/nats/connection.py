@@ -15,6 +15,7 @@ from typing import Any
 import nats.errors
 import structlog
 from nats.aio.client import Client as NatsClient
+from nats.aio.transport import TcpTransport
 
 from clusterra_runtime.metrics import NATS_CONNECTED, RECONNECTS
 from clusterra_runtime.nats.credentials import connect_options
@@ -152,9 +153,10 @@ class Connection(NatsClient):
             await super()._process_connect_init()
         except BaseException:
             # asyncio never says that a socket is closed whose TLS handshake failed or was cancelled, and nats-py would
-            # wait for that without limit.
-            if self._transport:
-                self._transport.close()  # type: ignore[no-untyped-call]
+            # wait for that without limit. After a handshake it keeps the socket itself until TLS has ended.
+            transport = self._transport
+            if isinstance(transport, TcpTransport) and transport._io_writer is transport._bare_io_writer:
+                transport.close()  # type: ignore[no-untyped-call]
                 self._transport = None
             raise
 
