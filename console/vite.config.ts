@@ -1,0 +1,38 @@
+import react from "@vitejs/plugin-react";
+import { brotliCompress, constants, gzip } from "node:zlib";
+import { promisify } from "node:util";
+import { defineConfig, type Plugin } from "vite";
+
+const COMPRESSED = /\.(js|css|html|svg|json)$/;
+const FROM_BYTES = 1024;
+
+/** Writes each text file compressed beside itself, once, so that the gateway need not compress it for each browser. */
+function compressed(): Plugin {
+  return {
+    name: "compressed",
+    apply: "build",
+    enforce: "post",
+    async generateBundle(_options, bundle) {
+      for (const [fileName, output] of Object.entries(bundle)) {
+        const content = Buffer.from(output.type === "chunk" ? output.code : output.source);
+        if (!COMPRESSED.test(fileName) || content.length < FROM_BYTES) continue;
+        const brotli = await promisify(brotliCompress)(content, {
+          params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY },
+        });
+        this.emitFile({ type: "asset", fileName: `${fileName}.br`, source: brotli });
+        this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: await promisify(gzip)(content, { level: 9 }) });
+      }
+    },
+  };
+}
+
+const gateway = process.env["CLUSTERRA_GATEWAY"];
+
+export default defineConfig({
+  plugins: [react(), compressed()],
+  // The gateway puts a nonce of each answer in place of this word.
+  html: { cspNonce: "CSP_NONCE" },
+  build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  worker: { format: "es" },
+  server: gateway === undefined ? {} : { proxy: { "/v1": { target: gateway } } },
+});
