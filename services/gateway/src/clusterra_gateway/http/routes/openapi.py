@@ -80,7 +80,7 @@ def _document(routes: Sequence[Route]) -> bytes:
             ],
             "paths": paths,
             "components": {
-                "schemas": _used(definitions, [paths, errors.components]),
+                "schemas": used(definitions, [paths, errors.components]),
                 "responses": errors.components,
                 "securitySchemes": security_schemes,
             },
@@ -88,7 +88,7 @@ def _document(routes: Sequence[Route]) -> bytes:
     )
 
 
-def _used(definitions: dict[str, Any], roots: object) -> dict[str, Any]:
+def used(definitions: dict[str, Any], roots: object) -> dict[str, Any]:
     """The schemas that the roots refer to, also by way of others. Pydantic keeps some that nothing refers to."""
     found, waiting = set[str](), [roots]
     while waiting:
