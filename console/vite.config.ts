@@ -7,7 +7,7 @@ const COMPRESSED = /\.(js|css|html|svg|json)$/;
 const FROM_BYTES = 1024;
 
 /** Writes each text file compressed beside itself, once, so that the gateway need not compress it for each browser. */
-function compressed(): Plugin {
+export function compressed(): Plugin {
   return {
     name: "compressed",
     apply: "build",
