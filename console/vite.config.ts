@@ -34,5 +34,6 @@ export default defineConfig({
   html: { cspNonce: "CSP_NONCE" },
   build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   worker: { format: "es" },
-  server: gateway === undefined ? {} : { proxy: { "/v1": { target: gateway } } },
+  // The gateway takes changes from pages of its own origin alone, and this server's pages are as good.
+  server: gateway === undefined ? {} : { proxy: { "/v1": { target: gateway, headers: { Origin: gateway } } } },
 });

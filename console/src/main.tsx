@@ -1,1 +1,42 @@
-console.info("Clusterra");
+import "@fontsource-variable/inter/wght.css";
+import "@fontsource-variable/jetbrains-mono/wght.css";
+import "@mantine/core/styles.css";
+import "./ui/tokens.css";
+
+import { MantineProvider } from "@mantine/core";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { queryClient } from "./api/queries";
+import { router } from "./app/router";
+import { Feed } from "./live/feed";
+import { FeedContext } from "./live/useLive";
+import { theme, variables } from "./ui/theme";
+
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+const feed = new Feed();
+const queries = queryClient(signedOut);
+const pages = router(queries);
+
+/** Nobody is signed in any more: what was read goes, and the sign-in leads back here. */
+function signedOut(): void {
+  queries.clear();
+  void pages.invalidate();
+}
+
+feed.onSessionChanged = signedOut;
+
+const root = document.getElementById("root");
+if (root === null) throw new Error("the page has no root");
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+      <QueryClientProvider client={queries}>
+        <FeedContext value={feed}>
+          <RouterProvider router={pages} />
+        </FeedContext>
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,44 @@
+/** The typed client of the gateway. Every answer that is no success is thrown as a `ProblemError`. */
+
+import createClient from "openapi-fetch";
+import type { paths } from "./schema";
+import { problemOf, unreachable } from "./problem";
+
+export const api = createClient<paths>({
+  // Looked up at each call: tests replace it.
+  fetch: (request) => globalThis.fetch(request).catch((cause: unknown) => Promise.reject(unreachable(cause))),
+  credentials: "same-origin",
+  headers: { Accept: "application/json" },
+});
+
+api.use({
+  async onResponse({ response }) {
+    if (!response.ok) throw await problemOf(response);
+    return undefined;
+  },
+});
+
+interface Answer<T> {
+  data?: T;
+  response: Response;
+}
+
+/** The body of an answer. */
+export async function body<T>(answer: Promise<Answer<T>>): Promise<NonNullable<T>> {
+  const { data, response } = await answer;
+  if (data === undefined || data === null) throw await problemOf(response);
+  return data;
+}
+
+/** The body of a list, and the position in the stream of events that it is complete to; null where it has none. */
+export async function positioned<T>(answer: Promise<Answer<T>>): Promise<{ data: NonNullable<T>; position: number | null }> {
+  const { data, response } = await answer;
+  if (data === undefined || data === null) throw await problemOf(response);
+  const position = response.headers.get("Event-Position");
+  return { data, position: position === null ? null : Number(position) };
+}
+
+/** Awaits an answer without a body. */
+export async function done(answer: Promise<Answer<unknown>>): Promise<void> {
+  await answer;
+}

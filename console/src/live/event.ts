@@ -1,0 +1,29 @@
+/** An event of a cluster as the stream tells it: a CloudEvent whose `data` has the `kind` and what happened. */
+
+import * as v from "valibot";
+
+const LiveEvent = v.object({
+  id: v.string(),
+  subject: v.string(),
+  time: v.string(),
+  data: v.looseObject({ kind: v.string() }),
+});
+
+export type EventRecord = v.InferOutput<typeof LiveEvent>;
+
+export interface LiveEvent extends EventRecord {
+  /** Its position in the stream. */
+  position: number;
+}
+
+/** One event of the stream; null for one that cannot be read, which hides no other. */
+export function readEvent(text: string, position: number): LiveEvent | null {
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const event = v.safeParse(LiveEvent, given);
+  return event.success ? { ...event.output, position } : null;
+}

@@ -1,0 +1,58 @@
+/** The feed in components: its status, and what to do with events. */
+
+import { createContext, useContext, useEffect, useRef, useSyncExternalStore } from "react";
+import type { LiveEvent } from "./event";
+import type { Feed, Status } from "./feed";
+
+export const FeedContext = createContext<Feed | null>(null);
+
+export function useFeed(): Feed {
+  const feed = useContext(FeedContext);
+  if (feed === null) throw new Error("there is no feed around this component");
+  return feed;
+}
+
+export function useLiveStatus(): Status {
+  const feed = useFeed();
+  return useSyncExternalStore(feed.watch, () => feed.status);
+}
+
+/** Calls `handle` with the events of these kinds. A kind that ends with a dot is a prefix, such as `job.`. */
+export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEvent[]) => void): void {
+  const feed = useFeed();
+  const latest = useRef({ kinds, handle });
+  latest.current = { kinds, handle };
+  useEffect(
+    () =>
+      feed.listen((events) => {
+        const wanted = events.filter(({ data }) =>
+          latest.current.kinds.some((kind) => (kind.endsWith(".") ? data.kind.startsWith(kind) : data.kind === kind)),
+        );
+        if (wanted.length > 0) latest.current.handle(wanted);
+      }),
+    [feed],
+  );
+}
+
+/** Calls `again` at most once a second while events of these kinds come, and when some were not told. */
+export function useReadAgain(kinds: readonly string[], again: () => void): void {
+  const feed = useFeed();
+  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const latest = useRef(again);
+  latest.current = again;
+  useLiveEvents(kinds, () => {
+    timer.current ??= setTimeout(() => {
+      timer.current = null;
+      latest.current();
+    }, READ_AGAIN_MS);
+  });
+  useEffect(() => feed.onReset(() => latest.current()), [feed]);
+  useEffect(
+    () => () => {
+      if (timer.current !== null) clearTimeout(timer.current);
+    },
+    [],
+  );
+}
+
+const READ_AGAIN_MS = 1_000;

@@ -1,0 +1,28 @@
+/** Texts that several rooms share. */
+
+export const ui = {
+  tab_title: "{{page}} · Clusterra",
+  retry: "Try again",
+  no_answer: "The gateway does not answer",
+  no_answer_details: "Nothing was changed by this page. Check the connection, then try again.",
+  fault: "The page has a fault",
+  copied: "Copied",
+  copy: "Copy",
+  request_id: "Copy request id",
+  keep: "Go back",
+  loading: "Loading",
+  close: "Close",
+  states: {
+    waiting: "Waiting",
+    starting: "Starting",
+    running: "Running",
+    done: "Done",
+    failed: "Failed",
+    cancelled: "Cancelled",
+  },
+  table: {
+    columns: "Columns",
+    sort_by: "Sort by {{column}}",
+    rows: "{{shown}} of {{total}}",
+  },
+} as const;

@@ -1,0 +1,23 @@
+/** The state of a job: a word, a shape and a colour, so that the colour is never alone. Slurm's own word is its title. */
+
+import { text } from "../texts";
+import classes from "./StateMark.module.css";
+import { stateGroup, type StateGroup } from "./jobStates";
+
+const SHAPES: Record<StateGroup, string> = {
+  waiting: "◔",
+  starting: "◑",
+  running: "●",
+  done: "✓",
+  failed: "✕",
+  cancelled: "–",
+};
+
+export function StateMark({ state }: { state: string }) {
+  const group = stateGroup(state);
+  return (
+    <span className={classes.mark} data-state={group} title={state}>
+      <span aria-hidden>{SHAPES[group]}</span> {text(`ui.states.${group}`)}
+    </span>
+  );
+}

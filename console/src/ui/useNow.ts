@@ -1,0 +1,27 @@
+/** The present moment, for ages and times that run: one clock for the whole page. */
+
+import { useSyncExternalStore } from "react";
+
+const watchers = new Set<() => void>();
+let now = Date.now();
+let timer: ReturnType<typeof setInterval> | null = null;
+
+function watch(watcher: () => void): () => void {
+  watchers.add(watcher);
+  timer ??= setInterval(() => {
+    now = Date.now();
+    for (const each of watchers) each();
+  }, 1_000);
+  return () => {
+    watchers.delete(watcher);
+    if (watchers.size === 0 && timer !== null) {
+      clearInterval(timer);
+      timer = null;
+    }
+  };
+}
+
+/** Milliseconds since the epoch, new each second. */
+export function useNow(): number {
+  return useSyncExternalStore(watch, () => now);
+}
