@@ -2,15 +2,36 @@
 
 import type { QueryClient } from "@tanstack/react-query";
 import { createRouter } from "@tanstack/react-router";
+import { activityRoutes } from "../activity/routes";
+import { filesRoutes } from "../files/routes";
+import { fleetRoutes } from "../fleet/routes";
 import { homeRoutes } from "../home/routes";
 import { jobsRoutes } from "../jobs/routes";
+import { moneyRoutes } from "../money/routes";
+import { peopleRoutes } from "../people/routes";
+import { sessionsRoutes } from "../sessions/routes";
+import { submitRoutes } from "../submit/routes";
+import { templatesRoutes } from "../templates/routes";
+import { workflowsRoutes } from "../workflows/routes";
 import { signInRoutes } from "../sign_in/routes";
 import { clusterRoute, indexRoute, rootRoute } from "./rootRoute";
 
 const tree = rootRoute.addChildren([
   indexRoute,
   ...signInRoutes,
-  clusterRoute.addChildren([...homeRoutes, ...jobsRoutes]),
+  clusterRoute.addChildren([
+    ...activityRoutes,
+    ...filesRoutes,
+    ...fleetRoutes,
+    ...homeRoutes,
+    ...jobsRoutes,
+    ...moneyRoutes,
+    ...peopleRoutes,
+    ...sessionsRoutes,
+    ...submitRoutes,
+    ...templatesRoutes,
+    ...workflowsRoutes,
+  ]),
 ]);
 
 export function router(queries: QueryClient) {

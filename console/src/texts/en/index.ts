@@ -1,8 +1,35 @@
 /** The English texts: a file for each room. */
 
+import { activity } from "./activity";
 import { app } from "./app";
+import { files } from "./files";
+import { fleet } from "./fleet";
+import { home } from "./home";
 import { jobs } from "./jobs";
+import { money } from "./money";
+import { people } from "./people";
+import { sessions } from "./sessions";
+import { shared_links } from "./shared_links";
 import { sign_in } from "./sign_in";
+import { submit } from "./submit";
+import { templates } from "./templates";
 import { ui } from "./ui";
+import { workflows } from "./workflows";
 
-export const en = { app, jobs, sign_in, ui } as const;
+export const en = {
+  activity,
+  app,
+  files,
+  fleet,
+  home,
+  jobs,
+  money,
+  people,
+  sessions,
+  shared_links,
+  sign_in,
+  submit,
+  templates,
+  ui,
+  workflows,
+} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `activity`. */
+
+export const activity = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `files`. */
+
+export const files = {} as const;

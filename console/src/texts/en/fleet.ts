@@ -1,0 +1,3 @@
+/** Texts of the room `fleet`. */
+
+export const fleet = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `home`. */
+
+export const home = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `money`. */
+
+export const money = {} as const;

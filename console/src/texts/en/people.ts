@@ -1,0 +1,3 @@
+/** Texts of the room `people`. */
+
+export const people = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `sessions`. */
+
+export const sessions = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `submit`. */
+
+export const submit = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `templates`. */
+
+export const templates = {} as const;

@@ -1,0 +1,3 @@
+/** Texts of the room `workflows`. */
+
+export const workflows = {} as const;
