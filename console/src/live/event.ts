@@ -2,21 +2,27 @@
 
 import * as v from "valibot";
 
-const LiveEvent = v.object({
+const EventRecord = v.object({
   id: v.string(),
   subject: v.string(),
   time: v.string(),
   data: v.looseObject({ kind: v.string() }),
 });
 
-export type EventRecord = v.InferOutput<typeof LiveEvent>;
+export type EventRecord = v.InferOutput<typeof EventRecord>;
 
 export interface LiveEvent extends EventRecord {
   /** Its position in the stream. */
   position: number;
 }
 
-/** One event of the stream; null for one that cannot be read, which hides no other. */
+/** One event; null for one that cannot be read, which hides no other. */
+export function eventRecord(given: unknown): EventRecord | null {
+  const event = v.safeParse(EventRecord, given);
+  return event.success ? event.output : null;
+}
+
+/** One event of the stream, as text; null for one that cannot be read. */
 export function readEvent(text: string, position: number): LiveEvent | null {
   let given: unknown;
   try {
@@ -24,6 +30,6 @@ export function readEvent(text: string, position: number): LiveEvent | null {
   } catch {
     return null;
   }
-  const event = v.safeParse(LiveEvent, given);
-  return event.success ? { ...event.output, position } : null;
+  const event = eventRecord(given);
+  return event === null ? null : { ...event, position };
 }

@@ -17,7 +17,7 @@ export function useLiveStatus(): Status {
   return useSyncExternalStore(feed.watch, () => feed.status);
 }
 
-/** Calls `handle` with the events of these kinds. A kind that ends with a dot is a prefix, such as `job.`. */
+/** Calls `handle` with the events of these kinds. A kind that ends with a dot is a prefix, such as `job.`; the empty one is all. */
 export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEvent[]) => void): void {
   const feed = useFeed();
   const latest = useRef({ kinds, handle });
@@ -26,7 +26,7 @@ export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEve
     () =>
       feed.listen((events) => {
         const wanted = events.filter(({ data }) =>
-          latest.current.kinds.some((kind) => (kind.endsWith(".") ? data.kind.startsWith(kind) : data.kind === kind)),
+          latest.current.kinds.some((kind) => (kind === "" || kind.endsWith(".") ? data.kind.startsWith(kind) : data.kind === kind)),
         );
         if (wanted.length > 0) latest.current.handle(wanted);
       }),

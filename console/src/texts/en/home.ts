@@ -1,3 +1,30 @@
-/** Texts of the room `home`. */
+/** Texts of the first page. */
 
-export const home = {} as const;
+export const home = {
+  now: "Now",
+  running: "Running",
+  waiting: "Waiting",
+  ended_today: "Ended in 24 hours",
+  burn_rate: "Costs per hour",
+  month: "This month",
+  forecast: "Whole month, expected",
+  unknown: "not known",
+  as_of: "Costs as of {{time}}",
+  stale: "The costs are not up to date.",
+  needs_you: "Needs you",
+  nothing_needed: "Nothing needs you now.",
+  recent: "Your newest jobs",
+  all_jobs: "All jobs",
+  first_job: "Submit your first job",
+  no_jobs: "You have no jobs yet",
+  no_jobs_details: "Write a script, or fill in a template. The page says what it costs and when it starts before you submit.",
+  failed: "{{name}} failed",
+  failed_details: "Job {{number}}, {{state}}",
+  degraded: "The cluster is degraded",
+  disconnected: "The edge of this cluster is not connected",
+  disconnected_details: "Running jobs go on. No workers start or end until it is back.",
+  paused: "This cluster is paused",
+  paused_details: "Jobs are accepted and wait. An admin can resume it.",
+  quota_low: "{{percent}} of a quota is used",
+  quota_details: "{{scope}} {{name}}: {{left}} left of {{limit}} in {{month}}",
+} as const;

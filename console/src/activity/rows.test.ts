@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { rowOf } from "./rows";
+
+function event(data: { kind: string } & Record<string, unknown>, subject = "7") {
+  return { id: "e1", subject, time: "2026-01-01T00:00:00Z", data };
+}
+
+describe("the row of an event", () => {
+  test("of a job leads to the job, and tells its owner", () => {
+    const row = rowOf(event({ kind: "job.failed", job_id: "7", name: "fit", user: "ada", state: "FAILED", exit_code: 2 }));
+
+    expect(row).toMatchObject({ subject: "7 fit", who: "ada", details: "FAILED · exit 2", target: { page: "job", job: "7" } });
+  });
+
+  test("of an act tells who acted, and not whose job it is", () => {
+    const row = rowOf(event({ kind: "action.cancel", job_id: "7", name: "fit", user: "ada", actor: "grace" }));
+
+    expect(row.who).toBe("grace");
+  });
+
+  test("of a decision tells each shape", () => {
+    const changes = [{ shape: "compute-xs", replicas_before: 0, replicas_after: 2, reason: "2 jobs wait" }];
+
+    expect(rowOf(event({ kind: "scale.decided", changes }, "desired")).details).toBe("compute-xs 0 → 2: 2 jobs wait");
+  });
+
+  test("of a kind that a newer release adds has its subject", () => {
+    expect(rowOf(event({ kind: "robot.sang" }, "r2"))).toMatchObject({ subject: "r2", target: null });
+  });
+
+  test("whose data cannot be read hides nothing else of it", () => {
+    expect(rowOf(event({ kind: "job.failed", job_id: 7 }))).toMatchObject({ kind: "job.failed", subject: "7", who: "" });
+  });
+});

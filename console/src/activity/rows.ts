@@ -1,0 +1,144 @@
+/** Events as rows: what happened, to what, by whom, and the page of what it happened to. */
+
+import * as v from "valibot";
+import type { EventRecord } from "../live/event";
+
+/** Where an event leads to. */
+export type Target =
+  | { page: "job"; job: string }
+  | { page: "fleet"; worker: string | null }
+  | { page: "files"; path: string }
+  | { page: "templates"; template: string }
+  | { page: "admin"; section: string }
+  | { page: "costs" }
+  | null;
+
+export interface ActivityRow {
+  id: string;
+  at: string;
+  kind: string;
+  subject: string;
+  who: string;
+  details: string;
+  target: Target;
+}
+
+const Data = v.object({
+  kind: v.string(),
+  job_id: v.optional(v.string()),
+  name: v.optional(v.string(), ""),
+  user: v.optional(v.string(), ""),
+  actor: v.optional(v.string(), ""),
+  state: v.optional(v.string(), ""),
+  reason: v.optional(v.string(), ""),
+  message: v.optional(v.string(), ""),
+  detail: v.optional(v.string(), ""),
+  tasks: v.optional(v.string(), ""),
+  before: v.optional(v.string(), ""),
+  after: v.optional(v.string(), ""),
+  worker: v.optional(v.string()),
+  node: v.optional(v.string()),
+  nodes: v.optional(v.array(v.string()), []),
+  shape: v.optional(v.string(), ""),
+  exit_code: v.nullish(v.number()),
+  paths: v.optional(v.array(v.string()), []),
+  destination: v.optional(v.string(), ""),
+  changes: v.optional(
+    v.array(
+      v.object({
+        shape: v.string(),
+        replicas_before: v.number(),
+        replicas_after: v.number(),
+        reason: v.optional(v.string(), ""),
+      }),
+    ),
+    [],
+  ),
+  direction: v.optional(v.string(), ""),
+  files: v.optional(v.number()),
+  failed_files: v.optional(v.number(), 0),
+  percent: v.optional(v.number()),
+});
+
+type Data = v.InferOutput<typeof Data>;
+
+/** The row of an event. An event whose data cannot be read has its kind and subject alone. */
+export function rowOf(event: EventRecord): ActivityRow {
+  const read = v.safeParse(Data, event.data);
+  const data = read.success ? read.output : null;
+  return {
+    id: event.id,
+    at: event.time,
+    kind: event.data.kind,
+    subject: data === null ? event.subject : subjectOf(event, data),
+    who: data === null ? "" : whoOf(data),
+    details: data === null ? "" : detailsOf(data),
+    target: data === null ? null : targetOf(event, data),
+  };
+}
+
+/** The first part of a kind: `job` of `job.failed`. */
+export function groupOf(kind: string): string {
+  return kind.slice(0, Math.max(0, kind.indexOf(".")));
+}
+
+function subjectOf(event: EventRecord, data: Data): string {
+  if (data.job_id !== undefined) return `${data.job_id} ${data.name}`.trim();
+  if (data.paths.length > 0) return data.paths.length === 1 ? (data.paths[0] ?? "") : `${data.paths[0]} +${data.paths.length - 1}`;
+  return data.worker ?? data.node ?? event.subject;
+}
+
+function whoOf(data: Data): string {
+  if (data.actor !== "") return data.actor;
+  return groupOf(data.kind) === "job" ? data.user : "";
+}
+
+function detailsOf(data: Data): string {
+  switch (groupOf(data.kind)) {
+    case "job":
+      if (data.kind === "job.staged") return `${data.direction} ${data.files ?? 0}${data.failed_files > 0 ? `, ✕ ${data.failed_files}` : ""}`;
+      return [data.state, data.exit_code ? `exit ${data.exit_code}` : "", data.nodes.join(", ")].filter(Boolean).join(" · ");
+    case "action":
+      return [data.tasks, data.detail].filter(Boolean).join(" · ");
+    case "scale":
+      return data.changes
+        .map((change) => `${change.shape} ${change.replicas_before} → ${change.replicas_after}${change.reason ? `: ${change.reason}` : ""}`)
+        .join("; ");
+    case "worker":
+    case "node":
+      return [data.shape, data.reason].filter(Boolean).join(" · ");
+    case "file":
+      return data.destination === "" ? "" : `→ ${data.destination}`;
+    default:
+      return [data.message, data.reason, data.before && data.after ? `${data.before} → ${data.after}` : data.detail]
+        .filter(Boolean)
+        .join(" · ");
+  }
+}
+
+function targetOf(event: EventRecord, data: Data): Target {
+  if (data.job_id !== undefined) return { page: "job", job: data.job_id };
+  switch (groupOf(data.kind)) {
+    case "worker":
+    case "node":
+      return { page: "fleet", worker: data.worker ?? data.node ?? null };
+    case "scale":
+    case "cluster":
+      return { page: "fleet", worker: null };
+    case "file":
+      return { page: "files", path: data.destination || (data.paths[0] ?? "") };
+    case "template":
+      return { page: "templates", template: event.subject };
+    case "quota":
+    case "budget":
+      return { page: "costs" };
+    case "member":
+    case "user":
+    case "invitation":
+      return { page: "admin", section: "members" };
+    case "token":
+      return { page: "admin", section: "tokens" };
+    default:
+      return null;
+  }
+}
