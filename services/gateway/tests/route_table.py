@@ -11,7 +11,7 @@ from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import configured_issuers
-from clusterra_gateway.parts import SignIn, build_parts
+from clusterra_gateway.parts import Installed, SignIn, build_parts
 from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
 from clusterra_runtime.nats.client import Client
@@ -67,5 +67,5 @@ def route_table() -> tuple[Route, ...]:
     bus = GatewayBus.over(client, registry, edge_timeout_seconds=settings.edge_timeout_seconds)
     connections = Connections(settings, Directory(store, Outbox(store, publish)), bus, secrets)
     sign_in = SignIn(SigningKeys(KeySet([OctKey.generate_key(256)])), issuers)
-    parts = build_parts(connections, sign_in, Buckets(registry, secrets), {})
+    parts = build_parts(connections, sign_in, Buckets(registry, secrets), Installed({}))
     return tuple(route for room in rooms(parts) for route in room.routes)

@@ -23,6 +23,7 @@ OPEN = {
     *("auth_callback_of_issuer", "auth_issuers"),
     *("device_begin", "device_token", "auth_token", "oauth_metadata"),
     *("problem_types", "problem_type", "api_routes", "openapi", "api_page", "api_page_file"),
+    *("console_page", "console_file"),
 }
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}

@@ -95,8 +95,8 @@ def test_every_component_is_used() -> None:
     assert set(components["securitySchemes"]) == schemes
 
 
-def test_only_the_paths_of_slurmrestd_end_with_a_slash() -> None:
-    ending = [path for path in whole()["paths"] if path.endswith("/")]
+def test_only_the_page_and_the_paths_of_slurmrestd_end_with_a_slash() -> None:
+    ending = [path for path in whole()["paths"] if path.endswith("/") and path != "/"]
 
     assert ending
     assert [path for path in ending if "/slurm/" not in path and "/slurmdb/" not in path] == []

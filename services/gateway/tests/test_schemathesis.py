@@ -3,15 +3,17 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import hypothesis
 import pytest
 import schemathesis
+from built_console import SCRIPT_NAME, written
 from clusterra_contracts.agent_http import KEY_HEADER, new_key
 from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.directory import Directory
@@ -22,12 +24,14 @@ from clusterra_gateway.http.routes.openapi import document
 from clusterra_gateway.http.routes.route import Route
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.access.private_route import OperatorRoute
+from clusterra_gateway.settings import Settings
 from clusterra_gateway.slurmrestd.route import TOKEN_HEADER
 from clusterra_runtime.nats import bus
 from clusterra_runtime.store.outbox import Outbox
 from files_world import UPLOADS, FilesWorld
-from gateway_world import World
-from hypothesis import HealthCheck, settings
+from gateway_world import World, running
+from hypothesis import HealthCheck
+from issuer_stand_in import IssuerStandIn
 from operator_tokens import TOKENS
 from people_world import make_token, me, owner
 from route_table import route_table
@@ -90,6 +94,16 @@ NEVER_FOUND = frozenset(
 """Operations that answer every caller with 404."""
 
 
+NAMES = {"problem_type": {"name": "not-found"}, "console_file": {"name": SCRIPT_NAME}}
+"""What exists, by operations, of which a path says no more than its name."""
+
+
+@pytest.fixture(name="world")
+async def world_with_a_console(settings: Settings, issuer: IssuerStandIn, tmp_path: Path) -> AsyncIterator[World]:
+    async with running(settings.model_copy(update={"console_dir": written(tmp_path / "console")}), issuer) as world:
+        yield world
+
+
 @dataclass(frozen=True)
 class Given:
     """What exists: values of path parameters, and of query parameters and fields of the body."""
@@ -115,7 +129,7 @@ def check_operation(url: str, token: str, agent_key: str, route: Route, given: G
     operation, sent, statuses = operations()[route.name], itertools.count(), set[int]()
 
     @hypothesis.given(case=operation.as_strategy())
-    @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
+    @hypothesis.settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     def conforms(case: schemathesis.Case[Any]) -> None:
         if next(sent) % 4 != 3:
             given.put_into(case)
@@ -154,7 +168,7 @@ async def test_every_operation_conforms_to_the_document(
         owner = AgentKeyOwner(tenant="acme", cluster="main")
         await put_agent_key(Directory(world.store, outbox), owner, secret_hash(agent_key))
     ids = await scim_ids(world, token, route) if isinstance(route, ScimRoute) else await ids_of_ada(world)
-    given = Given(ids | ({"name": "not-found"} if route.name == "problem_type" else {}), {"template_id": "shell"})
+    given = Given(ids | NAMES.get(route.name, {}), {"template_id": "shell"})
 
     await asyncio.to_thread(check_operation, world.url, token, agent_key, route, given)
 

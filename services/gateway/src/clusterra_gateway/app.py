@@ -28,12 +28,13 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import FORMS
 from clusterra_gateway.bus.connection import GatewayBus, connected, followed_registry
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.console.site import load_site
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.http.server.server import serving
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import configured_issuers
-from clusterra_gateway.parts import SignIn, build_parts
+from clusterra_gateway.parts import Installed, SignIn, build_parts
 from clusterra_gateway.room import Room
 from clusterra_gateway.rooms import rooms
 from clusterra_gateway.settings import Settings
@@ -77,6 +78,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
     Yields the port it listens on; 0 where it serves nothing.
     """
     signing_keys, given = SigningKeys.load(settings.session_key_file), configured_issuers(settings)
+    site = await asyncio.to_thread(load_site, settings.console_dir) if duties.serves else None
     tables = RequiredTables(store, *tables_of(TABLES))
     service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
     service.ready_when(tables.MISSING, lambda: tables.exist)
@@ -98,7 +100,8 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
         directory = Directory(store, outbox)
         sign_in = SignIn(signing_keys, ServedIssuers(http, given, settings.redirect_uri))
         catalogue = await asyncio.to_thread(load_catalogue, settings.templates_dir)
-        parts = build_parts(Connections(settings, directory, gateway_bus, secrets), sign_in, buckets, catalogue)
+        connections = Connections(settings, directory, gateway_bus, secrets)
+        parts = build_parts(connections, sign_in, buckets, Installed(catalogue, site))
         await parts.projection.project()
         await list_tenants_of_clusters(directory)
 

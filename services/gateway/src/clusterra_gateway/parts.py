@@ -6,6 +6,7 @@ from clusterra_templates.definitions import Definition
 
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.connections import Connections
+from clusterra_gateway.console.site import Site
 from clusterra_gateway.directory.room import DirectoryParts
 from clusterra_gateway.files.buckets import Buckets
 from clusterra_gateway.files.room import FileParts
@@ -45,6 +46,15 @@ class SignIn:
 
 
 @dataclass(frozen=True)
+class Installed:
+    """What was installed beside the gateway, and is read at its start."""
+
+    catalogue: dict[str, Definition]
+    site: Site | None = None
+    """The console; None: there is none."""
+
+
+@dataclass(frozen=True)
 class Parts:
     """The shared objects of a process."""
 
@@ -63,9 +73,10 @@ class Parts:
     workflows: WorkflowParts
     templates: TemplateParts
     ticking: Ticking
+    site: Site | None
 
 
-def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, catalogue: dict[str, Definition]) -> Parts:
+def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, installed: Installed) -> Parts:
     """All shared objects over these connections. Nothing is sent yet. Raises SettingsFileInvalid."""
     bus, directory = connections.bus, connections.directory
     store, registry = directory.store, bus.registry
@@ -80,7 +91,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
     controller = WorkflowController(workflow_records, directory, people.unix_users, bus.slurm, desk)
     workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)
-    library = Library(catalogue, records)
+    library = Library(installed.catalogue, records)
     renderings = Renderings(library)
     templates = TemplateParts(
         records,
@@ -105,4 +116,5 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, cat
         workflows=workflows,
         templates=templates,
         ticking=Ticking(templates.schedules, owners, renderings, bus.slurm, workflows, desk),
+        site=installed.site,
     )

@@ -43,6 +43,8 @@ class Settings(RecordSettings):
 
     templates_dir: Path | None = None
     """The folder with the templates (`*.yaml`) that every tenant has; without it there are none."""
+    console_dir: Path | None = None
+    """The folder with the built console, which is served at `/`: `index.html` and `assets`. None: there is none."""
 
     http_host: str = "127.0.0.1"
     """The address to listen on."""

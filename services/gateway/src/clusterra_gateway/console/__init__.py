@@ -1,0 +1,1 @@
+"""The console in the browser: its page and the files that the page loads."""
