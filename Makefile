@@ -74,7 +74,7 @@ prepare: $(VENV)/.installed ## Download and build the lab's dependencies into th
 demo: $(PREPARED) ## Run real jobs from an HTTP submit to new workers and back to zero workers; writes demo.json (SUBSTRATE=kubernetes, and then CENTRAL=kubernetes)
 	@$(BIN)/lab demo --substrate $(SUBSTRATE) --central $(CENTRAL)
 
-up: $(PREPARED) ## Start everything on this machine and run until Ctrl-C (SUBSTRATE=kubernetes)
+up: $(PREPARED) console-build ## Start everything on this machine, with the console, and run until Ctrl-C (SUBSTRATE=kubernetes)
 	@$(BIN)/lab up --substrate $(SUBSTRATE) --central $(CENTRAL)
 
 down: $(VENV)/.installed ## Stop what `make up` started, even after a crash

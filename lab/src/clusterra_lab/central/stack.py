@@ -89,6 +89,7 @@ class KubernetesStack:
             cookies=cookies if cookies.exists() else None,
             addresses={
                 "gateway": self.gateway_url,
+                "console": f"{self.gateway_url}/",
                 "NATS": self.site.nats_url,
                 "AWS": self.aws.endpoint_url,
                 "OIDC issuer": self.oidc.issuer,

@@ -26,6 +26,8 @@ PEOPLE = (
 )
 CATALOGUE = Path(__file__).parents[4] / "catalog" / "shapes.yaml"
 TEMPLATES = CATALOGUE.parent / "templates"
+CONSOLE = CATALOGUE.parents[1] / "console" / "dist"
+"""The console, where it was built."""
 POLICY = ScalingPolicy(idle_seconds=5.0, max_workers=24)
 """A short keep-alive: workers of the lab cost nothing, but users of the lab wait for the fleet to empty.
 
@@ -114,6 +116,7 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
             "CLUSTERRA_SESSION_KEY_FILE": str(session_key),
             "CLUSTERRA_TEMPLATES_DIR": str(TEMPLATES),
             "CLUSTERRA_CATALOGUE_FILE": str(parts.catalogue),
+            **({"CLUSTERRA_CONSOLE_DIR": str(CONSOLE)} if console_built() else {}),
         },
         "proxy": secrets,
         "scaler": parts.aws.environment(),
@@ -124,6 +127,11 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
         Command(name, f"clusterra_{name.replace('-', '_')}", {**parts.nats.environment(name), **environment, **more})
         for name, environment in own.items()
     ]
+
+
+def console_built() -> bool:
+    """Whether the gateway serves the console: only who wants it needs Node."""
+    return (CONSOLE / "index.html").is_file()
 
 
 def _edge_agent(parts: Parts) -> dict[str, str]:

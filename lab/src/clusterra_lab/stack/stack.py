@@ -31,7 +31,17 @@ from clusterra_lab.stack.fleet import RunningService, fleet, run_setup
 from clusterra_lab.stack.home import Home, Summary
 from clusterra_lab.stack.leftovers import end_processes
 from clusterra_lab.stack.nats_login import NatsLogin, lab_nats
-from clusterra_lab.stack.services import CATALOGUE, CLUSTER, PEOPLE, POLICY, Parts, provisioning, services, tables
+from clusterra_lab.stack.services import (
+    CATALOGUE,
+    CLUSTER,
+    PEOPLE,
+    POLICY,
+    Parts,
+    console_built,
+    provisioning,
+    services,
+    tables,
+)
 from clusterra_lab.stack.substrate import Substrate, SubstrateName, edge_substrate
 from clusterra_lab.stack.up import open_home
 
@@ -85,6 +95,7 @@ class Stack:
             cookies=cookies if cookies.exists() else None,
             addresses={
                 "gateway": self.gateway_url,
+                **({"console": f"{self.gateway_url}/"} if console_built() else {}),
                 "NATS": self.nats.url,
                 "AWS": self.aws.endpoint_url,
                 "OIDC issuer": self.oidc.issuer,
