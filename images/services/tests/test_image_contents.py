@@ -26,6 +26,7 @@ UNWANTED = (
     *("*/.git", "*/.env", "*.creds", "*.key", "*.nk", "*/id_rsa", "*/.netrc", "*/.aws", "*/.ssh"),
     *("*/bin/pip", "*/bin/pip3*", "*/bin/uv", "*/bin/uvx", "*/bin/gcc*", "*/bin/cc", "*/bin/g++*", "*/bin/make"),
     *("*/bin/git", "*/bin/curl", "*/bin/ssh", "*/clusterra_*/tests", "*/clusterra_*/test_*.py", "/src", "/mnt/*"),
+    *("/node", "*/node_modules", "*/bin/node", "*/bin/npm"),
 )
 DEVELOPMENT = {"pytest", "hypothesis", "mypy", "ruff", "uv", "pip", "setuptools", "testcontainers", "rich-toolkit"}
 
@@ -110,3 +111,13 @@ async def test_the_catalogue_is_where_the_image_says(target: str) -> None:
     read = await done("run", "--rm", "--read-only", "--entrypoint=sh", image(target), "-c", script)
 
     assert read == (ROOT / "catalog" / "shapes.yaml").read_text().strip()
+
+
+async def test_the_gateway_has_the_built_console() -> None:
+    script = 'cat "$CLUSTERRA_CONSOLE_DIR/index.html"'
+    page = await done("run", "--rm", "--read-only", "--entrypoint=sh", image("gateway"), "-c", script)
+    loaded = {f"/usr/share/clusterra/console{each}" for each in re.findall(r'"(/assets/[^"]+)"', page)}
+
+    assert "CSP_NONCE" in page
+    assert loaded
+    assert loaded <= {file.path for file in await files(image("gateway"))}
