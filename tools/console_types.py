@@ -21,7 +21,7 @@ from route_table import route_table
 GENERATOR = Path(__file__).parents[1] / "console/openapi/node_modules/openapi-typescript/bin/cli.js"
 OPTIONS = ("--default-non-nullable=false", "--root-types", "--root-types-no-schema-prefix")
 HEADER = "// Made by `make docs` from the gateway's OpenAPI document: do not edit.\n"
-LEFT_OUT = re.compile(r"/v1/clusters/\{cluster_id}/slurm|/v1/tenants/\{tenant_id}/scim/|/v1/internal/")
+LEFT_OUT = re.compile(r"/$|/assets/|/v1/clusters/\{cluster_id}/slurm|/v1/tenants/\{tenant_id}/scim/|/v1/internal/")
 """How the paths begin that the console does not call."""
 TEXTS = {"title", "summary", "examples", "example", "default", "format", "pattern"}
 """What a schema or an operation says only to people, or only when a value is checked."""
