@@ -12,16 +12,20 @@ export function compressed(): Plugin {
     name: "compressed",
     apply: "build",
     enforce: "post",
-    async generateBundle(_options, bundle) {
-      for (const [fileName, output] of Object.entries(bundle)) {
-        const content = Buffer.from(output.type === "chunk" ? output.code : output.source);
-        if (!COMPRESSED.test(fileName) || content.length < FROM_BYTES) continue;
-        const brotli = await promisify(brotliCompress)(content, {
-          params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY },
-        });
-        this.emitFile({ type: "asset", fileName: `${fileName}.br`, source: brotli });
-        this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: await promisify(gzip)(content, { level: 9 }) });
-      }
+    // After Vite's own plugins, which still change the scripts in this hook.
+    generateBundle: {
+      order: "post",
+      async handler(_options, bundle) {
+        for (const [fileName, output] of Object.entries(bundle)) {
+          const content = Buffer.from(output.type === "chunk" ? output.code : output.source);
+          if (!COMPRESSED.test(fileName) || content.length < FROM_BYTES) continue;
+          const brotli = await promisify(brotliCompress)(content, {
+            params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY },
+          });
+          this.emitFile({ type: "asset", fileName: `${fileName}.br`, source: brotli });
+          this.emitFile({ type: "asset", fileName: `${fileName}.gz`, source: await promisify(gzip)(content, { level: 9 }) });
+        }
+      },
     },
   };
 }

@@ -6,7 +6,8 @@ import { build } from "vite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compressed } from "../vite.config";
 
-const LONG = `console.log(${JSON.stringify("the console ".repeat(500))});`;
+// Vite rewrites an import on demand late in the build.
+const LONG = `console.log(${JSON.stringify("the console ".repeat(500))}); import("./lazy.js"); import("./lazy.css");`;
 const SHORT = "console.log('short');";
 
 let folder: string;
@@ -16,6 +17,8 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "compressed-"));
   await writeFile(join(folder, "long.js"), LONG);
   await writeFile(join(folder, "short.js"), SHORT);
+  await writeFile(join(folder, "lazy.js"), "import './lazy.css'; export const lazy = 1;");
+  await writeFile(join(folder, "lazy.css"), "a { color: red }");
   const output = { entryFileNames: "[name].js" };
   await build({
     root: folder,
