@@ -78,6 +78,30 @@ async def test_a_job_is_explained_from_an_empty_fleet_until_it_runs(ada: User, o
         await ada.cancel(job.job_id)
 
 
+async def test_the_timeline_of_a_job_leads_from_its_submit_to_its_end(ada: User, observer: Observer) -> None:
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+    job = await ada.submit("#!/bin/bash\nexit 3\n", {**JOB, "memory_per_cpu": 8 * GIB})
+
+    async def ended() -> list[dict[str, Any]] | None:
+        async with ada.session.get(f"/v1/clusters/{ada.cluster}/jobs/{job.job_id}/timeline") as answer:
+            body = await answer.json()
+        stages = body["stages"] if answer.status == 200 else []
+        # The archive has each event a moment after it happened.
+        known = {each["stage"] for each in stages if each["at"] is not None}
+        return stages if known >= {"decided", "worker_started", "registered", "running", "ended"} else None
+
+    stages = await until(ended, seconds=120, every=0.2, what="the whole timeline")
+    assert [each["stage"] for each in stages] == [
+        *("submitted", "decided", "worker_started", "registered", "running", "ended"),
+    ]
+    _, decided, started, registered, running, end = stages
+    assert (decided["shape"], decided["reason"]) == ("memory-xs", f"1 more for pending job {job.job_id}")
+    assert decided["decision_generation"] > 0
+    assert started["worker"] == registered["worker"] == running["worker"]
+    assert end["detail"] == "FAILED with the exit code 3"
+    assert all(each["seconds_since_previous"] >= 0 for each in stages[1:])
+
+
 async def test_jobs_that_no_worker_would_start_are_explained(ada: User) -> None:
     begins = int(time.time()) + 3600
     first = await ada.submit(SCRIPT, {**JOB, "hold": True})

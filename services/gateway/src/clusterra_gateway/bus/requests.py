@@ -7,6 +7,7 @@ from typing import Literal
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
+from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
 from clusterra_contracts.rpc.costs import (
     CostPage,
@@ -66,6 +67,9 @@ changes, as by a pause, or its last proxy is replaced."""
 
 FOLDER_SECONDS = 50.0
 """Timeout for reads of the shared folder: a large folder of a slow file server takes its time."""
+
+MAX_HISTORY_PAGES = 20
+"""How many pages of the archive are read for one answer: a page may be short."""
 
 ESTIMATE_SECONDS = 20.0
 """Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
@@ -236,6 +240,20 @@ class HistoryRequests(_Requests):
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+    async def events(self, ref: ClusterRef, request: ReadHistory, *, most: int) -> tuple[list[Event], bool]:
+        """The events of the pages from a request on, until there are `most`, and whether these are all."""
+        found: list[Event] = []
+        cursor = request.cursor
+        for _ in range(MAX_HISTORY_PAGES):
+            if len(found) >= most:
+                break
+            page = await self.history(ref, request.model_copy(update={"cursor": cursor}))
+            found += page.events
+            cursor = page.cursor
+            if cursor is None:
+                return found, True
+        return found, False
 
 
 REPEATED = Counter("clusterra_gateway_repeated_reads_total", "Reads that were sent again because no answer had come")

@@ -38,8 +38,6 @@ KINDS = ("scale.decided", "worker.*")
 PAGE_EVENTS = 500
 MAX_EVENTS = 5_000
 """How many events are read for one answer."""
-MAX_PAGES = 20
-"""How many pages are read for one answer: a page may be short."""
 DEFAULT_WINDOW = timedelta(hours=1)
 LONGEST_WINDOW = timedelta(days=31)
 
@@ -180,36 +178,22 @@ class FleetHandlers:
 
         The past is what the archive of events tells. At most 5,000 events are read.
         """
-        asked = query(request, FleetQuery).after
+        wanted = query(request, FleetQuery).after
         at = now()
-        after = at - DEFAULT_WINDOW if asked is None else min(max(asked, at - LONGEST_WINDOW), at)
+        after = at - DEFAULT_WINDOW if wanted is None else min(max(wanted, at - LONGEST_WINDOW), at)
         desired, heartbeat = await asyncio.gather(
             _read(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
             _read(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
         )
-        events, complete = await self._events(ref, after)
+        # It names no jobs: everybody who may see the cluster may see its fleet.
+        asked = ReadHistory(kinds=KINDS, after=after, newest_first=True, limit=PAGE_EVENTS)
+        events, complete = await self._archive.events(ref, asked, most=MAX_EVENTS)
         if not complete:
             after = events[-1].time if events else at
         before, changes, present = await asyncio.to_thread(fleet_over_time, desired, heartbeat, events, after=after)
         return json_response(
             Fleet(after=after, as_of=at, complete=complete, before=before, changes=changes, now=present)
         )
-
-    async def _events(self, ref: ClusterRef, after: datetime) -> tuple[list[Event], bool]:
-        """The newest events first, and whether they are all."""
-        found: list[Event] = []
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            if len(found) >= MAX_EVENTS:
-                break
-            # It names no jobs: everybody who may see the cluster may see its fleet.
-            asked = ReadHistory(kinds=KINDS, after=after, newest_first=True, limit=PAGE_EVENTS, cursor=cursor)
-            page = await self._archive.history(ref, asked)
-            found += page.events
-            cursor = page.cursor
-            if cursor is None:
-                return found, True
-        return found, False
 
 
 async def _read[M](ref: ClusterRef, reading: Awaitable[tuple[M, object] | None]) -> M | None:
