@@ -102,6 +102,26 @@ async def test_the_timeline_of_a_job_leads_from_its_submit_to_its_end(ada: User,
     assert all(each["seconds_since_previous"] >= 0 for each in stages[1:])
 
 
+async def test_another_policy_is_simulated_and_changes_nothing(ada: User, grace: User, observer: Observer) -> None:
+    await until(lambda: observer.workers == {}, seconds=120, what="an empty fleet")
+    path, asked = f"/v1/clusters/{ada.cluster}/simulations", {"policy": {"warm": {"memory-xs": 1}}}
+
+    async def simulated() -> dict[str, Any] | None:
+        async with ada.session.post(path, json=asked) as answer:
+            body: dict[str, Any] = await answer.json()
+        # The targets of workers that have just gone may be in the last decision still.
+        return body if answer.status == 200 and not body["present"]["shapes"] else None
+
+    found = await until(simulated, seconds=90, every=0.2, what="a simulation on an empty fleet")
+    async with grace.session.post(path, json=asked) as refused:
+        assert refused.status == 403
+
+    (warm,) = found["changed"]["shapes"]
+    assert (warm["shape"], warm["workers"], warm["new"]) == ("memory-xs", 1, 1)
+    assert found["changed"]["usd_per_hour"] == warm["usd_per_hour"]
+    assert observer.workers == {}
+
+
 async def test_jobs_that_no_worker_would_start_are_explained(ada: User) -> None:
     begins = int(time.time()) + 3600
     first = await ada.submit(SCRIPT, {**JOB, "hold": True})

@@ -21,6 +21,7 @@ from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import job_fields
 from clusterra_contracts.rpc import reply as rpc
+from clusterra_contracts.rpc import simulate as simulate_rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
@@ -496,6 +497,33 @@ EXAMPLES: dict[str, Wire] = {
         usd_per_hour=0.0816,
         limit_seconds=3600,
         tasks=10,
+        snapshot_generation=1772366400250,
+        as_of=MOMENT,
+    ),
+    "simulate.policy.v1": simulate_rpc.SimulatePolicy(policy=ScalingPolicy(max_workers=2, most={"general-small": 1})),
+    "simulation.v1": simulate_rpc.Simulation(
+        present=simulate_rpc.SimulatedDecision(
+            shapes=(
+                simulate_rpc.SimulatedShape(
+                    shape="general-small",
+                    workers=3,
+                    new=2,
+                    drains=1,
+                    draining=("general-small-a",),
+                    victims=("general-small-b",),
+                    usd_per_hour=0.4896,
+                ),
+            ),
+            usd_per_hour=0.4896,
+            placed=4,
+        ),
+        changed=simulate_rpc.SimulatedDecision(
+            shapes=(simulate_rpc.SimulatedShape(shape="general-small", workers=1, usd_per_hour=0.1632),),
+            usd_per_hour=0.1632,
+            placed=2,
+            waiting=2,
+            waits=(simulate_rpc.SimulatedWait(count=2, reason="the cluster has reached its limit", job_ids=("42",)),),
+        ),
         snapshot_generation=1772366400250,
         as_of=MOMENT,
     ),

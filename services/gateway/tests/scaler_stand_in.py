@@ -5,9 +5,16 @@ from dataclasses import dataclass, field
 
 from answering import rpc_failure
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
 from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_contracts.rpc.simulate import (
+    SimulatedDecision,
+    SimulatedShape,
+    SimulatedWait,
+    SimulatePolicy,
+    Simulation,
+)
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import serve
@@ -21,6 +28,7 @@ class ScalerStandIn:
 
     proxy: ProxyStandIn
     explained: list[ExplainJob] = field(default_factory=list)
+    simulated: list[SimulatePolicy] = field(default_factory=list)
     unexplained: ErrorKind | None = None
     """Answers every `why` with this error."""
 
@@ -29,6 +37,7 @@ class ScalerStandIn:
         return (
             serve(client, f"{scaler}.why", ExplainJob, self._why),
             serve(client, f"{scaler}.estimate", EstimateJob, self._estimate),
+            serve(client, f"{scaler}.simulate", SimulatePolicy, self._simulate),
         )
 
     async def _why(self, _subject: Subject, request: ExplainJob) -> Explanation:
@@ -60,4 +69,16 @@ class ScalerStandIn:
             tasks=request.tasks,
             snapshot_generation=9,
             as_of=request.job.first_submitted_at,
+        )
+
+    async def _simulate(self, _subject: Subject, request: SimulatePolicy) -> Simulation:
+        self.simulated.append(request)
+        bought = SimulatedShape(shape="compute-xs", workers=3, new=1, usd_per_hour=0.1 + 0.2)
+        return Simulation(
+            present=SimulatedDecision(shapes=(bought,), usd_per_hour=0.1 + 0.2, placed=4),
+            changed=SimulatedDecision(
+                placed=1, waiting=3, waits=(SimulatedWait(count=3, reason="the limit", job_ids=("7", "8")),)
+            ),
+            snapshot_generation=9,
+            as_of=now(),
         )

@@ -21,6 +21,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "budgets_set": {"limit": "10.00"},
     "clusters_agent_key": {},
     "clusters_change": {"state": "paused"},
+    "clusters_simulate": {"policy": {"max_workers": 1}},
     "files_copy": MOVED,
     "files_delete_many": {"paths": ["data/mine.txt"]},
     "files_rename": MOVED,

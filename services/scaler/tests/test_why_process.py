@@ -11,6 +11,7 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob
+from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
@@ -143,6 +144,12 @@ async def test_an_estimate_is_made_between_decisions_and_changes_nothing(
         assert found.usd_per_hour == pytest.approx(0.08)
         assert [(each.kind, each.shape, each.count) for each in found.workers] == [("new", "compute-xs", 1)]
         assert await error_kind(cluster, "9") == "not_found"
+        warm = binding(idle_seconds=0.5, max_workers=20, warm={"memory-xs": 2}).policy
+        simulated = await call(
+            client, subjects.scaler(cluster.ref, "simulate"), SimulatePolicy(policy=warm), Simulation
+        )
+        assert simulated.present.shapes == ()
+        assert [(each.shape, each.new) for each in simulated.changed.shapes] == [("memory-xs", 2)]
         state = await cluster.last_desired()
         assert state is None or not any(target.replicas for target in state.targets or ())
 

@@ -19,6 +19,7 @@ from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import reply as rpc
+from clusterra_contracts.rpc import simulate as simulate_rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
 from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
@@ -115,6 +116,13 @@ REQUESTS: tuple[Request, ...] = (
     Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),
     Request(
         "scaler.{tenant}.{cluster}.estimate", estimate_rpc.EstimateJob, estimate_rpc.Estimate, "scaler", ("gateway",)
+    ),
+    Request(
+        "scaler.{tenant}.{cluster}.simulate",
+        simulate_rpc.SimulatePolicy,
+        simulate_rpc.Simulation,
+        "scaler",
+        ("gateway",),
     ),
     Request("forget.{tenant}.{cluster}.scaler", forget_rpc.Forget, forget_rpc.Forgotten, "scaler", ("gateway",)),
     Request("forget.{tenant}.{cluster}.events", forget_rpc.Forget, forget_rpc.Forgotten, "events", ("gateway",)),

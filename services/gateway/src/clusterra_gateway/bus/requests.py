@@ -9,6 +9,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
+from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.costs import (
     CostPage,
     JobCost,
@@ -28,6 +29,7 @@ from clusterra_contracts.rpc.edge_streams import ReadSession, SessionJob, Sessio
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
 from clusterra_contracts.rpc.reply import Done
+from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import (
     Cancel,
     FindKey,
@@ -72,7 +74,8 @@ MAX_HISTORY_PAGES = 20
 """How many pages of the archive are read for one answer: a page may be short."""
 
 ESTIMATE_SECONDS = 20.0
-"""Timeout for an estimate, which takes as long as one or two decisions of the scaler, after those in flight."""
+"""Timeout for an estimate or a simulation, which takes as long as one or two decisions of the scaler, after those in
+flight."""
 
 
 class _Requests:
@@ -202,6 +205,11 @@ class ScalerRequests(_Requests):
         request = EstimateJob(job=prepared.job, tasks=prepared.tasks, components=prepared.components)
         subject = subjects.scaler(ref, "estimate")
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
+
+    async def simulate(self, ref: ClusterRef, policy: ScalingPolicy) -> Simulation:
+        """What the planner decides now under the present policy, and under this one."""
+        request, subject = SimulatePolicy(policy=policy), subjects.scaler(ref, "simulate")
+        return await call(self._client, subject, request, Simulation, timeout_seconds=ESTIMATE_SECONDS)
 
 
 class LedgerRequests(_Requests):

@@ -7,6 +7,7 @@ from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeyRotation, Ag
 from clusterra_gateway.clusters.fleet import FleetHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
+from clusterra_gateway.clusters.simulations import Simulations
 from clusterra_gateway.clusters.workers import WorkerHandlers
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.http.requests.client_address import ClientAddresses
@@ -29,6 +30,7 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 AgentKeyRotation(directory, once),
                 FleetHandlers(bus.archive, bus.client, bus.registry),
                 WorkerHandlers(bus.client, bus.registry),
+                Simulations(bus.scaler, bus.registry),
                 access=access,
             ),
             *routes_of(AgentHeartbeats(bus.client, bus.registry, connections.secrets), access=keys),
