@@ -565,6 +565,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clusters/{cluster_id}/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["clusters_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/clusters/{cluster_id}/simulations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["clusters_simulate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tenants": {
         parameters: {
             query?: never;
@@ -717,6 +749,22 @@ export interface paths {
             cookie?: never;
         };
         get: operations["jobs_why"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/clusters/{cluster_id}/jobs/{job_id}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["jobs_timeline"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1920,6 +1968,22 @@ export interface components {
             owner: string;
             invitation_seconds?: number;
         };
+        Decided: {
+            shapes: components["schemas"]["DecidedShape"][];
+            usd_per_hour: string;
+            placed: number;
+            waiting: number;
+            waits: components["schemas"]["SimulatedWait"][];
+        };
+        DecidedShape: {
+            shape: string;
+            workers: number;
+            new: number;
+            drains: number;
+            draining: string[];
+            victims: string[];
+            usd_per_hour: string | null;
+        };
         Decision: {
             user_code?: string;
             /** @enum {string} */
@@ -2613,6 +2677,28 @@ export interface components {
             urls: components["schemas"]["PartUrl"][];
             expires_at: string;
         };
+        PolicyChanges: {
+            name?: ("packing" | "family") | null;
+            idle_seconds?: number | null;
+            max_workers?: number | null;
+            usd_per_hour?: number | null;
+            most?: {
+                [key: string]: number;
+            } | null;
+            warm?: {
+                [key: string]: number;
+            } | null;
+            gather_seconds?: number | null;
+            wait_usd_per_hour?: number | null;
+            moves_per_minute?: number | null;
+        };
+        PolicySimulation: {
+            present: components["schemas"]["Decided"];
+            changed: components["schemas"]["Decided"];
+            paused: boolean;
+            shadow: boolean;
+            as_of: string;
+        };
         PresignedUrl: {
             path: string;
             /** @enum {string} */
@@ -2982,6 +3068,15 @@ export interface components {
             usd_per_hour: string;
             most: number | null;
         };
+        ShapeWorkers: {
+            shape: string;
+            workers: number;
+            by_state: {
+                [key: string]: number;
+            };
+            usd_per_hour: string;
+            unpriced: number;
+        };
         SharedEntry: {
             name: string;
             /** @enum {string} */
@@ -3011,6 +3106,14 @@ export interface components {
             tenant: string;
             expires_at: string;
         };
+        SimulateChanges: {
+            policy: components["schemas"]["PolicyChanges"];
+        };
+        SimulatedWait: {
+            count: number;
+            reason: string;
+            job_ids: string[];
+        };
         SlurmUser: {
             name: string;
             uid: number;
@@ -3019,6 +3122,17 @@ export interface components {
             groups?: number[];
             group_names?: string[];
             home?: string | null;
+        };
+        Stage: {
+            /** @enum {string} */
+            stage: "submitted" | "decided" | "worker_started" | "registered" | "running" | "requeued" | "ended";
+            at: string | null;
+            seconds_since_previous?: number | null;
+            detail?: string;
+            worker?: string | null;
+            shape?: string | null;
+            decision_generation?: number | null;
+            reason?: string;
         };
         StageIn: {
             source: string;
@@ -3263,6 +3377,12 @@ export interface components {
             percent: number;
             crossed_at: string | null;
         };
+        Timeline: {
+            job_id: string;
+            as_of: string;
+            complete: boolean;
+            stages: components["schemas"]["Stage"][];
+        };
         Token: {
             id: string;
             name: string;
@@ -3341,6 +3461,32 @@ export interface components {
             shape: string;
             reason?: string;
             started_at?: string | null;
+        };
+        WorkerView: {
+            name: string;
+            shape: string;
+            /** @enum {string} */
+            phase: "booting" | "running" | "terminating" | "failed";
+            state: ("booting" | "idle" | "busy" | "draining" | "down" | "terminating" | "failed") | null;
+            since: string | null;
+            started_at: string;
+            reason: string;
+            machine: string;
+            leaves_by: string | null;
+            cpus: number | null;
+            cpus_allocated: number | null;
+            usd_per_hour: string | null;
+            price_source: ("machine" | "catalogue") | null;
+            running_jobs: number;
+            job_ids: string[];
+        };
+        Workers: {
+            workers: components["schemas"]["WorkerView"][] | null;
+            shapes: components["schemas"]["ShapeWorkers"][];
+            total: number;
+            cursor: string | null;
+            as_of: string | null;
+            queue_as_of: string | null;
         };
         Workspace: {
             id: string;
@@ -3607,6 +3753,8 @@ export type CostSummary = components['schemas']['CostSummary'];
 export type Costs = components['schemas']['Costs'];
 export type CreateServiceAccount = components['schemas']['CreateServiceAccount'];
 export type CreateTenant = components['schemas']['CreateTenant'];
+export type Decided = components['schemas']['Decided'];
+export type DecidedShape = components['schemas']['DecidedShape'];
 export type Decision = components['schemas']['Decision'];
 export type DefinitionSchema = components['schemas']['DefinitionSchema'];
 export type Degradation = components['schemas']['Degradation'];
@@ -3684,6 +3832,8 @@ export type OwnerInvitation = components['schemas']['OwnerInvitation'];
 export type ParameterView = components['schemas']['ParameterView'];
 export type PartUrl = components['schemas']['PartUrl'];
 export type PartUrls = components['schemas']['PartUrls'];
+export type PolicyChanges = components['schemas']['PolicyChanges'];
+export type PolicySimulation = components['schemas']['PolicySimulation'];
 export type PresignedUrl = components['schemas']['PresignedUrl'];
 export type PresignedUrlRequest = components['schemas']['PresignedUrlRequest'];
 export type PriceFact = components['schemas']['PriceFact'];
@@ -3728,12 +3878,16 @@ export type Shape = components['schemas']['Shape'];
 export type ShapeChange = components['schemas']['ShapeChange'];
 export type ShapeCount = components['schemas']['ShapeCount'];
 export type ShapeView = components['schemas']['ShapeView'];
+export type ShapeWorkers = components['schemas']['ShapeWorkers'];
 export type SharedEntry = components['schemas']['SharedEntry'];
 export type SharedFolderPage = components['schemas']['SharedFolderPage'];
 export type SignParts = components['schemas']['SignParts'];
 export type SignalToSend = components['schemas']['SignalToSend'];
 export type SignedIn = components['schemas']['SignedIn'];
+export type SimulateChanges = components['schemas']['SimulateChanges'];
+export type SimulatedWait = components['schemas']['SimulatedWait'];
 export type SlurmUser = components['schemas']['SlurmUser'];
+export type Stage = components['schemas']['Stage'];
 export type StageIn = components['schemas']['StageIn'];
 export type StageOut = components['schemas']['StageOut'];
 export type StagedPathView = components['schemas']['StagedPathView'];
@@ -3759,6 +3913,7 @@ export type TenantPage = components['schemas']['TenantPage'];
 export type TenantView = components['schemas']['TenantView'];
 export type Threshold = components['schemas']['Threshold'];
 export type ThresholdView = components['schemas']['ThresholdView'];
+export type Timeline = components['schemas']['Timeline'];
 export type Token = components['schemas']['Token'];
 export type TokenAnswer = components['schemas']['TokenAnswer'];
 export type TokenPage = components['schemas']['TokenPage'];
@@ -3774,6 +3929,8 @@ export type VersionList = components['schemas']['VersionList'];
 export type VersionView = components['schemas']['VersionView'];
 export type WantedPart = components['schemas']['WantedPart'];
 export type WorkerFact = components['schemas']['WorkerFact'];
+export type WorkerView = components['schemas']['WorkerView'];
+export type Workers = components['schemas']['Workers'];
 export type Workspace = components['schemas']['Workspace'];
 export type ResponseProblem400 = components['responses']['Problem400'];
 export type ResponseProblem404 = components['responses']['Problem404'];
@@ -5093,6 +5250,68 @@ export interface operations {
             429: components["responses"]["Problem429"];
         };
     };
+    clusters_workers: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                cluster_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workers"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    clusters_simulate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SimulateChanges"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicySimulation"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
     tenants_list: {
         parameters: {
             query?: {
@@ -5700,6 +5919,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobExplanation"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    jobs_timeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster_id: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timeline"];
                 };
             };
             400: components["responses"]["Problem400"];

@@ -289,6 +289,17 @@ async def test_the_timeline_of_a_job_that_slurm_has_forgotten_is_in_the_archive(
     assert (await read(world, "bob@acme.example"))[0] == 404
 
 
+async def test_a_node_that_is_none_of_our_workers_has_its_name(world: World) -> None:
+    job = world.acme.add_job("7", state="RUNNING")
+    world.acme.jobs["7"] = job.model_copy(update={"started_at": job.submitted_at, "nodes": ("Node_01.site",)})
+    world.acme.events.history_fails_after = 2
+
+    status, found = await read(world, "ada@acme.example")
+
+    assert (status, found["complete"]) == (200, False)
+    assert [each["worker"] for each in found["stages"]] == [None, None, *["Node_01.site"] * 3]
+
+
 async def test_without_the_archive_the_timeline_is_what_slurm_knows(world: World) -> None:
     world.acme.add_job("7", state="PENDING")
     world.acme.events.history_fails_after = 0

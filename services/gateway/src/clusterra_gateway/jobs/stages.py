@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, ScaleFact, WorkerFact
-from clusterra_contracts.identity import JobId, Moment, ShapeName, WorkerName
+from clusterra_contracts.identity import JobId, Moment, ShapeName
 from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import Job
 
@@ -47,7 +47,7 @@ class Stage(ResponseBody):
     at: Moment | None
     seconds_since_previous: float | None = None
     detail: str = ""
-    worker: WorkerName | None = None
+    worker: str | None = None
     shape: ShapeName | None = None
     decision_generation: int | None = None
     reason: str = ""

@@ -87,9 +87,9 @@ class Timelines:
                 for stage in worker_stages(run, node, events)
             ),
         ]
-        return json_response(
-            Timeline(job_id=job, as_of=at, complete=all_of_job and all_decisions, stages=in_order(stages))
-        )
+        # Of a worker the newest events are enough.
+        complete = all_of_job and all_decisions and all(events or whole for events, whole in of_workers)
+        return json_response(Timeline(job_id=job, as_of=at, complete=complete, stages=in_order(stages)))
 
     async def _history(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> tuple[JobHistory, bool]:
         """What is known of a job that the viewer may see, and whether all its events were read. Raises RpcFailed."""
