@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -17,6 +18,7 @@ MARKERS = {
     "slurm": "starts a real Slurm",
     "kubernetes": "starts a real Kubernetes",
     "containers": "runs containers of an engine",
+    "browser": "uses the console in a real browser",
     "servers": "starts NATS, an AWS emulator or another server of the lab",
 }
 NEEDS = {
@@ -30,6 +32,7 @@ NEEDS = {
 }
 """Class that a fixture yields -> marker of each test that uses the fixture. A test that starts Slurm or Kubernetes
 without such a fixture carries the marker itself."""
+JOURNEYS = Path(__file__).parent / "tests/browser"
 
 SLOW_SECONDS = 5
 """`make test-fast` leaves out files that take longer: they start processes without a fixture, or compute much."""
@@ -61,11 +64,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def needed(item: pytest.Item) -> set[str]:
-    """The markers of a test that follow from the return annotations of its fixtures."""
+    """The markers of a test that follow from its folder and from the return annotations of its fixtures."""
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
     annotations = [str(definitions[-1].func.__annotations__.get("return")) for definitions in fixtures]
     names = set(re.findall(r"\w+", " ".join(annotations)))
     markers = {marker for name, marker in NEEDS.items() if name in names}
+    if item.path.is_relative_to(JOURNEYS):
+        markers.add("browser")
     return markers | {"servers"} if "clusterra_lab" in names else markers
 
 

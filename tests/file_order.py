@@ -101,9 +101,9 @@ def group_of(item: pytest.Item) -> str | None:
 
 
 def shared_lab(item: pytest.Item) -> str | None:
-    """The name of the session's lab that a test uses; None for a test without one."""
+    """The folder and the name of the session's lab that a test uses; None for a test without one."""
     lab = lab_fixture(item)
-    return None if lab is None else lab.argname
+    return None if lab is None else f"{lab.baseid}-{lab.argname}"
 
 
 def lab_fixture(item: pytest.Item) -> pytest.FixtureDef[Any] | None:

@@ -1,0 +1,1 @@
+"""Journeys of people through the console, in a real browser, on a whole lab."""
