@@ -10,8 +10,8 @@ MEMBERS := $(wildcard libs/* services/*) admin cli planner-tools lab
 TEST_PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 # Python caches the bytecode of tests, also where the environment forbids it: each process that collects saves some 8 s of CPU.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q $(if $(filter %.py,$(PART)),,-n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0)
-# Three targets divide all tests among them, by the markers of conftest.py. A test with both is one of `test-containers`.
-WITH_NEITHER := not kubernetes and not containers
+# Four targets divide all tests among them, by the markers of conftest.py. A test with both is one of `test-containers`.
+WITH_NEITHER := not kubernetes and not containers and not browser
 WITH_KUBERNETES := kubernetes and not containers
 WITH_CONTAINERS := containers
 # Followed by a marker and paths: succeeds if a test there has the marker.
@@ -28,7 +28,7 @@ NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
-.PHONY: help demo up down status test test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -88,13 +88,20 @@ prepare-kubernetes: $(VENV)/.installed ## Also build the Kubernetes programs, on
 
 # With PART, only what its tests need is prepared: Kubernetes if conftest.py marks any of them `kubernetes`, Slurm if it
 # marks any of them `slurm`, else nothing.
-test: $(if $(PART),$(VENV)/.installed,prepare) ## Run all tests that need neither Kubernetes nor a container engine, or all tests under PART="PATH ..."
+test: $(if $(PART),$(VENV)/.installed,prepare) $(if $(filter tests tests/browser%,$(PART)),console-build) ## Run all tests that need no Kubernetes, container engine or browser, or all tests under PART="PATH ..."
 	@$(if $(PART),echo "==> finding out what the tests of $(PART) need"; if $(COLLECT) kubernetes $(PART) >/dev/null; then $(BIN)/lab prepare --kubernetes; \
 	  elif $(COLLECT) slurm $(PART) >/dev/null; then $(BIN)/lab prepare; fi)
 	@$(PYTEST) $(or $(PART),-m "$(WITH_NEITHER)")
 
 test-kubernetes: prepare-kubernetes ## Run the tests that need a real Kubernetes, but no container engine
 	@$(PYTEST) -m "$(WITH_KUBERNETES)"
+
+test-browser: prepare console-build ## Run the tests of the console: its own, and people's journeys in a real browser
+	@$(NPM) run --prefix console --silent test
+	@$(PYTEST) -m browser
+
+console: prepare console/node_modules/.installed ## Start the lab and the console's development server, which shows each edit at once, until Ctrl-C
+	@PATH=$(NODE)/bin:$$PATH $(BIN)/lab up --console
 
 # The services in pods need both. Where no engine answers, all these tests are skipped, and Kubernetes is not built for them.
 test-containers: $(VENV)/.installed ## Run the tests of images, of compose.yaml and of services in pods; needs a container engine, and else skips them
@@ -172,7 +179,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes test-browser console record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif
@@ -214,6 +221,7 @@ lint: $(VENV)/.installed console/node_modules/.installed console/openapi/node_mo
 	@$(BIN)/clusterra-admin provision schema | diff -u docs/operations/provision.schema.json - || { echo "run 'make docs'"; exit 1; }
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py | diff -u libs/sdk/src/clusterra/models.py - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary tools
+	@$(NPM) run --prefix console --silent types && $(NPM) run --prefix console --silent lint
 	@$(CONSOLE_TYPES) | diff -u console/src/api/schema.d.ts - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/command_reference.py check || { echo "run 'make docs'"; exit 1; }

@@ -62,11 +62,17 @@ def _quiet() -> None:
 
 
 @app.command()
-def up(directory: Dir = DIR, substrate: Substrate = "process", central: Central = "process") -> None:
+def up(
+    directory: Dir = DIR,
+    substrate: Substrate = "process",
+    central: Central = "process",
+    console: Annotated[bool, typer.Option("--console", help="Also run the console's development server.")] = False,
+) -> None:
     """Start everything, print its addresses, and run until Ctrl-C or `lab down`."""
     # Imported here: these modules load every client, and `lab status` must start fast.
     from clusterra_runtime.logs import configure as configure_logs
 
+    from clusterra_lab.stack.console import development_server
     from clusterra_lab.stack.stack import LabOptions
 
     # Only errors of this process; each service has its own log.
@@ -76,9 +82,13 @@ def up(directory: Dir = DIR, substrate: Substrate = "process", central: Central 
     async def shown() -> "AsyncIterator[KubernetesStack | Stack]":
         async with AsyncExitStack() as opened:
             with console_progress(err) as progress:
-                options = LabOptions(substrate=substrate)
+                server = development_server(directory) if console else None
+                options = LabOptions(substrate=substrate, environment=server.environment() if server else {})
                 running = await opened.enter_async_context(_lab(directory, options, central, progress))
                 await running.save_login()
+                if server is not None:
+                    await opened.enter_async_context(server.running(running.gateway_url))
+                    out.print(f"{'console':<13}{server.origin}", highlight=False)
             try:
                 yield running
             finally:
