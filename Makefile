@@ -98,7 +98,7 @@ test-kubernetes: prepare-kubernetes ## Run the tests that need a real Kubernetes
 
 test-browser: prepare console-build ## Run the tests of the console: its own, and people's journeys in a real browser
 	@$(NPM) run --prefix console --silent test
-	@$(PYTEST) -m browser
+	@PATH=$(NODE)/bin:$$PATH $(PYTEST) -m browser
 
 console: prepare console/node_modules/.installed ## Start the lab and the console's development server, which shows each edit at once, until Ctrl-C
 	@PATH=$(NODE)/bin:$$PATH $(BIN)/lab up --console

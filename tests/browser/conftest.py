@@ -10,6 +10,7 @@ import pytest
 from clusterra_contracts.registry import ScalingPolicy
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
+from browser.own_page import Site, own_page
 from browser.people import Member, Visitor, signed_in, visiting
 from browser.pictures import saved
 from browser.playwright_api import Browser, running_browser
@@ -46,6 +47,13 @@ async def browser() -> AsyncIterator[Browser]:
     """One Chromium for all tests. Each person has a context of their own in it."""
     async with running_browser() as running:
         yield running
+
+
+@pytest.fixture
+async def site(browser: Browser) -> AsyncIterator[Site]:
+    """A page of the test's own."""
+    async with own_page(browser) as site:
+        yield site
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cached_packages import installed
 
-from browser.playwright_api import Page
+from browser.playwright_api import Page, playwright_error
 
 RECORD = "CLUSTERRA_RECORD_PICTURES"
 FOLDER = Path(__file__).parents[2] / "docs/console"
@@ -39,8 +39,11 @@ async def picture(page: Page, name: str) -> None:
 async def saved(page: Page, folder: Path, name: str) -> list[Path]:
     """Save how a page looks, and its HTML, and return the files. A page that does not answer has none."""
     looks, text = folder / f"{name}.png", folder / f"{name}.html"
-    await page.screenshot(path=str(looks), full_page=True, timeout=10_000)
-    text.write_text(await page.content())
+    try:
+        await page.screenshot(path=str(looks), full_page=True, timeout=10_000)
+        text.write_text(await page.content())
+    except playwright_error():
+        return []
     return [looks, text]
 
 

@@ -48,3 +48,9 @@ async def running_browser() -> AsyncIterator[Browser]:
 def expect(actual: Page | Locator) -> Any:
     """Playwright's assertions, which wait until they hold: `await expect(page.get_by_role("main")).to_be_visible()`."""
     return import_module("playwright.async_api").expect(actual)
+
+
+def playwright_error() -> type[Exception]:
+    """What Playwright raises for a page that is closed, has crashed, or does not answer in time."""
+    error: type[Exception] = import_module("playwright.async_api").Error
+    return error
