@@ -12,6 +12,7 @@ from typing import Any
 from yarl import URL
 
 from browser.playwright_api import Context
+from browser.shared_workers import watch_shared_workers
 
 MAX_PROBLEMS = 100
 """Later ones are not kept: a page in a loop would fill the memory."""
@@ -58,6 +59,7 @@ class Guards:
         context.on("response", self._response)
         context.on("console", self._logged)
         context.on("weberror", self._raised)
+        await watch_shared_workers(context, self._worker_told)
         context.on("page", lambda page: page.on("websocket", lambda opened: self._asked(opened.url, self.origins)))
 
     def _missing(self) -> Iterator[str]:
@@ -83,11 +85,29 @@ class Guards:
             self._add(f"foreign request: {address}")
 
     def _response(self, response: Any) -> None:
-        if _origin(response.url) not in self.origins:
+        self._answered(response.url, response.status)
+
+    def _answered(self, address: str, status: int) -> None:
+        if _origin(address) not in self.origins:
             return
-        is_file = not URL(response.url).path.startswith(self.api_path)
-        if response.status >= 500 or (response.status >= 400 and is_file):
-            self._add(f"HTTP {response.status}: {response.request.method} {response.url}")
+        is_file = not URL(address).path.startswith(self.api_path)
+        if status >= 500 or (status >= 400 and is_file):
+            self._add(f"HTTP {status}: {address}")
+
+    def _worker_told(self, event: str, told: dict[str, Any]) -> None:
+        match event:
+            case "Network.requestWillBeSent":
+                self._asked(told["request"]["url"], self.origins)
+            case "Network.responseReceived":
+                self._answered(told["response"]["url"], told["response"]["status"])
+            case "Network.webSocketCreated":
+                self._asked(told["url"], self.origins)
+            case "Runtime.consoleAPICalled" if told["type"] in ("error", "assert"):
+                said = " ".join(str(part.get("value", part.get("description"))) for part in told["args"])
+                self._add(f"console: {said}")
+            case "Runtime.exceptionThrown":
+                details = told["exceptionDetails"]
+                self._add(f"uncaught: {details.get('exception', {}).get('description', details['text'])}")
 
     def _logged(self, message: Any) -> None:
         is_ours = message.page is None or _origin(message.page.url) not in self.others

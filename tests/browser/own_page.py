@@ -11,7 +11,10 @@ from clusterra_lab.machine.process import until
 from browser.guards import Guards
 from browser.playwright_api import WAIT_MILLISECONDS, Browser, Page
 
-POLICY = "default-src 'none'; script-src 'nonce-good'; connect-src 'self' http://127.0.0.1:*; img-src * data:"
+POLICY = (
+    "default-src 'none'; script-src 'nonce-good'; worker-src 'self'; connect-src 'self' http://127.0.0.1:*;"
+    " img-src * data:"
+)
 PAGE = """<!doctype html><html lang="en"><head><title>A page</title></head>
 <body><main><h1 id="state">Loading</h1>{body}</main>
 <script nonce="good">{script}
@@ -27,6 +30,7 @@ class Site:
     url: str
     body: str = ""
     script: str = ""
+    worker: str = ""
 
     async def open(self, *, body: str = "", script: str = "") -> None:
         self.body, self.script = body, script
@@ -41,6 +45,8 @@ class Site:
                 text = PAGE.format(body=self.body, script=self.script)
                 headers = {"Content-Security-Policy": POLICY}
                 return web.Response(text=text, content_type="text/html", headers=headers)
+            case "/worker.js":
+                return web.Response(text=self.worker, content_type="text/javascript")
             case "/v1/unavailable":
                 return web.Response(status=503)
         return web.Response(status=404)

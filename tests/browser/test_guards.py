@@ -26,8 +26,8 @@ async def test_a_page_that_works_has_no_problem(site: Site) -> None:
         ("", 'console.error("it broke");', "console: it broke"),
         ("", 'setTimeout(() => { throw new Error("it broke later"); });', "uncaught: Error: it broke later"),
         ("", 'Promise.reject(new Error("nobody awaits"));', "uncaught: Error: nobody awaits"),
-        ("", 'fetch("/v1/unavailable");', "HTTP 503: GET "),
-        ("", 'fetch("/assets/missing.js");', "HTTP 404: GET "),
+        ("", 'fetch("/v1/unavailable");', "HTTP 503: "),
+        ("", 'fetch("/assets/missing.js");', "HTTP 404: "),
     ],
 )
 async def test_a_page_that_does_wrong_is_told(site: Site, body: str, script: str, told: str) -> None:
@@ -56,14 +56,14 @@ async def test_a_web_socket_to_another_origin_is_told(site: Site) -> None:
 
 
 async def test_what_a_test_announces_is_no_problem(site: Site) -> None:
-    site.guards.expect(r"HTTP 503: GET .*/v1/unavailable")
+    site.guards.expect(r"HTTP 503: .*/v1/unavailable")
     announced = site.guards.problems()
 
     async with site.page.expect_response("**/v1/unavailable"):
         await site.open(script='fetch("/v1/unavailable");')
     await until(lambda: not site.guards.problems(), seconds=90, what="the announced answer")
 
-    assert announced == ["announced, but did not come: HTTP 503: GET .*/v1/unavailable"]
+    assert announced == ["announced, but did not come: HTTP 503: .*/v1/unavailable"]
 
 
 async def test_a_page_in_a_loop_does_not_fill_the_memory(site: Site) -> None:
@@ -83,3 +83,24 @@ async def test_a_person_may_go_where_the_test_says_and_what_happens_there_is_not
     await site.open(script='console.error("ours");')
 
     assert [await site.first_problem()] == site.guards.problems() == ["console: ours"]
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ('fetch("http://127.0.0.1:9/").catch(() => 0);', "foreign request: http://127.0.0.1:9/"),
+        ('fetch("/v1/unavailable");', "HTTP 503: "),
+        ('console.error("it broke");', "console: it broke"),
+        ('setTimeout(() => { throw new Error("it broke later"); });', "uncaught: Error: it broke later"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["SharedWorker", "Worker"])
+async def test_a_worker_that_does_wrong_is_told(site: Site, kind: str, script: str, told: str) -> None:
+    # Again and again, because guards see a shared worker from a moment after its start.
+    connect = "onconnect = ({ ports: [port] }) => { port.onmessage = act; };"
+    site.worker = f"const act = () => {{ {script} }}; onmessage = act; {connect}"
+    again = "setInterval(() => (worker.port ?? worker).postMessage(0), 100);"
+
+    await site.open(script=f'const worker = new {kind}("/worker.js"); {again}')
+
+    await until(lambda: any(line.startswith(told) for line in site.guards.problems()), seconds=90, what=told)
