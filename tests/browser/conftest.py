@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.stack.services import console_built
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
 from browser.own_page import Site, own_page
@@ -15,7 +16,6 @@ from browser.people import Member, Visitor, signed_in, visiting
 from browser.pictures import saved
 from browser.playwright_api import Browser, running_browser
 
-CONSOLE = Path(__file__).parents[2] / "console/dist"
 FAILED = pytest.StashKey[bool]()
 
 type Person = Callable[[str], Awaitable[Member]]
@@ -35,9 +35,8 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     """The lab of all journeys, whose gateway serves the console that `make console-build` built."""
     if os.geteuid() != 0:
         pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
-    assert (CONSOLE / "index.html").exists(), "the console is not built: make console-build"
-    environment = {"CLUSTERRA_CONSOLE_DIR": str(CONSOLE), "CLUSTERRA_COST_NOTE_SECONDS": "1"}
-    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment=environment)
+    assert console_built(), "the console is not built: make console-build"
+    options = LabOptions(ScalingPolicy(idle_seconds=2.0), environment={"CLUSTERRA_COST_NOTE_SECONDS": "1"})
     async with stack(tmp_path_factory.mktemp("lab"), options) as running:
         yield running
 
