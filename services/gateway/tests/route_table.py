@@ -48,6 +48,7 @@ def example_path(route: Route, cluster: str = "main") -> str:
         token_id="0" * 16,
         key_id="0" * 16,
         invitation_id="0" * 16,
+        link_id="0" * 16,
         tenant_id="acme",
         member_id="0" * 32,
         name="internal",

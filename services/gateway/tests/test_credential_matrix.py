@@ -17,6 +17,7 @@ from gateway_world import World
 from joserfc.jwk import KeySet, OctKey
 from people_world import cookie_of, make_token, me
 from route_table import example_path, route_table
+from shared_link_world import LINKS, made_link, opened, owner_of_a_job
 
 OPEN = {
     *("auth_login", "auth_login_invited", "auth_callback", "auth_callback_redirect"),
@@ -28,6 +29,8 @@ OPEN = {
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}
 """The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
+OF_LINKS = {"shared_job_get", "shared_job_output"}
+"""The routes that take the token of a shared link, and no other: `test_shared_link_attacks.py`."""
 PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent", "sessions_open"}
 """The pages for people, which send everybody without a session to sign in first."""
 SECRET = "only-for-ada"
@@ -132,6 +135,13 @@ async def of_no_operator(_world: World) -> str:
     return f"clusterra-operator_{'x' * 43}"
 
 
+async def of_a_shared_link(world: World) -> str:
+    ada = await owner_of_a_job(world, job_id="8")
+    made = await made_link(ada, LINKS.replace("/7/", "/8/"), shows=["output", "cost", "why"])
+    await opened(world, made["token"])
+    return str(made["token"])
+
+
 async def of_a_deleted_service_account(world: World) -> str:
     return await key_of_a_service_account(world, "")
 
@@ -145,14 +155,14 @@ async def works(world: World, credential: str) -> bool:
 CREDENTIALS: tuple[Credential, ...] = (
     *(none, expired, signed_by_a_stranger, unsigned, for_another_purpose, of_nobody),
     *(with_the_secret_of_another, signed_out, revoked, of_a_disabled_member),
-    *(revoked_key, of_a_deleted_service_account, of_no_operator),
+    *(revoked_key, of_a_deleted_service_account, of_no_operator, of_a_shared_link),
 )
 
 
 def test_every_route_is_private_or_open_on_purpose() -> None:
     others = {route.name for route in route_table() if not isinstance(route, PrivateRoute | OperatorRoute)}
 
-    assert others == OPEN | OF_AGENTS | PAGES
+    assert others == OPEN | OF_AGENTS | OF_LINKS | PAGES
 
 
 @pytest.mark.parametrize("credential", CREDENTIALS, ids=lambda each: each.__name__)

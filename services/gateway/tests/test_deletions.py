@@ -6,6 +6,7 @@ The scaler and the archive are stand-ins here; `tests/test_deletion.py` has the 
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 
 import aiohttp
@@ -21,6 +22,7 @@ from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, DELETIONS, file_event_key, tenant_key
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.records import Tenant
+from clusterra_gateway.accounts.shared_link_records import SharedLink
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
@@ -112,6 +114,13 @@ async def deleting(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     await registry.stop()
 
 
+def shared_link(member: str) -> SharedLink:
+    """A link of this member to a job of the cluster that is deleted."""
+    job = {"tenant": TENANT, "cluster": "main", "job_id": "7", "submitted_at": now()}
+    made = {"secret_hash": "", "created_at": now(), "valid_until": now() + timedelta(days=1)}
+    return SharedLink.model_validate({**job, "member": member, "user": "ada", **made})
+
+
 async def beat(deleting: Deleting, *workers: str) -> None:
     heartbeat = Heartbeat(
         generation=int(time.time() * 1000),
@@ -125,6 +134,8 @@ async def beat(deleting: Deleting, *workers: str) -> None:
 
 async def test_a_cluster_waits_for_its_edge_and_then_nothing_of_it_is_left(deleting: Deleting) -> None:
     await deleting.world.store.write(Update(ACCOUNTS, file_event_key(REF, "1")))
+    for write in shared_link("m1").puts("l1"):
+        await deleting.world.store.write(write)
     await deleting.begin()
     await beat(deleting, "compute-xs-1")
     for _ in range(3):
@@ -137,7 +148,7 @@ async def test_a_cluster_waits_for_its_edge_and_then_nothing_of_it_is_left(delet
     assert deleting.registry.get(REF) is None
     assert deleting.services.records == {"scaler": 0, "events": 0}
     assert await deleting.directory.cluster(REF) is None
-    assert [place for place in places(deleting.world) if REF.key in place] == []
+    assert [place for place in places(deleting.world) if REF.key in place or "shared-link" in place] == []
     other = await deleting.directory.cluster(ClusterRef(tenant=TENANT, cluster="other"))
     assert other is not None
     assert other.policy.usd_per_hour == 10, "the share of the deleted cluster is given back"
@@ -225,6 +236,9 @@ async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: De
     async with directory_of(world, await owner(world, f"ada@{TENANT}.example"), TENANT) as directory:
         user = await directory.made("/Users", person(f"ada@{TENANT}.example", externalId="e1"))
         await directory.made("/Groups", {"displayName": "all", "members": [{"value": user["id"]}]})
+
+    for write in shared_link((await me(ada))["id"]).puts("l1"):
+        await world.store.write(write)
 
     await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
     await joins(world, f"bob@{TENANT}.example")

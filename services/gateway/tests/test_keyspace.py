@@ -56,6 +56,9 @@ def _hash(text: str) -> str:
         (keyspace.sent_invitation_key("acme", "i1"), "tenant#acme", "invitation#i1"),
         (keyspace.kept_event_key("acme", AT, "f1"), "tenant#acme", "event#2026-03-01T12:00:00.000000+00:00#f1"),
         (keyspace.further_membership_key("m1", "rival"), "member#m1", "membership#rival"),
+        (keyspace.shared_link_place_key("l1"), "shared-link#l1", "shared-link"),
+        (keyspace.shared_link_key(REF, "7_1", "l1"), "shared-links#acme.main", "7_1#l1"),
+        (keyspace.member_link_key("m1", "l1"), "member#m1", "shared-link#l1"),
         (keyspace.session_ticket_key("h1"), "session-ticket#h1", "session-ticket"),
         (keyspace.interactive_session_key(REF, "7"), "sessions#acme.main", "7"),
         (keyspace.running_session_key(REF, "7"), "running-sessions", "acme.main#7"),
@@ -81,6 +84,7 @@ def test_every_item_keeps_its_key(key: Key, partition: str, sort: str) -> None:
         (keyspace.further_membership_key("m1", "n#1"), keyspace.MEMBERSHIPS, keyspace.further_tenant),
         (keyspace.mapped_user_key("acme", "campus", "n#1"), keyspace.MAPPED_USERS, keyspace.mapped_user_name),
         (keyspace.tenant_deletion_key("n#1"), keyspace.TENANT_DELETIONS, keyspace.deleted_tenant),
+        (keyspace.shared_link_key(REF, "7_1", "n#1"), keyspace.shared_links_of("7_1"), keyspace.shared_link_id),
     ],
 )
 def test_the_name_can_be_read_from_a_key_that_is_listed(key: Key, kind: Prefix, name: Callable[[Key], str]) -> None:
@@ -101,6 +105,7 @@ def test_the_names_in_a_key_are_no_patterns() -> None:
         (keyspace.budget_alerts_partition("acme"), keyspace.budget_alert_key("acme", "a")),
         (keyspace.reservations_partition(REF), keyspace.reservation_key(REF, "r1")),
         (keyspace.interactive_sessions_partition(REF), keyspace.interactive_session_key(REF, "7")),
+        (keyspace.shared_links_partition(REF), keyspace.shared_link_key(REF, "7", "l1")),
     ],
 )
 def test_a_partition_that_is_listed_is_that_of_its_items(partition: str, key: Key) -> None:

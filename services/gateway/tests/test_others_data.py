@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from cluster_stand_in import ClusterStandIn
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from files_world import FilesWorld
 from route_table import route_table
@@ -31,6 +32,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "jobs_signal": {"signal": "TERM"},
     "jobs_submit": {"script": "#!/bin/sh\n", "job": JOB},
     "jobs_update": {"name": "mine"},
+    "links_make": {"shows": ["output"]},
     "launchables_render": {"cluster_id": "main"},
     "launchables_submit": {"cluster_id": "main"},
     "members_change": {"disabled": True},
@@ -95,11 +97,14 @@ async def made(browser: aiohttp.ClientSession, path: str, content: Json) -> Json
 
 
 async def all_that_is_theirs(
-    owner: aiohttp.ClientSession, cluster: str, admin: aiohttp.ClientSession
+    owner: aiohttp.ClientSession, there: ClusterStandIn, admin: aiohttp.ClientSession
 ) -> dict[str, str]:
-    """What the owner and their tenant's admin make, by the path parameter that names it."""
+    """What the owner and their tenant's admin make, by the path parameter that names it. The owner has the job 7."""
+    cluster = there.ref.cluster
     async with owner.get("/v1/users/me") as answer:
         me = await answer.json()
+    there.add_job("7", user=SECRET, uid=me["uid"])
+    there.edge.write_output("7", SECRET.encode())
     step = {"step_id": "a", "script": f"#!/bin/sh\n# {SECRET}\n", "job": JOB | {"hold": True}}
     run = await made(owner, f"/v1/clusters/{cluster}/runs", {"run_name": SECRET, "steps": [step]})
     token = await made(owner, "/v1/users/me/tokens", {"name": SECRET})
@@ -108,6 +113,7 @@ async def all_that_is_theirs(
     upload = await made(owner, f"/v1/clusters/{cluster}/files/uploads", {"path": FILE, "size": 1})
     schedule = await made(owner, "/v1/schedules", SCHEDULE | {"name": SECRET, "cluster_id": cluster})
     template = await made(owner, "/v1/templates", {"definition": OWN})
+    link = await made(owner, f"/v1/clusters/{cluster}/jobs/7/links", {"name": SECRET, "shows": ["output"]})
     invitation = await made(admin, "/v1/invitations", {"email": f"{SECRET}@partner.example"})
     return {
         "member_id": me["id"],
@@ -117,6 +123,7 @@ async def all_that_is_theirs(
         "name": account["name"],
         "key_id": key["id"],
         "invitation_id": invitation["id"],
+        "link_id": link["id"],
         "job_id": "7",
         "upload_id": upload["upload_id"],
         "schedule_id": schedule["id"],
@@ -166,11 +173,7 @@ def test_every_route_with_a_body_has_a_row() -> None:
 async def test_another_user_of_the_tenant_gets_nothing_of_it(files: FilesWorld, who: str) -> None:
     world = files.world
     ada, boss, other = [await world.login(f"{name}@acme.example") for name in ("ada", "boss", who)]
-    theirs = await all_that_is_theirs(ada, "main", boss)
-    async with ada.get("/v1/users/me") as answer:
-        uid = (await answer.json())["uid"]
-    world.acme.add_job("7", user=SECRET, uid=uid)
-    world.acme.edge.write_output("7", SECRET.encode())
+    theirs = await all_that_is_theirs(ada, world.acme, boss)
     if who == "viewer":
         async with other.get("/v1/users/me") as answer:
             member = (await answer.json())["id"]
@@ -192,10 +195,7 @@ async def test_another_user_of_the_tenant_gets_nothing_of_it(files: FilesWorld, 
 async def test_an_admin_of_another_tenant_gets_nothing_of_it(files: FilesWorld, cluster: str) -> None:
     world = files.world
     eve, chief, boss = [await world.login(f"{email}.example") for email in ("eve@rival", "chief@rival", "boss@acme")]
-    theirs = await all_that_is_theirs(eve, "secret", chief)
-    world.rival.add_job("7", user=SECRET)
-    world.rival.edge.write_output("7", SECRET.encode())
-
+    theirs = await all_that_is_theirs(eve, world.rival, chief)
     submitted = len(world.rival.submits)
 
     statuses = await ask_all(boss, cluster, theirs)
@@ -224,6 +224,7 @@ async def all_is_there(
         (admin, "/v1/invitations", theirs["invitation_id"]),
         (owner, f"/v1/clusters/{cluster}/files/uploads?path=data", theirs["upload_id"]),
         (owner, "/v1/schedules", theirs["schedule_id"]),
+        (owner, f"/v1/clusters/{cluster}/jobs/7/links", theirs["link_id"]),
         (owner, "/v1/templates", theirs["template_id"]),
     ):
         async with browser.get(path) as answer:

@@ -51,6 +51,8 @@ AdminKind = Literal[
     "token.rotated",
     "invitation.created",
     "invitation.revoked",
+    "link.created",
+    "link.revoked",
     "template.created",
     "template.changed",
     "template.reviewed",
@@ -235,10 +237,10 @@ class AdminFact(Wire):
     kind: AdminKind
     actor: str
     subject: str
-    """The object of the action: a cluster id, a user name, the id of a token or an invitation, the scope of a limit,
-    the id of what was provisioned."""
+    """The object of the action: a cluster id, a user name, the id of a token, an invitation or a shared link, the scope
+    of a limit, the id of what was provisioned."""
     detail: str = ""
-    """The new limit, where there is one."""
+    """The new limit, where there is one; the job that a shared link shows."""
     before: str = ""
     """Of a changed member: the role before, such as `member`, or `member (disabled)`."""
     after: str = ""

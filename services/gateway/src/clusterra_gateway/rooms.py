@@ -18,6 +18,7 @@ from clusterra_gateway.people import room as people
 from clusterra_gateway.program_sign_in import room as program_sign_in
 from clusterra_gateway.room import Room
 from clusterra_gateway.sessions import room as sessions
+from clusterra_gateway.shared_links import room as shared_links
 from clusterra_gateway.slurmrestd import room as slurmrestd
 from clusterra_gateway.staging import room as staging
 from clusterra_gateway.templates import room as templates
@@ -38,6 +39,7 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         clusters.room(connections, access, parts.projection, once),
         tenants.room(connections, access, parts.projection, parts.invitations, parts.workflows.records, once),
         jobs.room(connections, access, parts.jobs, parts.templates.launches, once),
+        shared_links.room(connections, callers, parts.jobs.stagings, once),
         workflows.room(access, parts.workflows, parts.templates.launches),
         templates.room(connections, access, parts.templates, parts.ticking, once),
         sessions.room(connections, callers, parts.templates.launches, parts.jobs.desk),

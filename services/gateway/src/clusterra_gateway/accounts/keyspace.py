@@ -18,12 +18,15 @@
 | `member#<member>` | `member` | the member: a person or a service account |
 | | `membership#<tenant>` | the mark of another tenant that this person belongs to, too |
 | | `token#<token id>` | one of their API tokens |
+| | `shared-link#<link>` | the mark of a link that they have made to one of their jobs, until it ends |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
 | | `user-code-attempts` | how many user codes they have entered of late |
 | `device-code#<hash>` | `device-flow` | the sign-in of a program on another machine, until some time after its end |
 | `user-code#<hash>` | `user-code` | the hash of the device code that this user code belongs to |
 | `session-ticket#<hash>` | `session-ticket` | the way of one browser into one interactive session, for a minute |
 | `sessions#<tenant>.<cluster>` | `<job id>` | an interactive session, for 30 days |
+| `shared-link#<link>` | `shared-link` | the cluster and the job that this link shows |
+| `shared-links#<tenant>.<cluster>` | `<job id>#<link>` | a link that shows a job to whoever has it, until it ends |
 | `running-sessions` | `<tenant>.<cluster>#<job id>` | the mark of one whose job has not ended, as far as is known |
 | `authorization-code#<hash>` | `authorization-code` | what a person has granted to a program on their own machine |
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
@@ -93,6 +96,8 @@ MEMBERSHIPS = Prefix("membership#")
 """Of the further tenants of a person, below their first member id."""
 INVITATIONS = Prefix("invitation#")
 DEACTIVATED = Prefix("deactivated#")
+SHARED_LINKS = Prefix("shared-link#")
+"""Of a member."""
 IDENTITY_SOURCES = Prefix("identity-source#")
 SERVICE_ACCOUNTS = Prefix("service-account#")
 MAPPED_USERS = Prefix("user#")
@@ -158,6 +163,10 @@ current_agent_key_hash_key: _OfCluster = _key("cluster#{.key}", "agent-key")
 agent_key_owner_key: _OfName = _key("agent-key#{}", "agent-key")
 file_event_key: _InCluster = _key("file-event#{.key}", "{}")
 
+shared_link_place_key: _OfName = _key("shared-link#{}", "shared-link")
+shared_links_partition: Callable[[ClusterRef], str] = "shared-links#{.key}".format
+shared_link_key: Callable[[ClusterRef, str, str], Key] = _key("shared-links#{.key}", "{}#{}")
+member_link_key: _OfNames = _key("member#{}", "shared-link#{}")
 session_ticket_key: _OfName = _key("session-ticket#{}", "session-ticket")
 interactive_sessions_partition: Callable[[ClusterRef], str] = "sessions#{.key}".format
 interactive_session_key: _InCluster = _key("sessions#{.key}", "{}")
@@ -184,6 +193,16 @@ mapped_email_key: Callable[[str, str, str], Key] = _lower_key("identity-map#{}.{
 scim_state_key: _OfName = _key("scim#{}", "state")
 scim_resource_key: Callable[[str, ScimKind, str], Key] = _key("scim#{}", "{}#{}")
 scim_address_key: _OfNames = _lower_key("scim#{}", "address#{}")
+
+
+def shared_links_of(job_id: str) -> Prefix:
+    """The sort keys of the links that show a job."""
+    return Prefix(f"{job_id}#")
+
+
+def shared_link_id(key: Key) -> str:
+    """The id of a link of a job."""
+    return key.sk.partition("#")[2]
 
 
 def deleted_cluster(key: Key) -> ClusterRef:

@@ -188,17 +188,20 @@ class Explanations:
 
         Of a waiting job: what was bought for it, its expected start, and its cost per hour.
         """
-        job = job_id(request)
+        return json_response(await self.explained(ref, caller.viewer, job_id(request)))
+
+    async def explained(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobExplanation:
+        """The explanation of a job. Raises RpcFailed, with `not_found` for a job that the viewer may not see."""
         try:
-            explanation = await self._scaler.why(ref, caller.viewer, job)
+            explanation = await self._scaler.why(ref, viewer, job_id)
         except RpcFailed as unexplained:
             if unexplained.error.kind not in ("not_found", "unavailable"):
                 raise
-            told = await self._from_records(ref, caller.viewer, job, unexplained)
+            told = await self._from_records(ref, viewer, job_id, unexplained)
         else:
             told = JobExplanation(**explanation.model_dump())
-        staging = await self._stagings.of_job(ref, job, age=timedelta(0))
-        return json_response(told if staging is None else with_staging(told, staging))
+        staging = await self._stagings.of_job(ref, job_id, age=timedelta(0))
+        return told if staging is None else with_staging(told, staging)
 
     async def _from_records(
         self, ref: ClusterRef, viewer: Viewer, job_id: JobId, unexplained: RpcFailed

@@ -38,6 +38,7 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import ClusterDeletion
 from clusterra_gateway.accounts.session_records import SessionRecords
+from clusterra_gateway.accounts.shared_link_records import SharedLinkRecords
 from clusterra_gateway.bus.cluster_health import has_nothing
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
@@ -59,6 +60,8 @@ PAGES = 20
 """Pages of records that a service removes in one step: a step takes seconds, not minutes."""
 SESSIONS = 500
 """Records of interactive sessions that are removed in one step."""
+SHARED_LINKS = 500
+"""The same for shared links."""
 FORGET_SECONDS = 20.0
 OWNERS = ("scaler", "events")
 """The services that store records of clusters, besides the gateway."""
@@ -127,6 +130,7 @@ class ClusterRemoval:
         count += await _page_by_page(partial(StagingRecords(self._directory.store).forget, ref, 50))
         count += await ScheduleRecords(self._directory).forget(ref)
         count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)
+        count += await SharedLinkRecords(self._directory.store).forget(ref, SHARED_LINKS)
         for partition in (file_event_key(ref, "any").pk, reservations_partition(ref)):
             count += await remove_partition(self._directory.store, ACCOUNTS, partition)
         for stream, patterns in traces.of_cluster(ref).items():

@@ -152,7 +152,7 @@ def _belongs(item: Item, tenant_id: str, members: Collection[str], kept: Collect
         case "member":
             mark = further_membership_key(rest, tenant_id)
             return rest in members or item.key == mark or item.attributes.get("tenant") == tenant_id
-        case "domain" | "email" | "agent-key":
+        case "domain" | "email" | "agent-key" | "shared-link":
             return item.attributes.get("tenant") == tenant_id
         case "cluster" | "file-event" | "identity-map":
             return rest.startswith(f"{tenant_id}.")

@@ -1,7 +1,7 @@
 """Authenticates requests: by the session cookie of a browser, or by the bearer token of a program."""
 
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -176,7 +176,7 @@ class Authentication:
 
         Raises Unauthenticated, Forbidden for a request that another site's page made, and TooManyRequests.
         """
-        if (bearer := _bearer(request)) is not None:
+        if (bearer := bearer_of(request)) is not None:
             return await self.owner(request, bearer)
         if cookie := request.cookies.get(self._session_cookie):
             self.reject_cross_site(request)
@@ -191,7 +191,7 @@ class Authentication:
 
         Raises Unauthenticated; Forbidden for a member, whatever their credential and role.
         """
-        bearer = _bearer(request)
+        bearer = bearer_of(request)
         if bearer is not None and is_operator_token(bearer):
             return await self._operators.operator(bearer)
         await self.caller(request)
@@ -241,7 +241,7 @@ class Authentication:
         if caller is None:
             forgotten = self._verified.forgotten
             if credential.startswith(TOKEN_PREFIX):
-                caller = await self._verify_token(credential, self._addresses.network_of(request))
+                caller = await self._verify_token(request, credential)
             else:
                 caller = await self._verify_session(credential)
             self._verified.put(digest, caller, forgotten)
@@ -259,16 +259,32 @@ class Authentication:
             raise Unauthenticated("a service account has no sessions", hint="send one of its keys")
         return Caller(member, "session", claims.jti, claims.expires_at, claims.signed_in_at)
 
-    async def _verify_token(self, token: str, address: str) -> Caller:
-        member_id, token_id, secret = split_token(token)
-        digest = secret_hash(token)
+    async def looked_up[T](self, request: web.Request, token: str, look: Callable[[], Awaitable[T | None]]) -> T | None:
+        """What a look at the store finds by a bearer token. One that finds nothing counts as wrong for its address.
+
+        Raises TooManyRequests after many wrong tokens, and what `look` raises.
+        """
+        address, digest = self._addresses.network_of(request), secret_hash(token)
         self._wrong.admit(address, digest)
-        item = await self._directory.store.get(ACCOUNTS, api_token_key(member_id, token_id))
-        record = None if item is None else ApiToken.of(item)
-        if record is None or not hmac.compare_digest(record.secret_hash, secret_hash(secret)):
+        found = await look()
+        if found is None:
             self._wrong.count(address)
+        else:
+            self._wrong.remember(digest)
+        return found
+
+    async def _verify_token(self, request: web.Request, token: str) -> Caller:
+        member_id, token_id, secret = split_token(token)
+
+        async def look() -> ApiToken | None:
+            item = await self._directory.store.get(ACCOUNTS, api_token_key(member_id, token_id))
+            record = None if item is None else ApiToken.of(item)
+            right = record is not None and hmac.compare_digest(record.secret_hash, secret_hash(secret))
+            return record if right else None
+
+        record = await self.looked_up(request, token, look)
+        if record is None:
             raise Unauthenticated("this token is wrong, expired or revoked", hint="make a new one")
-        self._wrong.remember(digest)
         member = await self._member(member_id)
         return Caller(member, "token", token_id, record.valid_until, record.created_at, record.scopes)
 
@@ -281,6 +297,7 @@ class Authentication:
         return member
 
 
-def _bearer(request: web.Request) -> str | None:
+def bearer_of(request: web.Request) -> str | None:
+    """The bearer token of a request; None where it has none."""
     scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
     return bearer.strip() if scheme.lower() == "bearer" and bearer.strip() else None

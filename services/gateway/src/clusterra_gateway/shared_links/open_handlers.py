@@ -1,0 +1,96 @@
+"""The routes for whoever has a shared link: the job that it shows, and its output."""
+
+import structlog
+from aiohttp import web
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.slurm import Job
+from clusterra_runtime.nats.rpc import RpcFailed
+
+from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
+from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.parameters import RANGE, query
+from clusterra_gateway.jobs.explanations import Explanations
+from clusterra_gateway.jobs.handlers import Cost, with_cost
+from clusterra_gateway.jobs.output.output import Output
+from clusterra_gateway.jobs.output.whole import OutputQuery, WholeOutput
+from clusterra_gateway.shared_links.link_route import link_routes
+from clusterra_gateway.shared_links.opened_link import OpenedLink
+from clusterra_gateway.shared_links.shown_job import SharedJob, ShownExplanation, explained_from_record
+
+log = structlog.get_logger()
+
+SHARED_JOB = "/v1/shared-job"
+
+api = link_routes()
+
+
+class SharedJobHandlers:
+    """The handlers of shared links."""
+
+    def __init__(
+        self, slurm: SlurmRequests, ledger: LedgerRequests, explanations: Explanations, output: WholeOutput
+    ) -> None:
+        self._slurm = slurm
+        self._ledger = ledger
+        self._explanations = explanations
+        self._output = output
+
+    @api.get("shared_job_get", SHARED_JOB, result=SharedJob)
+    async def get(self, _request: web.Request, link: OpenedLink) -> web.StreamResponse:
+        """Returns the job that a shared link shows, as its owner sees it now.
+
+        The token of the link is sent as a bearer token. No other token is taken here, and this one nowhere else. 404
+        for a link that is wrong, has expired or was revoked, and where its owner may not see the job any more.
+        """
+        job = await self._job(link)
+        cost = await self._cost(link, job) if link.shows("cost") else None
+        why = await self._why(link, job) if link.shows("why") else None
+        return json_response(
+            SharedJob.showing(job, shows=link.record.shows, expires_at=link.record.valid_until, cost=cost, why=why)
+        )
+
+    @api.get(
+        "shared_job_output",
+        f"{SHARED_JOB}/output",
+        ranges=True,
+        parameters=(RANGE,),
+        query=OutputQuery,
+        result="text/plain",
+    )
+    async def output(self, request: web.Request, link: OpenedLink) -> web.StreamResponse:
+        """Returns what the job of a shared link has written so far, byte for byte, as `jobs_output` does.
+
+        404 also for a link that does not show the output.
+        """
+        wanted = query(request, OutputQuery)
+        link.require("output")
+        job = await self._job(link)
+        output = Output(link.ref, link.viewer, job, wanted.stream, link.shared_path)
+        try:
+            output.check_path(job)
+        except NotFound:
+            # Its text has the path.
+            raise NotFound(
+                f"the {wanted.stream} of this job cannot be shown", hint="ask whoever gave you the link"
+            ) from None
+        return await self._output.answer(request, wanted, output)
+
+    async def _job(self, link: OpenedLink) -> Job:
+        job = await self._slurm.job(link.ref, link.viewer, link.record.job_id)
+        link.check(job)
+        return job
+
+    async def _cost(self, link: OpenedLink, job: Job) -> Cost | None:
+        return (await with_cost(self._ledger, link.ref, link.viewer, job)).cost
+
+    async def _why(self, link: OpenedLink, job: Job) -> ShownExplanation | None:
+        if (ended := explained_from_record(job, now())) is not None:
+            return ended
+        try:
+            told = await self._explanations.explained(link.ref, link.viewer, job.job_id)
+        except RpcFailed as failed:
+            log.info("shared_job_unexplained", kind=failed.error.kind)
+            return None
+        # One that has ended since the job was read names its files.
+        return None if told.state == "ended" else ShownExplanation.of(told)
