@@ -26,6 +26,7 @@ def example_path(route: Route, cluster: str = "main") -> str:
     """The path of a route about the job 7, which exists in the tests that need one."""
     names = {
         "version": "v0.0.45",
+        "view_name": "mine",
         "node_name": "w1",
         "partition_name": "main",
         "operation": "reconfigure",

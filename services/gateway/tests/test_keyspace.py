@@ -29,6 +29,7 @@ def _hash(text: str) -> str:
         (keyspace.invitation_key("Ada@ACME.example"), "email#ada@acme.example", "invitation"),
         (keyspace.member_key("m1"), "member#m1", "member"),
         (keyspace.api_token_key("m1", "t1"), "member#m1", "token#t1"),
+        (keyspace.saved_views_key("m1"), "member#m1", "saved-views"),
         (keyspace.signed_out_key("m1", "s1"), "member#m1", "signed-out#s1"),
         (keyspace.user_code_attempts_key("m1"), "member#m1", "user-code-attempts"),
         (keyspace.device_flow_key("h1"), "device-code#h1", "device-flow"),

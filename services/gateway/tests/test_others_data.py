@@ -58,6 +58,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "templates_create": {"definition": OWN.replace("id: greet", "id: mine")},
     "templates_review": {"approve": True},
     "tokens_make": {"name": "mine"},
+    "views_save": {"page": "jobs", "query": ""},
     "uploads_begin": {"path": "data/mine.txt", "size": 1},
     "uploads_complete": {"path": FILE, "size": 1},
     "uploads_sign_parts": {"path": FILE, "parts": [{"number": 1, "size": 1, "sha256": "0" * 64}]},
@@ -72,6 +73,7 @@ QUERIES: Mapping[str, dict[str, str]] = {
 """A query that is right, likewise. A path of files names the caller's own, so only an upload's id can be another's."""
 ENDS_THE_SESSION = {"auth_logout"}
 OF_NOBODY = {
+    "view_name": "mine",
     "version": "v0.0.45",
     "node_name": "w1",
     "partition_name": "main",
