@@ -469,6 +469,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users/me/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["views_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/me/views/{view_name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: operations["views_save"];
+        post?: never;
+        delete: operations["views_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/identity": {
         parameters: {
             query?: never;
@@ -725,6 +757,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clusters/{cluster_id}/jobs/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["jobs_count"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/jobs/{job_id}": {
         parameters: {
             query?: never;
@@ -893,6 +941,70 @@ export interface paths {
             cookie?: never;
         };
         get: operations["jobs_output_stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/clusters/{cluster_id}/jobs/{job_id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["links_list"];
+        put?: never;
+        post: operations["links_make"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/clusters/{cluster_id}/jobs/{job_id}/links/{link_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["links_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["shared_job_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared-job/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["shared_job_output"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1686,7 +1798,7 @@ export interface components {
         };
         AdminFact: {
             /** @enum {string} */
-            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
+            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "link.created" | "link.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
             actor: string;
             subject: string;
             detail?: string;
@@ -1951,6 +2063,12 @@ export interface components {
             as_of: string | null;
             stale: boolean;
             unknown: boolean;
+        };
+        CountedJobs: {
+            states: {
+                [key: string]: number;
+            };
+            total: number;
         };
         CreateServiceAccount: {
             name: string;
@@ -2295,6 +2413,7 @@ export interface components {
         JobFilter: {
             state?: ("PENDING" | "RUNNING" | "SUSPENDED")[] | null;
             name?: string | null;
+            search?: string | null;
             partition?: string | null;
             array?: string | null;
             user?: string | null;
@@ -2468,6 +2587,19 @@ export interface components {
             output_dir: string | null;
             warnings: string[];
         };
+        LinkList: {
+            links: components["schemas"]["LinkView"][];
+            total: number;
+        };
+        LinkView: {
+            id: string;
+            job_id: string;
+            name: string;
+            shows: string[];
+            made_by: string;
+            created_at: string;
+            expires_at: string;
+        };
         LoginAddress: {
             location: string;
         };
@@ -2490,6 +2622,17 @@ export interface components {
             created_at: string;
             expires_at: string;
             token: string;
+        };
+        MadeLink: {
+            id: string;
+            job_id: string;
+            name: string;
+            shows: string[];
+            made_by: string;
+            created_at: string;
+            expires_at: string;
+            token: string;
+            path: string;
         };
         MadeTenant: {
             id: string;
@@ -2561,6 +2704,11 @@ export interface components {
             name: string;
             expires_in_seconds?: number;
             scopes?: components["schemas"]["Scope"][] | null;
+        };
+        NewLink: {
+            name?: string;
+            expires_in_seconds?: number;
+            shows?: components["schemas"]["Shown"][];
         };
         NewSchedule: {
             name: string;
@@ -2905,6 +3053,16 @@ export interface components {
             created_at: string;
             steps: components["schemas"]["StepView"][];
         };
+        SavedViewList: {
+            views: components["schemas"]["SavedViewView"][];
+            total: number;
+        };
+        SavedViewView: {
+            name: string;
+            page: string;
+            query: string;
+            saved_at: string;
+        };
         ScaleFact: {
             /** @constant */
             kind?: "scale.decided";
@@ -3089,6 +3247,49 @@ export interface components {
             entries: components["schemas"]["SharedEntry"][];
             unreadable: number;
             next_cursor: string | null;
+        };
+        SharedJob: {
+            job_id: string;
+            name: string;
+            state: string;
+            submitted_at: string;
+            started_at: string | null;
+            ended_at: string | null;
+            time_limit_seconds: number | null;
+            exit_code: number | null;
+            signal: number | null;
+            restarts: number;
+            array_tasks: string;
+            cpus: number;
+            tasks: number;
+            node_count: number;
+            memory_per_node_mib: number | null;
+            memory_per_cpu_mib: number | null;
+            memory_per_gpu_mib: number | null;
+            gres: string;
+            peak_memory_mib: number | null;
+            cpu_efficiency: number | null;
+            shows: string[];
+            expires_at: string;
+            cost: components["schemas"]["Cost"] | null;
+            why: components["schemas"]["ShownExplanation"] | null;
+        };
+        /** @enum {string} */
+        Shown: "output" | "cost" | "why";
+        ShownExplanation: {
+            /** @enum {string} */
+            state: "pending" | "running" | "ended";
+            reason: string;
+            cause: ("nodes" | "fitting node" | "time" | "dependency" | "throttle" | "licence" | "limit" | "account" | "reservation" | "partition" | "hold" | "failure" | "device" | "site") | null;
+            text: string;
+            places: components["schemas"]["ShownPlace"][];
+            expected_start: string | null;
+            as_of: string;
+        };
+        ShownPlace: {
+            /** @enum {string} */
+            kind: "node" | "draining" | "booting" | "ordered" | "new";
+            shape: string | null;
         };
         SignParts: {
             path: string;
@@ -3449,6 +3650,11 @@ export interface components {
             reviewer: string;
             note: string;
         };
+        ViewToSave: {
+            /** @enum {string} */
+            page: "jobs" | "files" | "fleet" | "costs" | "activity" | "workflows" | "templates";
+            query: string;
+        };
         WantedPart: {
             number: number;
             size: number;
@@ -3751,6 +3957,7 @@ export type CostEntry = components['schemas']['CostEntry'];
 export type CostReport = components['schemas']['CostReport'];
 export type CostSummary = components['schemas']['CostSummary'];
 export type Costs = components['schemas']['Costs'];
+export type CountedJobs = components['schemas']['CountedJobs'];
 export type CreateServiceAccount = components['schemas']['CreateServiceAccount'];
 export type CreateTenant = components['schemas']['CreateTenant'];
 export type Decided = components['schemas']['Decided'];
@@ -3800,10 +4007,13 @@ export type Keys = components['schemas']['Keys'];
 export type LaunchRequest = components['schemas']['LaunchRequest'];
 export type LaunchableList = components['schemas']['LaunchableList'];
 export type Launched = components['schemas']['Launched'];
+export type LinkList = components['schemas']['LinkList'];
+export type LinkView = components['schemas']['LinkView'];
 export type LoginAddress = components['schemas']['LoginAddress'];
 export type MachineSize = components['schemas']['MachineSize'];
 export type MadeAgentKey = components['schemas']['MadeAgentKey'];
 export type MadeInvitation = components['schemas']['MadeInvitation'];
+export type MadeLink = components['schemas']['MadeLink'];
 export type MadeTenant = components['schemas']['MadeTenant'];
 export type MadeToken = components['schemas']['MadeToken'];
 export type MemberPage = components['schemas']['MemberPage'];
@@ -3816,6 +4026,7 @@ export type MoveFile = components['schemas']['MoveFile'];
 export type MovedFile = components['schemas']['MovedFile'];
 export type NewAgentKey = components['schemas']['NewAgentKey'];
 export type NewKey = components['schemas']['NewKey'];
+export type NewLink = components['schemas']['NewLink'];
 export type NewSchedule = components['schemas']['NewSchedule'];
 export type NewSession = components['schemas']['NewSession'];
 export type NewTemplate = components['schemas']['NewTemplate'];
@@ -3858,6 +4069,8 @@ export type RotateKey = components['schemas']['RotateKey'];
 export type RunList = components['schemas']['RunList'];
 export type RunRequest = components['schemas']['RunRequest'];
 export type RunView = components['schemas']['RunView'];
+export type SavedViewList = components['schemas']['SavedViewList'];
+export type SavedViewView = components['schemas']['SavedViewView'];
 export type ScaleFact = components['schemas']['ScaleFact'];
 export type ScalingPolicy = components['schemas']['ScalingPolicy'];
 export type ScheduleList = components['schemas']['ScheduleList'];
@@ -3881,6 +4094,10 @@ export type ShapeView = components['schemas']['ShapeView'];
 export type ShapeWorkers = components['schemas']['ShapeWorkers'];
 export type SharedEntry = components['schemas']['SharedEntry'];
 export type SharedFolderPage = components['schemas']['SharedFolderPage'];
+export type SharedJob = components['schemas']['SharedJob'];
+export type Shown = components['schemas']['Shown'];
+export type ShownExplanation = components['schemas']['ShownExplanation'];
+export type ShownPlace = components['schemas']['ShownPlace'];
 export type SignParts = components['schemas']['SignParts'];
 export type SignalToSend = components['schemas']['SignalToSend'];
 export type SignedIn = components['schemas']['SignedIn'];
@@ -3927,6 +4144,7 @@ export type Uploads = components['schemas']['Uploads'];
 export type VersionDetail = components['schemas']['VersionDetail'];
 export type VersionList = components['schemas']['VersionList'];
 export type VersionView = components['schemas']['VersionView'];
+export type ViewToSave = components['schemas']['ViewToSave'];
 export type WantedPart = components['schemas']['WantedPart'];
 export type WorkerFact = components['schemas']['WorkerFact'];
 export type WorkerView = components['schemas']['WorkerView'];
@@ -5026,6 +5244,88 @@ export interface operations {
             429: components["responses"]["Problem429"];
         };
     };
+    views_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    views_save: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ViewToSave"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    views_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+        };
+    };
     clusters_identity: {
         parameters: {
             query?: never;
@@ -5776,14 +6076,15 @@ export interface operations {
     jobs_list: {
         parameters: {
             query?: {
-                state?: ("PENDING" | "RUNNING" | "SUSPENDED" | "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "NODE_FAIL" | "PREEMPTED" | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY" | "COMPLETING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "STOPPED" | "REVOKED" | "SPECIAL_EXIT")[];
                 user?: string;
                 name?: string;
+                search?: string;
                 partition?: string;
                 account?: string;
                 qos?: string;
                 submitted_after?: string;
                 submitted_before?: string;
+                state?: ("PENDING" | "RUNNING" | "SUSPENDED" | "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "NODE_FAIL" | "PREEMPTED" | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY" | "COMPLETING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "STOPPED" | "REVOKED" | "SPECIAL_EXIT")[];
                 sort?: ("submitted" | "started" | "ended" | "name" | "user" | "state") | ("-submitted" | "-started" | "-ended" | "-name" | "-user" | "-state");
                 limit?: number;
                 cursor?: string;
@@ -5802,6 +6103,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    jobs_count: {
+        parameters: {
+            query?: {
+                user?: string;
+                name?: string;
+                search?: string;
+                partition?: string;
+                account?: string;
+                qos?: string;
+                submitted_after?: string;
+                submitted_before?: string;
+            };
+            header?: never;
+            path: {
+                cluster_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CountedJobs"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -6229,6 +6565,160 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    links_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster_id: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    links_make: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                cluster_id: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLink"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeLink"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    links_revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster_id: string;
+                job_id: string;
+                link_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    shared_job_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedJob"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    shared_job_output: {
+        parameters: {
+            query?: {
+                stream?: "stdout" | "stderr";
+                after?: number;
+                tail?: number;
+            };
+            header?: {
+                Range?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            404: components["responses"]["Problem404"];
+            416: components["responses"]["Problem416"];
             429: components["responses"]["Problem429"];
         };
     };

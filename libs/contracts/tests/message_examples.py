@@ -270,10 +270,14 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
     "slurm.job.v6": JOB,
-    "slurm.list.v4": slurm_rpc.ListJobs(viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10),
+    "slurm.list.v5": slurm_rpc.ListJobs(
+        viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10, search="align"
+    ),
+    "slurm.count.v1": slurm_rpc.CountJobs(request=slurm_rpc.ListJobs(viewer=VIEWER, search="align"), fresh=True),
+    "slurm.counts.v1": slurm_rpc.JobCounts(states={"PENDING": 2, "RUNNING": 1}, total=3),
     "slurm.find-key.v2": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
-    "slurm.list-watched.v4": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
+    "slurm.list-watched.v5": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
     "slurm.jobs.v6": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v3": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
     "slurm.change.v3": slurm_jobs_rpc.ChangeJob(

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import zlib
+from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import override
@@ -12,8 +13,20 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Prepare, Prepared
+from clusterra_contracts.rpc.job_search import is_found
 from clusterra_contracts.rpc.reply import Done, ErrorKind
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submit, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import (
+    Cancel,
+    CountJobs,
+    GetJob,
+    Job,
+    JobCounts,
+    JobPage,
+    ListJobs,
+    Submit,
+    Submitted,
+    Viewer,
+)
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
@@ -51,6 +64,8 @@ class ProxyStandIn:
     cancelled: list[str] = field(default_factory=list)
     cancellers: list[Viewer] = field(default_factory=list)
     changes: list[ChangeJob] = field(default_factory=list)
+    searches: bool = True
+    """Whether it is of this release: the one before ignores a search."""
     change_error: ErrorKind | None = None
     """Answers every change with this error."""
     rests: list[ReadRest] = field(default_factory=list)
@@ -75,6 +90,7 @@ class ProxyStandIn:
             serve(client, f"{slurm}.prepare", Prepare, self._prepare),
             serve(client, f"{slurm}.get", GetJob, self._get),
             serve(client, f"{slurm}.list", ListJobs, self._list),
+            serve(client, f"{slurm}.count", CountJobs, self._count),
             serve(client, f"{slurm}.cancel", Cancel, self._cancel),
             serve(client, f"{slurm}.block-submits", BlockSubmits, self._block),
             serve(client, f"{slurm}.change", ChangeJob, self._change),
@@ -160,15 +176,25 @@ class ProxyStandIn:
 
     async def _list(self, _subject: Subject, request: ListJobs) -> JobPage:
         self.lists.append(request)
-        found = tuple(
-            job
-            for job in self.jobs.values()
-            if request.viewer.sees(job.uid) and (request.states is None or job.state in request.states)
-        )
+        found = self._matching(request)
         at = int(request.cursor) if request.cursor and request.cursor.isdecimal() else 0
         page = found[at : at + request.limit]
         more = at + len(page) < len(found)
         return JobPage(jobs=page, total=len(found), cursor=str(at + len(page)) if more else None)
+
+    def _matching(self, request: ListJobs) -> tuple[Job, ...]:
+        return tuple(
+            job
+            for job in self.jobs.values()
+            if request.viewer.sees(job.uid)
+            and (request.states is None or job.state in request.states)
+            and (request.search is None or not self.searches or is_found(request.search, job.job_id, job.name))
+        )
+
+    async def _count(self, _subject: Subject, asked: CountJobs) -> JobCounts:
+        self.lists.append(asked.request)
+        states = Counter(job.state for job in self._matching(asked.request))
+        return JobCounts(states=dict(states), total=states.total())
 
     async def _cancel(self, _subject: Subject, request: Cancel) -> Done:
         job = self._changeable(request.viewer, request.job_id)

@@ -9,8 +9,10 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire, now
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import (
     Cancel,
+    CountJobs,
     GetJob,
     Job,
+    JobCounts,
     JobDescription,
     JobPage,
     ListJobs,
@@ -30,7 +32,13 @@ REF = ClusterRef(tenant="acme", cluster="main")
 ADA = SlurmUser(name="ada", uid=20001, gid=20001)
 VIEWER = Viewer(user=ADA)
 JOB = Job(job_id="7", name="hello", user="ada", uid=20001, state="RUNNING", partition="main", submitted_at=now())
-REQUESTS: dict[str, type[Wire]] = {"get": GetJob, "list": ListJobs, "submit": Submit, "cancel": Cancel}
+REQUESTS: dict[str, type[Wire]] = {
+    "get": GetJob,
+    "list": ListJobs,
+    "count": CountJobs,
+    "submit": Submit,
+    "cancel": Cancel,
+}
 
 
 @pytest.fixture
@@ -66,14 +74,19 @@ async def test_the_replica_that_watches_answers_in_place_of_one_that_is_held_up(
     async def listed(_subject: Subject, _request: ListWatched) -> JobPage:
         return JobPage(jobs=(JOB,), total=1)
 
+    async def counted(_subject: Subject, _request: CountJobs) -> JobCounts:
+        return JobCounts(states={"RUNNING": 1}, total=1)
+
     await serve(client, "slurm.acme.main.get-watched", GetJob, get)
     await serve(client, "slurm.acme.main.list-watched", ListWatched, listed)
+    await serve(client, "slurm.acme.main.count-watched", CountJobs, counted)
     slurm = SlurmRequests(client)
 
     async with asyncio.timeout(90):
         assert await slurm.job(REF, VIEWER, "7") == JOB
         assert (await slurm.jobs(REF, ListJobs(viewer=VIEWER))).jobs == (JOB,)
-    assert held_up == ["get", "list"]
+        assert (await slurm.counts(REF, ListJobs(viewer=VIEWER))).total == 1
+    assert held_up == ["get", "list", "count"]
 
 
 async def test_an_error_that_is_an_answer_ends_the_waiting(client: Client, held_up: list[str]) -> None:

@@ -6,7 +6,17 @@ from typing import Any
 
 from clusterra_contracts.events import JobFact
 from clusterra_contracts.identity import SlurmUser, now
-from clusterra_contracts.rpc.slurm import Cancel, GetJob, Job, JobPage, ListJobs, Submitted, Viewer
+from clusterra_contracts.rpc.slurm import (
+    Cancel,
+    CountJobs,
+    GetJob,
+    Job,
+    JobCounts,
+    JobPage,
+    ListJobs,
+    Submitted,
+    Viewer,
+)
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Hold
 from clusterra_lab.machine.process import until
 from clusterra_proxy.slurmrestd.notation.comment import Comment
@@ -245,6 +255,11 @@ async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: Sl
 
     assert [job.job_id for job in (await proxy.jobs(alice, states=("CANCELLED",))).jobs] == [ids[0]]
     assert (await proxy.jobs(alice, states=("PENDING",))).total == 6
+    of_search = ListJobs(viewer=Viewer(user=alice), search="JOB", states=("FAILED",), limit=1)
+    counts = await proxy.call("count", CountJobs(request=of_search), JobCounts)
+    assert (counts.states, counts.total) == ({"CANCELLED": 1, "PENDING": 6}, 7)
+    assert [job.job_id for job in (await proxy.jobs(alice, search="OB4")).jobs] == [ids[4]]
+    assert ids[2] in {job.job_id for job in (await proxy.jobs(alice, search=ids[2])).jobs}
     assert [job.job_id for job in (await proxy.jobs(alice, name="job4")).jobs] == [ids[4]]
     assert [job.job_id for job in (await proxy.jobs(alice, sort="submitted")).jobs] == ids
     assert [job.name for job in (await proxy.jobs(alice, sort="-name", limit=2)).jobs] == ["job6", "job5"]

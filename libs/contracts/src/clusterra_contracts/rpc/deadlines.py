@@ -49,18 +49,20 @@ DEADLINES: Mapping[str, Deadlines] = {
     "prepare": READ,
     "get": READ,
     "list": READ,
+    "count": READ,
     "steps": READ,
     "cancel": CANCEL,
     "change": CANCEL,
     "block-submits": CANCEL,
     "get-watched": WATCHED,
     "list-watched": WATCHED,
+    "count-watched": WATCHED,
     "find-key": WATCHED,
     "rest": READ,
     "rest-watched": READ,
 }
 """The deadlines of each operation that the gateway asks for, by its name. A replica of the proxy that asks the watching
-one, for `list-watched` or `find-key`, is the gateway of the table."""
+one, for `list-watched`, `count-watched` or `find-key`, is the gateway of the table."""
 
 REPEAT_READ_SECONDS = (3.0, 10.0)
 """How long a read is without an answer when the gateway asks the replica that watches the cluster as well. The first

@@ -11,12 +11,14 @@ from pydantic import ConfigDict, Field, StrictBool, model_validator
 from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields, Number
+from clusterra_contracts.rpc.job_search import MAX_SEARCH
 
 Operation = Literal[
     "submit",
     "prepare",
     "get",
     "list",
+    "count",
     "cancel",
     "change",
     "nodes",
@@ -28,6 +30,7 @@ Operation = Literal[
     "diag",
     "get-watched",
     "list-watched",
+    "count-watched",
     "find-key",
     "rest",
     "rest-watched",
@@ -35,7 +38,7 @@ Operation = Literal[
     "steps",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
-`get-watched`, `list-watched`, `find-key` and `rest-watched`."""
+`get-watched`, `list-watched`, `count-watched`, `find-key` and `rest-watched`."""
 
 
 class JobDescription(Wire):
@@ -316,7 +319,7 @@ class Job(Wire):
 class ListJobs(Wire):
     """Read jobs in an order. A filter of None matches all."""
 
-    schema_name: ClassVar[str] = "slurm.list.v4"
+    schema_name: ClassVar[str] = "slurm.list.v5"
 
     viewer: Viewer
     user: str | None = None
@@ -331,12 +334,14 @@ class ListJobs(Wire):
     """A field of `requests/job_order.py` of the proxy, with `-` before it for a descending order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
+    search: Annotated[str, Field(min_length=1, max_length=MAX_SEARCH)] | None = None
+    """What `job_search.is_found` looks for. A proxy of the release before ignores it."""
 
 
 class ListWatched(Wire):
     """Read jobs at the replica of the proxy that watches the cluster."""
 
-    schema_name: ClassVar[str] = "slurm.list-watched.v4"
+    schema_name: ClassVar[str] = "slurm.list-watched.v5"
 
     request: ListJobs
     fresh: bool = False
@@ -352,6 +357,26 @@ class JobPage(Wire):
     jobs: tuple[Job, ...]
     total: int
     cursor: str | None = None
+
+
+class CountJobs(Wire):
+    """Count the jobs that match a list's filters, by state. Its `states`, its order and its page count for nothing."""
+
+    schema_name: ClassVar[str] = "slurm.count.v1"
+
+    request: ListJobs
+    fresh: bool = False
+    """That of `ListWatched`, where the replica that watches the cluster is asked."""
+
+
+class JobCounts(Wire):
+    """How many jobs match, by state. A pending array is one job, as in a list."""
+
+    schema_name: ClassVar[str] = "slurm.counts.v1"
+
+    states: dict[str, int]
+    """A state that no job has is left out."""
+    total: int
 
 
 class Cancel(Wire):

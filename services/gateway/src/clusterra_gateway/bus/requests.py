@@ -32,10 +32,12 @@ from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import (
     Cancel,
+    CountJobs,
     FindKey,
     FoundKey,
     GetJob,
     Job,
+    JobCounts,
     JobPage,
     ListJobs,
     ListWatched,
@@ -108,6 +110,14 @@ class SlurmRequests(_Requests):
         read = partial(self._call, ref, "list", request, JobPage)
         again = partial(self._call_once, ref, "list-watched", ListWatched(request=request), JobPage)
         return await repeated(read, again, REPEAT_READ_SECONDS)
+
+    async def counts(self, ref: ClusterRef, request: ListJobs) -> JobCounts:
+        """How many jobs match the filters of a list, by state."""
+        asked = CountJobs(request=request)
+        read = partial(self._call, ref, "count", asked, JobCounts)
+        return await repeated(
+            read, partial(self._call_once, ref, "count-watched", asked, JobCounts), REPEAT_READ_SECONDS
+        )
 
     async def steps(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobSteps:
         """The steps of all runs of a job. There are none of a job that the viewer may not see."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, JobId
 from clusterra_contracts.job_states import LIVE
+from clusterra_contracts.rpc.job_search import is_found
 from clusterra_contracts.rpc.slurm import Job, ListJobs
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks, JobSelection
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -20,6 +21,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.jobs.filters import Search
 
 MAX_JOBS = 1000
 """The most jobs of one person among which a filter looks."""
@@ -42,6 +44,8 @@ class JobFilter(Body):
 
     state: tuple[Literal["PENDING", "RUNNING", "SUSPENDED"], ...] | None = None
     name: _Text | None = None
+    search: Search | None = None
+    """A part of the name, in upper or lower case; or the id of the job or of its array."""
     partition: _Text | None = None
     array: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")] | None = None
     """The tasks of this array."""
@@ -120,17 +124,19 @@ class CancelMany:
                 user=wanted.user or caller.slurm_user.name,
                 states=wanted.state or tuple(sorted(LIVE)),
                 name=wanted.name,
+                search=wanted.search,
                 partition=wanted.partition,
                 limit=MAX_JOBS,
             ),
         )
         if page.total > MAX_JOBS:
             raise Rejected(f"{page.total} jobs match, which is more than {MAX_JOBS}", hint="narrow it by name or state")
-        # A proxy of the release before does not filter by partition.
+        # A proxy of an earlier release does not search, or filter by partition.
         return [
             job
             for job in page.jobs
             if (wanted.partition is None or job.partition == wanted.partition)
+            and (wanted.search is None or is_found(wanted.search, job.job_id, job.name))
             and (wanted.array is None or job.job_id.partition("_")[0] == wanted.array)
             and (wanted.array is None or "_" in job.job_id or job.array_tasks)
         ]

@@ -1,17 +1,14 @@
 """The routes of a cluster's jobs: submit, list, read, cancel."""
 
 import asyncio
-from typing import Annotated, Literal
 
 import structlog
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, Moment, now
-from clusterra_contracts.job_states import JobState
 from clusterra_contracts.rpc.costs import JobCost
-from clusterra_contracts.rpc.slurm import Job, JobPage, ListJobs, Viewer
+from clusterra_contracts.rpc.slurm import Job, JobPage, Viewer
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 from clusterra_runtime.nats.rpc import RpcFailed
-from pydantic import BeforeValidator, Field
 
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.bus.requests import LedgerRequests
@@ -21,9 +18,7 @@ from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import (
     JOB_ID,
     JOBS,
-    CommaSeparated,
     Query,
-    Time,
     job_id,
     query,
     selected_jobs,
@@ -33,6 +28,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempot
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
+from clusterra_gateway.jobs.filters import CountedJobs, CountsQuery, JobsQuery, no_search_yet
 from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.models import AnyScript, AnySubmission, Submission, TemplateSubmission
 from clusterra_gateway.submission.reading import read_any_submission
@@ -95,32 +91,8 @@ def _cost(job: Job, told: JobCost) -> Cost:
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
 
-State = Annotated[JobState, BeforeValidator(lambda state: str(state).upper())]
-
-
-Ascending = Literal["submitted", "started", "ended", "name", "user", "state"]
-Descending = Literal["-submitted", "-started", "-ended", "-name", "-user", "-state"]
-
-
 api = cluster_routes(JOB_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 of_selection = cluster_routes(JOBS, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
-
-
-class JobsQuery(Query):
-    """Filters; one that is not given does not filter. Times are inclusive."""
-
-    state: Annotated[tuple[State, ...] | None, CommaSeparated] = None
-    user: str | None = None
-    name: str | None = None
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    submitted_after: Time | None = None
-    submitted_before: Time | None = None
-    sort: Ascending | Descending = "-submitted"
-    """`-` before the field: descending. A cursor belongs to one order."""
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    cursor: str | None = None
 
 
 def _with_files(rendered: Submission, wanted: TemplateSubmission) -> Submission:
@@ -216,26 +188,21 @@ class Jobs:
         """
         filters = query(request, JobsQuery)
         position = self._feed.position  # before the list is read, so that no event falls between the two
-        return json_response(
-            await self._slurm.jobs(
-                ref,
-                ListJobs(
-                    viewer=caller.viewer,
-                    user=filters.user,
-                    states=filters.state,
-                    name=filters.name,
-                    partition=filters.partition,
-                    account=filters.account,
-                    qos=filters.qos,
-                    sort=filters.sort,
-                    submitted_after=filters.submitted_after,
-                    submitted_before=filters.submitted_before,
-                    limit=filters.limit,
-                    cursor=filters.cursor,
-                ),
-            ),
-            headers={} if position is None else {EVENT_POSITION: str(position)},
-        )
+        page = await self._slurm.jobs(ref, filters.of(caller.viewer))
+        if not filters.found(page):
+            raise no_search_yet()
+        return json_response(page, headers=_position(position))
+
+    @api.get("jobs_count", f"{ALL_JOBS}/counts", query=CountsQuery, result=CountedJobs)
+    async def count(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
+        """Counts the jobs that a list with the same filters has, by state, without reading them.
+
+        `Event-Position` is as of the list: the stream of events tells what has changed since.
+        """
+        filters = query(request, CountsQuery)
+        position = self._feed.position
+        counts = await self._slurm.counts(ref, filters.of(caller.viewer))
+        return json_response(CountedJobs.showing(counts), headers=_position(position))
 
     @api.get("jobs_get", JOB, result=JobWithCost)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -258,3 +225,7 @@ class Jobs:
         else:
             await self._slurm.cancel(ref, caller.viewer, jobs)
         return no_content()
+
+
+def _position(position: int | None) -> dict[str, str]:
+    return {} if position is None else {EVENT_POSITION: str(position)}

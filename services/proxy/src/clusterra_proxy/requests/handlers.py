@@ -13,7 +13,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import Wire
 from clusterra_contracts.rpc.deadlines import DEADLINES, Deadlines
 from clusterra_contracts.rpc.estimate import Prepare
-from clusterra_contracts.rpc.slurm import Cancel, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
+from clusterra_contracts.rpc.slurm import Cancel, CountJobs, FindKey, GetJob, ListJobs, ListWatched, Operation, Submit
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
@@ -33,11 +33,11 @@ from clusterra_proxy.requests.diagnosis import diagnose
 from clusterra_proxy.requests.in_flight import InFlight
 from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes, set_extra, undrain
 from clusterra_proxy.requests.prepare import prepare
-from clusterra_proxy.requests.query import get_job
+from clusterra_proxy.requests.query import count_jobs, get_job
 from clusterra_proxy.requests.rest.reads import RestReads
 from clusterra_proxy.requests.steps import read_steps
 from clusterra_proxy.requests.submit import submit
-from clusterra_proxy.requests.watched import find_watched, list_here, list_watched
+from clusterra_proxy.requests.watched import count_watched, find_watched, list_here, list_watched
 from clusterra_proxy.slurmrestd.errors import Unavailable
 
 QUEUE = "proxy"
@@ -105,6 +105,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
         Route("prepare", Prepare, prepare, lambda asked: asked.user.uid),
         Route("get", GetJob, get_job, _viewer),
         Route("list", ListJobs, partial(list_watched, client), _viewer),
+        Route("count", CountJobs, partial(count_watched, client), lambda asked: asked.request.viewer.user.uid),
         Route("cancel", Cancel, partial(cancel, actions), _viewer),
         Route("change", ChangeJob, partial(change_job, actions), _viewer),
         Route("block-submits", BlockSubmits, block_submits),
@@ -135,6 +136,7 @@ async def serve_watched(client: Client, cluster: Cluster, rest: RestReads) -> As
         Route("get-watched", GetJob, get_job),
         Route("find-key", FindKey, find_here),
         Route("list-watched", ListWatched, list_here),
+        Route("count-watched", CountJobs, count_jobs),
         Route("rest-watched", ReadRest, rest.read),
     )
     subscribing = (partial(route.serve, client, cluster, in_flight, queue="") for route in routes)

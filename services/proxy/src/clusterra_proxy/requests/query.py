@@ -1,13 +1,15 @@
 """Reads jobs: from a fresh observation, else from slurmctld, and older jobs from slurmdbd."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 import structlog
 from clusterra_contracts.identity import JobId, now
 from clusterra_contracts.job_states import LIVE
-from clusterra_contracts.rpc.slurm import GetJob, Job, JobPage, ListJobs
+from clusterra_contracts.rpc.job_search import is_found
+from clusterra_contracts.rpc.slurm import CountJobs, GetJob, Job, JobCounts, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.cluster.usage import with_usage
@@ -96,28 +98,52 @@ async def list_jobs(cluster: Cluster, request: ListJobs, *, fresh: bool = False)
 
     `fresh` is that of `ListWatched`.
     """
-    cluster.mint.names.learn_viewer(request.viewer)
-    records = await _list_slurmctld(cluster, fresh=fresh)
-    if older := await _list_accounting(cluster, request):
-        merged = {(record.id, record.submit_time): record for record in older}
-        merged |= {(record.id, record.submit_time): record for record in records}
-        records = tuple(merged.values())
+    records = await _all_records(cluster, request, fresh=fresh)
     select = partial(_select_page, cluster, records, request)
     page, total, cursor = select() if len(records) < MANY_RECORDS else await asyncio.to_thread(select)
     jobs = (job_view(cluster, record) for record in page)
     return JobPage(jobs=tuple(job for job in jobs if job is not None), total=total, cursor=cursor)
 
 
-def _select_page(
-    cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs
-) -> tuple[list[JobRecord], int, str | None]:
-    """Return the records of the page, the number of all that match, and the cursor of the next page."""
+async def count_jobs(cluster: Cluster, asked: CountJobs) -> JobCounts:
+    """Count the jobs that match, by state: those that a list with the same filters has on all its pages."""
+    request = asked.request.model_copy(update={"states": None})
+    records = await _all_records(cluster, request, fresh=asked.fresh)
+    count = partial(_count, cluster, records, request)
+    states = count() if len(records) < MANY_RECORDS else await asyncio.to_thread(count)
+    return JobCounts(states=states, total=sum(states.values()))
+
+
+async def _all_records(cluster: Cluster, request: ListJobs, *, fresh: bool) -> tuple[JobRecord, ...]:
+    """Return slurmctld's jobs, and older ones if the request filters by time."""
+    cluster.mint.names.learn_viewer(request.viewer)
+    records = await _list_slurmctld(cluster, fresh=fresh)
+    if older := await _list_accounting(cluster, request):
+        merged = {(record.id, record.submit_time): record for record in older}
+        merged |= {(record.id, record.submit_time): record for record in records}
+        records = tuple(merged.values())
+    return records
+
+
+def _matching(cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs) -> list[JobRecord]:
+    """Return the records that the viewer sees and that match."""
     matches = _filter(cluster, request)
-    matching = [
+    return [
         record
         for record in records
         if request.viewer.sees(record.user_id) and is_shown(record) and (matches is None or matches(record))
     ]
+
+
+def _count(cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs) -> dict[str, int]:
+    return dict(sorted(Counter(record.state for record in _matching(cluster, records, request)).items()))
+
+
+def _select_page(
+    cluster: Cluster, records: tuple[JobRecord, ...], request: ListJobs
+) -> tuple[list[JobRecord], int, str | None]:
+    """Return the records of the page, the number of all that match, and the cursor of the next page."""
+    matching = _matching(cluster, records, request)
     page, cursor = JobOrder(request.sort, cluster.owner_name).page(matching, request.cursor, request.limit)
     return page, len(matching), cursor
 
@@ -185,8 +211,8 @@ def _filter(cluster: Cluster, request: ListJobs) -> Callable[[JobRecord], bool] 
         if (value := getattr(request, name)) is not None
     ]
     states, user = request.states, request.user
-    after, before = request.submitted_after, request.submitted_before
-    if not exact and states is None and user is None and after is None and before is None:
+    after, before, search = request.submitted_after, request.submitted_before, request.search
+    if not exact and states is None and user is None and after is None and before is None and search is None:
         return None
 
     def matches(record: JobRecord) -> bool:
@@ -197,6 +223,7 @@ def _filter(cluster: Cluster, request: ListJobs) -> Callable[[JobRecord], bool] 
             and (after is None or submitted_at >= after)
             and (before is None or submitted_at <= before)
             and all(getattr(record, name) == value for name, value in exact)
+            and (search is None or is_found(search, record.id, record.name))
         )
 
     return matches

@@ -11,13 +11,22 @@ from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.identity import Wire, now
 from clusterra_contracts.rpc.deadlines import WATCHED
 from clusterra_contracts.rpc.reply import RpcError
-from clusterra_contracts.rpc.slurm import FindKey, FoundKey, JobPage, ListJobs, ListWatched, Operation
+from clusterra_contracts.rpc.slurm import (
+    CountJobs,
+    FindKey,
+    FoundKey,
+    JobCounts,
+    JobPage,
+    ListJobs,
+    ListWatched,
+    Operation,
+)
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
 from prometheus_client import Counter
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.requests.query import list_jobs
+from clusterra_proxy.requests.query import count_jobs, list_jobs
 
 OWN_CHANGE_SECONDS = 10.0
 """For this time after a change through this replica, the watching one waits for its next poll before it answers."""
@@ -28,7 +37,7 @@ _LOOK_SECONDS = 0.2
 
 LISTS = Counter(
     "clusterra_proxy_lists_total",
-    "Lists of jobs, by who answered: this replica, which watches; the one that watches; or this one without any",
+    "Lists and counts of jobs, by who answered: this replica, which watches; the one that watches; or this one, alone",
     ("source",),
 )
 KEYS = Counter("clusterra_proxy_keys_asked_total", "Looks for an idempotency key that the watching replica answered")
@@ -36,13 +45,27 @@ KEYS = Counter("clusterra_proxy_keys_asked_total", "Looks for an idempotency key
 
 async def list_watched(client: Client, cluster: Cluster, request: ListJobs) -> JobPage:
     """Return one page of jobs, from the replica that watches the cluster if there is one. Raises RpcFailed."""
-    recent = cluster.changed_at is not None and (now() - cluster.changed_at).total_seconds() < OWN_CHANGE_SECONDS
-    page = await _ask(client, cluster, "list-watched", ListWatched(request=request, fresh=recent), JobPage)
-    if page is not None:
-        LISTS.labels("watching-replica").inc()
-        return page
-    LISTS.labels("slurmctld" if cluster.listener is None else "own-watch").inc()
-    return await list_jobs(cluster, request)
+    page = await _ask(client, cluster, "list-watched", ListWatched(request=request, fresh=_recent(cluster)), JobPage)
+    _note(cluster, page)
+    return await list_jobs(cluster, request) if page is None else page
+
+
+async def count_watched(client: Client, cluster: Cluster, asked: CountJobs) -> JobCounts:
+    """Count jobs, at the replica that watches the cluster if there is one. Raises RpcFailed."""
+    request = asked.model_copy(update={"fresh": _recent(cluster)})
+    counts = await _ask(client, cluster, "count-watched", request, JobCounts)
+    _note(cluster, counts)
+    return await count_jobs(cluster, asked) if counts is None else counts
+
+
+def _recent(cluster: Cluster) -> bool:
+    """Whether a job was changed through this replica so lately that another one may not have seen it."""
+    return cluster.changed_at is not None and (now() - cluster.changed_at).total_seconds() < OWN_CHANGE_SECONDS
+
+
+def _note(cluster: Cluster, answer: Wire | None) -> None:
+    own = "slurmctld" if cluster.listener is None else "own-watch"
+    LISTS.labels(own if answer is None else "watching-replica").inc()
 
 
 async def list_here(cluster: Cluster, request: ListWatched) -> JobPage:
