@@ -21,7 +21,7 @@ from clusterra_gateway.http.routes.route_group import RouteGroup, public_routes
 from clusterra_gateway.identity.access.access import Access
 
 PAGE = "/"
-ADDRESSES = ("/sign-in", "/device", "/c/{page:.+}", "/shared/{link}", "/invitation")
+ADDRESSES = ("/sign-in", "/device", "/c/{page:.+}", "/shared", "/invitation")
 """The further addresses of the page, which shows in each what belongs there."""
 NONCE = b"CSP_NONCE"
 """The word in the page that the nonce of an answer takes the place of."""
