@@ -34,13 +34,17 @@ export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEve
   );
 }
 
-/** Calls `again` at most once a second while events of these kinds come, and when some were not told. */
-export function useReadAgain(kinds: readonly string[], again: () => void): void {
+/**
+ * Calls `again` at most once a second while events of these kinds come, and when some were not told. Events for which
+ * `matters` is false are left out.
+ */
+export function useReadAgain(kinds: readonly string[], again: () => void, matters?: (event: LiveEvent) => boolean): void {
   const feed = useFeed();
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   const latest = useRef(again);
   latest.current = again;
-  useLiveEvents(kinds, () => {
+  useLiveEvents(kinds, (events) => {
+    if (matters !== undefined && !events.some(matters)) return;
     timer.current ??= setTimeout(() => {
       timer.current = null;
       latest.current();

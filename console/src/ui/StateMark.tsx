@@ -13,11 +13,17 @@ const SHAPES: Record<StateGroup, string> = {
   cancelled: "–",
 };
 
-export function StateMark({ state }: { state: string }) {
+interface Props {
+  state: string;
+  /** Said in place of the group's word, for what is no job, such as a session. */
+  word?: string;
+}
+
+export function StateMark({ state, word }: Props) {
   const group = stateGroup(state);
   return (
     <span className={classes.mark} data-state={group} title={state}>
-      <span aria-hidden>{SHAPES[group]}</span> {text(`ui.states.${group}`)}
+      <span aria-hidden>{SHAPES[group]}</span> {word ?? text(`ui.states.${group}`)}
     </span>
   );
 }

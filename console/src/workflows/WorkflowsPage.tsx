@@ -1,8 +1,55 @@
-/** Runs of jobs that depend on each other, and schedules. */
+/** The runs: jobs that start after each other. */
 
+import { Button } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
+import { DataTable } from "../ui/DataTable";
+import { Empty } from "../ui/Empty";
 import { Page } from "../ui/Page";
+import { ProblemView } from "../ui/ProblemView";
+import { runColumns } from "./runColumns";
+import { concerns, runsQuery } from "./runs";
+import { StartWorkflow } from "./StartWorkflow";
+import { Tabs } from "./Tabs";
+
+const route = getRouteApi("/c/$cluster/workflows");
 
 export function WorkflowsPage() {
-  return <Page title={text("app.page.workflows")}>{null}</Page>;
+  const { cluster } = route.useParams();
+  const [starting, setStarting] = useState(false);
+  const runs = useInfiniteQuery(runsQuery(cluster));
+  const rows = useMemo(() => runs.data?.pages.flatMap((page) => page.runs) ?? [], [runs.data]);
+  const columns = useMemo(() => runColumns(cluster), [cluster]);
+  // A run has no events of its own. The first job of one that somebody else starts is no job of the shown ones.
+  useReadAgain(
+    ["job."],
+    () => void runs.refetch(),
+    ({ data }) => data.kind === "job.submitted" || concerns(rows, data["job_id"]),
+  );
+  const start = <Button onClick={() => setStarting(true)}>{text("workflows.start")}</Button>;
+  return (
+    <Page title={text("app.page.workflows")} actions={start}>
+      <Tabs cluster={cluster} />
+      {runs.isError ? <ProblemView error={runs.error} retry={() => void runs.refetch()} /> : null}
+      <DataTable
+        label={text("workflows.runs")}
+        rows={rows}
+        columns={columns}
+        rowId={(run) => run.run_id}
+        onEnd={() => {
+          if (runs.hasNextPage && !runs.isFetching) void runs.fetchNextPage();
+        }}
+        empty={runs.isSuccess ? <Empty title={text("workflows.none")}>{text("workflows.none_details")}</Empty> : null}
+      />
+      {runs.hasNextPage ? (
+        <Button variant="default" mt="xs" loading={runs.isFetchingNextPage} onClick={() => void runs.fetchNextPage()}>
+          {text("workflows.more")}
+        </Button>
+      ) : null}
+      {starting ? <StartWorkflow cluster={cluster} close={() => setStarting(false)} /> : null}
+    </Page>
+  );
 }

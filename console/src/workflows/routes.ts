@@ -1,4 +1,5 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
 
 const workflowsRoute = createRoute({
@@ -7,4 +8,18 @@ const workflowsRoute = createRoute({
   component: lazyRouteComponent(() => import("./WorkflowsPage"), "WorkflowsPage"),
 });
 
-export const workflowsRoutes = [workflowsRoute];
+const runRoute = createRoute({
+  getParentRoute: () => clusterRoute,
+  path: "/workflows/runs/$run",
+  component: lazyRouteComponent(() => import("./RunPage"), "RunPage"),
+});
+
+const schedulesRoute = createRoute({
+  getParentRoute: () => clusterRoute,
+  path: "/workflows/schedules",
+  /** `template`: the form for a schedule is open, with this template; empty for none yet. */
+  validateSearch: v.object({ template: v.fallback(v.optional(v.string()), undefined) }),
+  component: lazyRouteComponent(() => import("./SchedulesPage"), "SchedulesPage"),
+});
+
+export const workflowsRoutes = [workflowsRoute, runRoute, schedulesRoute];

@@ -1,0 +1,44 @@
+/** Chooses the template of a workflow; the page of submits does the rest. */
+
+import { Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { launchablesQuery } from "../api/launchables";
+import { text } from "../texts";
+import { Empty } from "../ui/Empty";
+import { Foreign } from "../ui/Foreign";
+import { ProblemView } from "../ui/ProblemView";
+
+export function StartWorkflow({ cluster, close }: { cluster: string; close: () => void }) {
+  const templates = useQuery(launchablesQuery("workflow"));
+  const found = templates.data?.launchables ?? [];
+  return (
+    <Modal opened onClose={close} title={text("workflows.start_title")}>
+      <Stack gap="sm">
+        {templates.isError ? <ProblemView error={templates.error} retry={() => void templates.refetch()} /> : null}
+        {templates.isPending ? <Skeleton height={60} /> : null}
+        {templates.isSuccess && found.length === 0 ? (
+          <Empty title={text("workflows.no_templates")}>{text("workflows.no_templates_details")}</Empty>
+        ) : null}
+        {found.length > 0 ? (
+          <Text size="sm" c="dimmed">
+            {text("workflows.start_help")}
+          </Text>
+        ) : null}
+        {found.map(({ id, name, description }) => (
+          <div key={id}>
+            <a href={submitAddress(cluster, id)}>
+              <Foreign>{name}</Foreign>
+            </a>
+            <Text size="sm" c="dimmed">
+              <Foreign>{description}</Foreign>
+            </Text>
+          </div>
+        ))}
+      </Stack>
+    </Modal>
+  );
+}
+
+function submitAddress(cluster: string, template: string): string {
+  return `/c/${encodeURIComponent(cluster)}/submit?template=${encodeURIComponent(template)}`;
+}
