@@ -1,8 +1,90 @@
-/** Interactive sessions. */
+/** Interactive sessions: jobs that serve a page to the person who started them. */
 
+import { Button, Group, Text } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { profileQuery } from "../api/queries";
+import type { SessionDetail } from "../api/schema";
+import { jobQuery } from "../jobs/jobs";
+import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
+import { Confirm } from "../ui/Confirm";
+import { DataTable } from "../ui/DataTable";
+import { Empty } from "../ui/Empty";
+import { Foreign } from "../ui/Foreign";
+import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
+import { ProblemView } from "../ui/ProblemView";
+import { sessionColumns } from "./columns";
+import { sessionsQuery, stopSession } from "./sessions";
+import { StartSession } from "./StartSession";
+
+const route = getRouteApi("/c/$cluster/sessions");
 
 export function SessionsPage() {
-  return <Page title={text("app.page.sessions")}>{null}</Page>;
+  const { cluster } = route.useParams();
+  const { template } = route.useSearch();
+  const navigate = route.useNavigate();
+  const queries = useQueryClient();
+  const [doomed, setDoomed] = useState<SessionDetail | null>(null);
+  const role = useQuery(profileQuery).data?.role;
+  const sessions = useQuery(sessionsQuery(cluster));
+  const rows = sessions.data?.sessions ?? [];
+  const readAgain = () => {
+    void sessions.refetch();
+    for (const { job_id } of rows) void queries.invalidateQueries(jobQuery(cluster, job_id));
+  };
+  // A session is a job. That its page can be opened is told by no event: Open is there before, and its page waits.
+  useReadAgain(["job."], readAgain, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
+  const columns = useMemo(() => sessionColumns(cluster, setDoomed), [cluster]);
+  const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
+  const none =
+    role === "viewer" ? (
+      <Empty title={text("sessions.form.no_right")}>{text("sessions.form.no_right_details")}</Empty>
+    ) : (
+      <Empty title={text("sessions.none")}>{text("sessions.none_details")}</Empty>
+    );
+  return (
+    <Page
+      title={text("app.page.sessions")}
+      actions={role === "viewer" ? null : <Button onClick={() => choose("")}>{text("sessions.start")}</Button>}
+    >
+      {sessions.isError ? <ProblemView error={sessions.error} retry={() => void sessions.refetch()} /> : null}
+      <DataTable
+        label={text("sessions.list")}
+        rows={rows}
+        columns={columns}
+        rowId={(session) => session.job_id}
+        empty={sessions.isSuccess ? none : null}
+      />
+      <Group gap="xs" mt="xs">
+        {sessions.dataUpdatedAt > 0 ? (
+          <Text size="xs" c="dimmed">
+            {text("sessions.as_of")} <Moment at={new Date(sessions.dataUpdatedAt).toISOString()} />
+          </Text>
+        ) : null}
+        <Button variant="default" loading={sessions.isFetching} onClick={readAgain}>
+          {text("sessions.again")}
+        </Button>
+      </Group>
+      {template === undefined ? null : (
+        <StartSession cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />
+      )}
+      <Confirm
+        opened={doomed !== null}
+        close={() => setDoomed(null)}
+        title={text("sessions.stop_title")}
+        verb={text("sessions.stop")}
+        act={async () => {
+          if (doomed !== null) await stopSession(cluster, doomed.job_id);
+          await queries.invalidateQueries(sessionsQuery(cluster));
+        }}
+      >
+        <Text size="sm">
+          <Foreign>{text("sessions.stop_text", { name: doomed?.name ?? "", job: doomed?.job_id ?? "" })}</Foreign>
+        </Text>
+      </Confirm>
+    </Page>
+  );
 }

@@ -1,3 +1,42 @@
 /** Texts of the room `sessions`. */
 
-export const sessions = {} as const;
+export const sessions = {
+  start: "Start a session",
+  none: "No sessions",
+  none_details: "A session is a job that serves a page, such as JupyterLab. Only the person who starts it can open it.",
+  list: "Your sessions",
+  as_of: "Read",
+  again: "Read again",
+  column: {
+    state: "State",
+    name: "Session",
+    job: "Job",
+    detail: "Details",
+    started: "Started",
+    left: "Time left",
+    idle: "Ends unused after",
+    acts: "Acts",
+  },
+  state: { pending: "Waiting", starting: "Starting", ready: "Ready", ended: "Ended" },
+  open: "Open",
+  open_of: "Open {{name}} in a new tab",
+  open_soon: "Its page loads by itself once the session is ready",
+  stop: "Stop",
+  stop_of: "Stop {{name}}",
+  stop_title: "Stop the session",
+  stop_text: "{{name}} ends: its job {{job}} is cancelled. What is not saved in it is lost.",
+  idle: "{{minutes}} min",
+  unlimited: "No limit",
+  form: {
+    template: "Template",
+    choose: "Choose a template",
+    none: "There is no template of a session",
+    none_details: "Somebody with the right to write templates can add one of the kind interactive.",
+    start: "Start",
+    tools: "Its program must be on the workers: {{tools}}",
+    advanced: "More",
+    not_simple: "These parameters keep their defaults: {{names}}",
+    no_right: "A viewer cannot start sessions",
+    no_right_details: "It takes the role member. An admin can give it to you.",
+  },
+} as const;

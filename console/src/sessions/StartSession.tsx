@@ -1,0 +1,105 @@
+/** The form for a session: a template of the kind interactive, and its values. */
+
+import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState, type FormEvent } from "react";
+import { launchablesQuery } from "../api/launchables";
+import { text } from "../texts";
+import { Empty } from "../ui/Empty";
+import { Foreign, visible } from "../ui/Foreign";
+import { inputField, isSimple, missing, type Values } from "../ui/parameterValues";
+import { ParameterFields } from "../ui/ParameterFields";
+import { ProblemView } from "../ui/ProblemView";
+import { sessionsQuery, startSession } from "./sessions";
+
+interface Props {
+  cluster: string;
+  template: string;
+  choose: (template: string) => void;
+  close: () => void;
+}
+
+export function StartSession({ cluster, template, choose, close }: Props) {
+  const queries = useQueryClient();
+  const templates = useQuery(launchablesQuery("interactive"));
+  const [params, setParams] = useState<Values>({});
+  const [inputs, setInputs] = useState<Values>({});
+  const key = useRef(crypto.randomUUID());
+  const options = templates.data?.launchables ?? [];
+  const chosen = options.find(({ id }) => id === template) ?? (options.length === 1 ? options[0] : undefined);
+  const fields = [...(chosen?.parameters ?? [])].toSorted((a, b) => Number(a.advanced) - Number(b.advanced));
+  const inputFields = (chosen?.inputs ?? []).map(inputField);
+  const hidden = fields.filter((field) => !isSimple(field));
+  const incomplete = chosen === undefined || missing([...fields, ...inputFields], { ...params, ...inputs }).length > 0;
+  const start = useMutation({
+    mutationFn: () => startSession(cluster, { template_id: chosen?.id ?? "", params, inputs }, key.current),
+    onSuccess: async () => {
+      key.current = crypto.randomUUID();
+      await queries.invalidateQueries(sessionsQuery(cluster));
+      close();
+    },
+  });
+  /** Other values are another request: an answer that was given to the ones before is none to these. */
+  function edited() {
+    if (!start.isError) return;
+    key.current = crypto.randomUUID();
+    start.reset();
+  }
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (!incomplete && !start.isPending) start.mutate();
+  }
+  return (
+    <Modal opened onClose={close} title={text("sessions.start")}>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          {templates.isError ? <ProblemView error={templates.error} retry={() => void templates.refetch()} /> : null}
+          {templates.isSuccess && options.length === 0 ? (
+            <Empty title={text("sessions.form.none")}>{text("sessions.form.none_details")}</Empty>
+          ) : null}
+          <Select
+            label={text("sessions.form.template")}
+            placeholder={text("sessions.form.choose")}
+            required
+            data={options.map(({ id, name }) => ({ value: id, label: visible(name || id) }))}
+            value={chosen?.id ?? null}
+            onChange={(id) => {
+              setParams({});
+              setInputs({});
+              edited();
+              if (id !== null) choose(id);
+            }}
+          />
+          {chosen === undefined ? null : (
+            <>
+              <Text size="sm">
+                <Foreign>{chosen.description}</Foreign>
+              </Text>
+              {chosen.tools.length > 0 ? (
+                <Text size="sm" c="dimmed">
+                  <Foreign>{text("sessions.form.tools", { tools: chosen.tools.join(", ") })}</Foreign>
+                </Text>
+              ) : null}
+            </>
+          )}
+          <ParameterFields fields={inputFields} values={inputs} onChange={(values) => (setInputs(values), edited())} />
+          <ParameterFields fields={fields} values={params} onChange={(values) => (setParams(values), edited())} />
+          {hidden.length > 0 ? (
+            <Text size="xs" c="dimmed">
+              {text("sessions.form.not_simple", { names: visible(hidden.map(({ name }) => name).join(", ")) })}
+            </Text>
+          ) : null}
+          {start.isError ? <ProblemView error={start.error} /> : null}
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={close}>
+              {text("ui.keep")}
+            </Button>
+            <Button type="submit" disabled={incomplete} loading={start.isPending}>
+              {text("sessions.form.start")}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

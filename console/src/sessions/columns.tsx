@@ -1,0 +1,82 @@
+/** The columns of the list of sessions. */
+
+import { Button, Group } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { SessionDetail } from "../api/schema";
+import { text } from "../texts";
+import type { Column } from "../ui/DataTable";
+import { Foreign, visible } from "../ui/Foreign";
+import { Moment } from "../ui/Moment";
+import { StateMark } from "../ui/StateMark";
+import { likeJob, openAddress } from "./sessions";
+import { TimeLeft } from "./TimeLeft";
+
+export function sessionColumns(cluster: string, stop: (session: SessionDetail) => void): Column<SessionDetail>[] {
+  return [
+    {
+      id: "state",
+      head: text("sessions.column.state"),
+      width: "100px",
+      cell: ({ state }) => <StateMark state={likeJob(state)} word={text(`sessions.state.${state}`)} />,
+    },
+    {
+      id: "acts",
+      head: text("sessions.column.acts"),
+      width: "130px",
+      cell: (session) => <Acts cluster={cluster} session={session} stop={stop} />,
+    },
+    { id: "name", head: text("sessions.column.name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
+    {
+      id: "job",
+      head: text("sessions.column.job"),
+      width: "80px",
+      numeric: true,
+      cell: ({ job_id }) => (
+        <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: job_id }}>
+          {job_id}
+        </Link>
+      ),
+    },
+    {
+      id: "left",
+      head: text("sessions.column.left"),
+      width: "110px",
+      numeric: true,
+      cell: ({ job_id }) => <TimeLeft cluster={cluster} jobId={job_id} />,
+    },
+    { id: "detail", head: text("sessions.column.detail"), width: "minmax(160px, 3fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
+    {
+      id: "idle",
+      head: text("sessions.column.idle"),
+      width: "130px",
+      numeric: true,
+      cell: ({ idle_cull_min: minutes }) => (minutes ? text("sessions.idle", { minutes }) : null),
+    },
+    { id: "started", head: text("sessions.column.started"), width: "110px", cell: (session) => <Moment at={session.created_at} /> },
+  ];
+}
+
+function Acts({ cluster, session, stop }: { cluster: string; session: SessionDetail; stop: (session: SessionDetail) => void }) {
+  const name = visible(session.name);
+  return (
+    <Group gap={6} wrap="nowrap">
+      {session.state === "ended" ? null : (
+        <Button
+          component="a"
+          size="compact-xs"
+          variant={session.state === "ready" ? "filled" : "default"}
+          href={openAddress(cluster, session.job_id)}
+          target="_blank"
+          rel="noopener"
+          aria-label={text("sessions.open_of", { name })}
+          title={session.state === "ready" ? undefined : text("sessions.open_soon")}
+        >
+          {text("sessions.open")}
+        </Button>
+      )}
+      <Button size="compact-xs" variant="default" aria-label={text("sessions.stop_of", { name })} onClick={() => stop(session)}>
+        {text("sessions.stop")}
+      </Button>
+    </Group>
+  );
+}

@@ -1,0 +1,52 @@
+/** Reads and changes of interactive sessions: the caller's own, that have not ended. */
+
+import { queryOptions } from "@tanstack/react-query";
+import { api, body, done } from "../api/client";
+import type { Job, NewSession, SessionDetail } from "../api/schema";
+
+export function sessionsQuery(cluster: string) {
+  return queryOptions({
+    queryKey: ["sessions", cluster],
+    queryFn: ({ signal }) =>
+      body(api.GET("/v1/clusters/{cluster_id}/sessions", { params: { path: { cluster_id: cluster } }, signal })),
+  });
+}
+
+/** Starts a session. The key makes it safe to send again. */
+export function startSession(cluster: string, wanted: NewSession, key: string) {
+  return body(
+    api.POST("/v1/clusters/{cluster_id}/sessions", {
+      params: { path: { cluster_id: cluster }, header: { "Idempotency-Key": key } },
+      body: wanted,
+    }),
+  );
+}
+
+export function stopSession(cluster: string, jobId: string): Promise<void> {
+  return done(
+    api.DELETE("/v1/clusters/{cluster_id}/sessions/{job_id}", { params: { path: { cluster_id: cluster, job_id: jobId } } }),
+  );
+}
+
+/** The gateway's page that opens a session in this browser. It asks for the ticket, so that no address has one. */
+export function openAddress(cluster: string, jobId: string): string {
+  return `/v1/clusters/${encodeURIComponent(cluster)}/sessions/${encodeURIComponent(jobId)}/open`;
+}
+
+const STATES: Record<SessionDetail["state"], string> = {
+  pending: "PENDING",
+  starting: "CONFIGURING",
+  ready: "RUNNING",
+  ended: "COMPLETED",
+};
+
+/** The state of jobs that a session's state looks like. */
+export function likeJob(state: SessionDetail["state"]): string {
+  return STATES[state];
+}
+
+/** Seconds until the job's time is over; null where it has no limit or has not started. */
+export function secondsLeft(job: Pick<Job, "started_at" | "time_limit_seconds">, now: number): number | null {
+  if (!job.started_at || job.time_limit_seconds === null || job.time_limit_seconds === undefined) return null;
+  return Math.max(0, job.time_limit_seconds - (now - Date.parse(job.started_at)) / 1000);
+}
