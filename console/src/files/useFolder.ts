@@ -9,7 +9,7 @@ import { useUploads } from "./upload/queue";
 
 const EVENTS = ["file.", "job.staged"];
 /** The shared folder has no events of its own: jobs write there. */
-const FOLDER_EVENTS = ["job.staged", "job.started", "job.ended"];
+const FOLDER_EVENTS = ["job."];
 const AFTER_UPLOAD_MS = 1_500;
 
 export function useFolder(cluster: string, root: Root, path: string) {

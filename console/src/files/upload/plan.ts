@@ -22,13 +22,17 @@ export function partRange(number: number, size: number, partSize: number): Range
   return { begin: (number - 1) * partSize, end: Math.min(number * partSize, size) };
 }
 
+const LEAST_PART_BYTES = 5 * 1024 * 1024;
+const MOST_PARTS = 10_000;
+
 /**
- * The size of parts by which an upload of a file of `size` bytes was cut; null where these parts tell none, or are of
- * a file of another size.
+ * A size of parts that fits those that the bucket has of a file of `size` bytes; null where they are of a file of
+ * another size, or where S3 would take no file of such parts. Which bytes a part has, its SHA-256 tells.
  */
 export function cutOf(size: number, parts: readonly KnownPart[]): number | null {
   const partSize = Math.max(0, ...parts.map((part) => part.size));
-  if (partSize === 0) return null;
+  const count = partSize === 0 ? 0 : partCount(size, partSize);
+  if (count === 0 || count > MOST_PARTS || (count > 1 && partSize < LEAST_PART_BYTES)) return null;
   const fits = parts.every(({ number, size: has }) => {
     const { begin, end } = partRange(number, size, partSize);
     return begin < size && end - begin === has;
