@@ -7,6 +7,7 @@ import { Foreign } from "../ui/Foreign";
 import { bytes } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
+import { useOnce } from "../ui/useOnce";
 import { download } from "./acts";
 import type { Dialogue } from "./Dialogues";
 import type { Entry } from "./entries";
@@ -42,7 +43,7 @@ export function FilePanel({ path, close, ...others }: Props) {
 }
 
 function Panel({ cluster, root, path, entry, writable, mayShare, open }: Props & { path: string }) {
-  const saving = useMutation({ mutationFn: () => download(cluster, root, [path]) });
+  const saving = useMutation({ mutationFn: useOnce(() => download(cluster, root, [path])) });
   const one: readonly string[] = [path];
   return (
     <Stack gap="sm">

@@ -70,8 +70,6 @@ export function FileTable({ cluster, root, path, folder, writable, chosen, choos
       <div className={classes.footer}>
         {selectable && entries.length > 0 ? (
           <Checkbox
-            size="xs"
-            display="inline-block"
             me="md"
             label={text("files.select_all")}
             checked={entries.every((entry) => chosen.has(entry.path))}
@@ -79,7 +77,7 @@ export function FileTable({ cluster, root, path, folder, writable, chosen, choos
             onChange={({ currentTarget }) => choose(new Set(currentTarget.checked ? entries.map((entry) => entry.path) : []))}
           />
         ) : null}
-        {pages.isSuccess ? summary(folder) : null}
+        {pages.data ? summary(folder) : null}
       </div>
     </>
   );

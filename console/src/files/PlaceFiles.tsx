@@ -6,6 +6,7 @@ import { useRef, useState, type FormEvent } from "react";
 import { text } from "../texts";
 import { visible } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
+import { useOnce } from "../ui/useOnce";
 import { place, placed, type Placing } from "./acts";
 
 interface Props {
@@ -44,7 +45,7 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
       }
     }
   }
-  const mutation = useMutation({ mutationFn: act, onSuccess: () => void after().then(close) });
+  const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: () => void after().then(close) });
   function submit(event: FormEvent) {
     event.preventDefault();
     if (!unchanged && !mutation.isPending) mutation.mutate();

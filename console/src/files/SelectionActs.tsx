@@ -5,6 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
+import { useOnce } from "../ui/useOnce";
 import { download, MOST_DOWNLOADED, proposed } from "./acts";
 import type { Dialogue } from "./Dialogues";
 import type { Entry } from "./entries";
@@ -23,7 +24,7 @@ interface Props {
 export function SelectionActs({ cluster, root, selected, writable, mayShare, open, unselect }: Props) {
   const files = selected.filter(({ kind }) => kind === "file").map(({ path }) => path);
   const onlyFiles = files.length === selected.length;
-  const saving = useMutation({ mutationFn: () => download(cluster, root, files) });
+  const saving = useMutation({ mutationFn: useOnce(() => download(cluster, root, files)) });
   const tooMany = files.length > MOST_DOWNLOADED;
   return (
     <Group gap={6}>

@@ -30,7 +30,7 @@ export function SessionsPage() {
   const [doomed, setDoomed] = useState<SessionDetail | null>(null);
   const role = useQuery(profileQuery).data?.role;
   const sessions = useQuery(sessionsQuery(cluster));
-  const rows = sessions.data?.sessions ?? [];
+  const rows = sessions.data ?? [];
   const readAgain = () => {
     void sessions.refetch();
     for (const { job_id } of rows) void queries.invalidateQueries(jobQuery(cluster, job_id));

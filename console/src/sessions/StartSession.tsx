@@ -10,6 +10,7 @@ import { Foreign, visible } from "../ui/Foreign";
 import { inputField, isSimple, missing, type Values } from "../ui/parameterValues";
 import { ParameterFields } from "../ui/ParameterFields";
 import { ProblemView } from "../ui/ProblemView";
+import { useOnce } from "../ui/useOnce";
 import { sessionsQuery, startSession } from "./sessions";
 
 interface Props {
@@ -32,7 +33,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
   const hidden = fields.filter((field) => !isSimple(field));
   const incomplete = chosen === undefined || missing([...fields, ...inputFields], { ...params, ...inputs }).length > 0;
   const start = useMutation({
-    mutationFn: () => startSession(cluster, { template_id: chosen?.id ?? "", params, inputs }, key.current),
+    mutationFn: useOnce(() => startSession(cluster, { template_id: chosen?.id ?? "", params, inputs }, key.current)),
     onSuccess: async () => {
       key.current = crypto.randomUUID();
       await queries.invalidateQueries(sessionsQuery(cluster));

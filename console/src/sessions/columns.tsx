@@ -58,22 +58,21 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
 
 function Acts({ cluster, session, stop }: { cluster: string; session: SessionDetail; stop: (session: SessionDetail) => void }) {
   const name = visible(session.name);
+  if (session.state === "ended") return null;
   return (
     <Group gap={6} wrap="nowrap">
-      {session.state === "ended" ? null : (
-        <Button
-          component="a"
-          size="compact-xs"
-          variant={session.state === "ready" ? "filled" : "default"}
-          href={openAddress(cluster, session.job_id)}
-          target="_blank"
-          rel="noopener"
-          aria-label={text("sessions.open_of", { name })}
-          title={session.state === "ready" ? undefined : text("sessions.open_soon")}
-        >
-          {text("sessions.open")}
-        </Button>
-      )}
+      <Button
+        component="a"
+        size="compact-xs"
+        variant={session.state === "ready" ? "filled" : "default"}
+        href={openAddress(cluster, session.job_id)}
+        target="_blank"
+        rel="noopener"
+        aria-label={text("sessions.open_of", { name })}
+        title={session.state === "ready" ? undefined : text("sessions.open_soon")}
+      >
+        {text("sessions.open")}
+      </Button>
       <Button size="compact-xs" variant="default" aria-label={text("sessions.stop_of", { name })} onClick={() => stop(session)}>
         {text("sessions.stop")}
       </Button>

@@ -1,15 +1,45 @@
-/** Reads and changes of interactive sessions: the caller's own, that have not ended. */
+/** Reads and changes of interactive sessions: the caller's own that have not ended, and those that ended while they were looked at. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
+import { ProblemError } from "../api/problem";
 import type { Job, NewSession, SessionDetail } from "../api/schema";
 
 export function sessionsQuery(cluster: string) {
+  const queryKey = ["sessions", cluster];
   return queryOptions({
-    queryKey: ["sessions", cluster],
-    queryFn: ({ signal }) =>
-      body(api.GET("/v1/clusters/{cluster_id}/sessions", { params: { path: { cluster_id: cluster } }, signal })),
+    queryKey,
+    queryFn: async ({ signal, client }): Promise<SessionDetail[]> => {
+      const { sessions } = await body(
+        api.GET("/v1/clusters/{cluster_id}/sessions", { params: { path: { cluster_id: cluster } }, signal }),
+      );
+      const before = client.getQueryData<SessionDetail[]>(queryKey) ?? [];
+      return [...sessions, ...(await endedSince(cluster, before, sessions, signal))];
+    },
   });
+}
+
+/** The most sessions that have ended and stay in the list. */
+const MOST_ENDED = 10;
+
+/** Sessions that were in the list and are no longer: they stay in it, with how they ended. */
+async function endedSince(
+  cluster: string,
+  before: readonly SessionDetail[],
+  now: readonly SessionDetail[],
+  signal: AbortSignal,
+): Promise<SessionDetail[]> {
+  const there = new Set(now.map(({ job_id }) => job_id));
+  const gone = before.filter(({ job_id }) => !there.has(job_id)).slice(0, MOST_ENDED);
+  const read = async (session: SessionDetail) => {
+    if (session.state === "ended") return session;
+    const path = { cluster_id: cluster, job_id: session.job_id };
+    return body(api.GET("/v1/clusters/{cluster_id}/sessions/{job_id}", { params: { path }, signal })).catch((error: unknown) => {
+      if (error instanceof ProblemError && error.status === 404) return null;
+      throw error;
+    });
+  };
+  return (await Promise.all(gone.map(read))).filter((session) => session !== null);
 }
 
 /** Starts a session. The key makes it safe to send again. */

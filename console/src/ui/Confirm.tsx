@@ -5,6 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { text } from "../texts";
 import { ProblemView } from "./ProblemView";
+import { useOnce } from "./useOnce";
 
 interface Props {
   opened: boolean;
@@ -19,7 +20,7 @@ interface Props {
 }
 
 export function Confirm({ opened, close, title, children, verb, act, dangerous = true }: Props) {
-  const mutation = useMutation({ mutationFn: act, onSuccess: close });
+  const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: close });
   return (
     <Modal opened={opened} onClose={close} title={title}>
       <Stack gap="sm">

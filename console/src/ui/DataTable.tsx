@@ -143,7 +143,11 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
           );
         })}
       </div>
-      {sorted.length === 0 ? <div className={classes.empty}>{empty}</div> : null}
+      {sorted.length === 0 && empty ? (
+        <div role="row" className={classes.empty}>
+          <div role="cell">{empty}</div>
+        </div>
+      ) : null}
       {footer === undefined ? null : <div className={classes.footer}>{footer}</div>}
     </div>
   );

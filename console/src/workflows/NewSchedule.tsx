@@ -9,6 +9,7 @@ import { visible } from "../ui/Foreign";
 import { inputField, isSimple, missing, type Values } from "../ui/parameterValues";
 import { ParameterFields } from "../ui/ParameterFields";
 import { ProblemView } from "../ui/ProblemView";
+import { useOnce } from "../ui/useOnce";
 import { useNow } from "../ui/useNow";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";
@@ -42,7 +43,9 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
   const incomplete =
     chosen === undefined || name.trim() === "" || "problem" in times || missing([...fields, ...inputFields], { ...params, ...inputs }).length > 0;
   const create = useMutation({
-    mutationFn: () => createSchedule({ name: name.trim(), template_id: template, cluster_id: cluster, cron: cron.trim(), missed, params, inputs }),
+    mutationFn: useOnce(() =>
+      createSchedule({ name: name.trim(), template_id: template, cluster_id: cluster, cron: cron.trim(), missed, params, inputs }),
+    ),
     onSuccess: async () => {
       await queries.invalidateQueries(schedulesQuery);
       close();

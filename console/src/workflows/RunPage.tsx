@@ -17,6 +17,7 @@ import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { StateMark } from "../ui/StateMark";
+import { useOnce } from "../ui/useOnce";
 import { StepGraph } from "./graph/StepGraph";
 import { stepColumns } from "./runColumns";
 import { concerns, isOver, isResumable, likeJob, runJobsQuery, runQuery, running, runsQuery } from "./runs";
@@ -80,7 +81,7 @@ function Acts({ cluster, run }: { cluster: string; run: RunView }) {
     void queries.invalidateQueries({ queryKey: runsQuery(cluster).queryKey });
   };
   const resume = useMutation({
-    mutationFn: () => body(api.POST("/v1/clusters/{cluster_id}/runs/{run_id}/resume", { params })),
+    mutationFn: useOnce(() => body(api.POST("/v1/clusters/{cluster_id}/runs/{run_id}/resume", { params }))),
     onSuccess: changed,
   });
   return (
