@@ -10,7 +10,7 @@ import { secondsLeft } from "./sessions";
 export function TimeLeft({ cluster, jobId }: { cluster: string; jobId: string }) {
   const job = useQuery(jobQuery(cluster, jobId));
   const now = useNow();
-  if (job.data === undefined || !job.data.started_at) return <span aria-hidden>–</span>;
+  if (job.data === undefined || !job.data.started_at || job.data.ended_at) return <span aria-hidden>–</span>;
   const left = secondsLeft(job.data, now);
   return left === null ? <span>{text("sessions.unlimited")}</span> : <span className="number">{duration(Math.round(left))}</span>;
 }

@@ -44,7 +44,7 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
       numeric: true,
       cell: ({ job_id }) => <TimeLeft cluster={cluster} jobId={job_id} />,
     },
-    { id: "detail", head: text("sessions.column.detail"), width: "minmax(160px, 3fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
+    { id: "detail", head: text("sessions.column.detail"), width: "minmax(200px, 6fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
     {
       id: "idle",
       head: text("sessions.column.idle"),

@@ -67,7 +67,7 @@ const STATES: Record<SessionDetail["state"], string> = {
   pending: "PENDING",
   starting: "CONFIGURING",
   ready: "RUNNING",
-  ended: "COMPLETED",
+  ended: "CANCELLED",
 };
 
 /** The state of jobs that a session's state looks like. */
