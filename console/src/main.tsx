@@ -15,6 +15,8 @@ import { FeedContext } from "./live/useLive";
 import { theme, variables } from "./ui/theme";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+// Dialogues keep the page below from scrolling by a style of their own; the library of it looks here for the nonce.
+Object.assign(globalThis, { __webpack_nonce__: nonce });
 const feed = new Feed();
 const queries = queryClient(signedOut);
 const pages = router(queries);

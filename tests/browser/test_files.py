@@ -34,16 +34,16 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     await page.get_by_role("link", name=HOSTILE).click()
     await expect(page.get_by_role("region", name=f"Content of {HOSTILE}")).to_have_text("<script>alert(2)</script>")
     assert await violations(page) == []
-    await page.get_by_role("button", name="Close").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Close").click()
     await page.get_by_role("link", name="dot.png").click()
     await expect(page.get_by_role("img", name="The image dot.png")).to_have_attribute("src", _BLOB)
-    await page.get_by_role("button", name="Close").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Close").click()
     await page.get_by_role("link", name="drawing.svg").click()
     await expect(page.get_by_role("region", name="Content of drawing.svg")).to_contain_text("<svg")
     async with page.expect_download() as download:
         await page.get_by_role("button", name="Download").click()
     assert (await download.value).suggested_filename == "drawing.svg"
-    await page.get_by_role("button", name="Close").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Close").click()
     await picture(page, "files")
 
     await page.get_by_role("checkbox", name="Select all").check()
@@ -83,7 +83,7 @@ async def test_an_upload_that_was_cut_goes_on_after_a_reload(person: Person, tmp
     await expect(page.get_by_text("Nothing here yet")).to_be_visible()
 
 
-async def test_others_see_what_is_copied_to_shared_at_once_and_cannot_write_there(person: Person, tmp_path: Path) -> None:
+async def test_others_read_what_is_copied_to_shared_and_cannot_write_there(person: Person, tmp_path: Path) -> None:
     ada, grace = await person("ada"), await person("grace")
     (tmp_path / "for-all.txt").write_text("hello")
     await grace.page.goto("/c/main/files?path=shared")

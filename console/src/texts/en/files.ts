@@ -95,7 +95,7 @@ export const files = {
     cancel_of: "Cancel the upload of {{name}}",
     cancel_all: "Cancel all",
     retry_all: "Try all again",
-    dismiss: "Close",
+    dismiss: "Clear the list",
     failed_more: "{{count}} more have failed",
     failed_file: "{{path}} was not uploaded",
     refused: "The bucket refused the file ({{status}})",
