@@ -2,6 +2,8 @@
 
 import { Modal, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
+import type { MouseEvent } from "react";
 import { launchablesQuery } from "../api/launchables";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
@@ -10,6 +12,13 @@ import { ProblemView } from "../ui/ProblemView";
 
 export function StartWorkflow({ cluster, close }: { cluster: string; close: () => void }) {
   const templates = useQuery(launchablesQuery("workflow"));
+  const { history } = useRouter();
+  /** Without a reload, which would end uploads. */
+  function go(event: MouseEvent, address: string) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    history.push(address);
+  }
   const found = templates.data?.launchables ?? [];
   return (
     <Modal opened onClose={close} title={text("workflows.start_title")}>
@@ -26,7 +35,7 @@ export function StartWorkflow({ cluster, close }: { cluster: string; close: () =
         ) : null}
         {found.map(({ id, name, description }) => (
           <div key={id}>
-            <a href={submitAddress(cluster, id)}>
+            <a href={submitAddress(cluster, id)} onClick={(event) => go(event, submitAddress(cluster, id))}>
               <Foreign>{name}</Foreign>
             </a>
             <Text size="sm" c="dimmed">

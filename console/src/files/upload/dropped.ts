@@ -25,8 +25,15 @@ export function chosenFiles(list: Iterable<File>, folder: string): Chosen {
 
 /** The files of a drop, below a folder of the bucket. Call it while the event is handled: its data are gone afterwards. */
 export async function droppedFiles(data: DataTransfer, folder: string): Promise<Chosen> {
-  const entries = [...data.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
+  const entries: FileSystemEntry[] = [];
   const files: NamedFile[] = [];
+  for (const item of data.items) {
+    const entry = item.webkitGetAsEntry();
+    // What comes from another program than one for files may be a file that stands nowhere.
+    const file = entry === null ? item.getAsFile() : null;
+    if (entry !== null) entries.push(entry);
+    if (file !== null) files.push({ path: join(folder, file.name), file });
+  }
   // Breadth first, so that nothing is as deep as the folders are.
   const queue: { entry: FileSystemEntry; folder: string }[] = entries.map((entry) => ({ entry, folder }));
   for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
