@@ -10,6 +10,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "./api/queries";
 import { router } from "./app/router";
+import { watchRestored, whenSessionEnds } from "./app/session";
 import { Feed } from "./live/feed";
 import { FeedContext } from "./live/useLive";
 import { theme, variables } from "./ui/theme";
@@ -18,16 +19,12 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"
 // Dialogues keep the page below from scrolling by a style of their own; the library of it looks here for the nonce.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 const feed = new Feed();
-const queries = queryClient(signedOut);
+const queries = queryClient(() => sessionEnded());
+const sessionEnded = whenSessionEnds(queries);
 const pages = router(queries);
 
-/** Nobody is signed in any more: what was read goes, and the sign-in leads back here. */
-function signedOut(): void {
-  queries.clear();
-  void pages.invalidate();
-}
-
-feed.onSessionChanged = signedOut;
+feed.onSessionChanged = sessionEnded;
+watchRestored();
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no root");

@@ -1,45 +1,48 @@
 /** The frame of all pages: the rail, the bar, and the stream of events of the cluster. */
 
-import { useQuery } from "@tanstack/react-query";
-import { Outlet, useParams } from "@tanstack/react-router";
+import { useLocalStorage } from "@mantine/hooks";
+import { useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { api, positioned } from "../api/client";
 import { useFeed } from "../live/useLive";
 import { text } from "../texts";
-import { NO_CLUSTER } from "./rootRoute";
 import { Bar } from "./Bar";
+import { ClusterGate } from "./ClusterGate";
+import { NO_CLUSTER } from "./rootRoute";
 import { Rail } from "./Rail";
 import classes from "./Shell.module.css";
+import { useRights } from "./useRights";
 
 export function Shell() {
   const { cluster } = useParams({ from: "/c/$cluster" });
-  useFollowed(cluster);
+  const [folded, fold] = useLocalStorage({ key: "clusterra.rail-folded", defaultValue: false, getInitialValueInEffect: false });
+  useRights();
+  const anchor = useFollowed(cluster);
   return (
-    <div className={classes.shell}>
+    <div className={classes.shell} data-folded={folded}>
       <a className={classes.skip} href="#content">
         {text("app.skip")}
       </a>
       <Bar cluster={cluster} />
-      <Rail cluster={cluster} />
+      <Rail cluster={cluster} folded={folded} fold={fold} />
       <main id="content" className={classes.content} tabIndex={-1}>
-        <Outlet />
+        <ClusterGate cluster={cluster} error={anchor.error} />
       </main>
     </div>
   );
 }
 
 /** Follows the cluster from now on, also on pages whose lists name no position. */
-function useFollowed(cluster: string): void {
+function useFollowed(cluster: string): UseQueryResult<{ position: number | null }> {
   const feed = useFeed();
   const anchor = useQuery({
     queryKey: ["position", cluster],
-    queryFn: ({ signal }) =>
-      positioned(
-        api.GET("/v1/clusters/{cluster_id}/jobs", {
-          params: { path: { cluster_id: cluster }, query: { limit: 1 } },
-          signal,
-        }),
-      ),
+    queryFn: async ({ signal }) => {
+      const params = { path: { cluster_id: cluster }, query: { limit: 1 } };
+      const { position } = await positioned(api.GET("/v1/clusters/{cluster_id}/jobs", { params, signal }));
+      return { position };
+    },
     enabled: cluster !== NO_CLUSTER,
     staleTime: Number.POSITIVE_INFINITY,
   });
@@ -49,4 +52,5 @@ function useFollowed(cluster: string): void {
   }, [feed, cluster, position]);
   const { refetch } = anchor;
   useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
+  return anchor;
 }

@@ -42,4 +42,8 @@ declare module "@tanstack/react-router" {
   interface Register {
     router: ReturnType<typeof router>;
   }
+  interface StaticDataRouteOption {
+    /** The page is about the tenant or the person, and shown whatever the cluster. */
+    needsNoCluster?: boolean;
+  }
 }

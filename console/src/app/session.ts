@@ -1,0 +1,57 @@
+/**
+ * Whose session this browser has, for all tabs. What was read for one person is never shown to another one: when a session
+ * ends or changes, the page is loaded anew, which empties everything, and the gateway decides what it shows.
+ */
+
+import type { QueryClient } from "@tanstack/react-query";
+import { profileQuery } from "../api/queries";
+
+const PERSON = "clusterra.person";
+/** What a browser keeps whoever signs in. All else, such as drafts, is a person's own. */
+const SHARED = new Set(["mantine-color-scheme-value", "clusterra.rail-folded", "clusterra.character-keys"]);
+
+/** Removes what this browser keeps of the person: drafts, and where they scrolled to. */
+export function forgetPerson(): void {
+  for (const key of Object.keys(localStorage)) if (!SHARED.has(key)) localStorage.removeItem(key);
+  sessionStorage.clear();
+}
+
+/** Notes who is signed in. True where that is somebody else than before; what was kept of that person is removed. */
+export function notePerson(id: string): boolean {
+  const changed = (localStorage.getItem(PERSON) ?? id) !== id;
+  if (changed) forgetPerson();
+  localStorage.setItem(PERSON, id);
+  return changed;
+}
+
+/** The same person goes on as another member, in another tenant: drafts stay, each under its own member. */
+export function notePersonGoesOn(id: string): void {
+  localStorage.setItem(PERSON, id);
+}
+
+/** Empties the page, and loads an address; the present one again without it. */
+export function leave(queries: QueryClient, address?: string): void {
+  queries.clear();
+  const root = document.getElementById("root");
+  if (root !== null) root.hidden = true;
+  if (address === undefined) location.reload();
+  else location.assign(address);
+}
+
+/** What happens when the session has ended or is somebody else's: the page is loaded again, and leads to the sign-in. */
+export function whenSessionEnds(queries: QueryClient): () => void {
+  let left = false;
+  return () => {
+    // Where nobody was known yet, the page is just being loaded, and leads to the sign-in by itself.
+    if (left || queries.getQueryData(profileQuery.queryKey) === undefined) return;
+    left = true;
+    leave(queries);
+  };
+}
+
+/** A page that the browser kept for "back" may be that of somebody who has signed out since. */
+export function watchRestored(): void {
+  window.addEventListener("pageshow", (event: PageTransitionEvent) => {
+    if (event.persisted) location.reload();
+  });
+}

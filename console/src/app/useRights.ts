@@ -1,0 +1,45 @@
+/** Keeps what the page knows of the person right: a session that ends, a role that changes, somebody else who signs in. */
+
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useRef } from "react";
+import { profileQuery } from "../api/queries";
+import { useFeed, useLiveEvents, useLiveStatus } from "../live/useLive";
+import { notePerson } from "./session";
+
+export function useRights(): void {
+  const queries = useQueryClient();
+  const feed = useFeed();
+  const { state } = useLiveStatus();
+  const { data: profile } = useQuery(profileQuery);
+  const connected = useRef(false);
+
+  /** An answer that nobody is signed in leads to the sign-in, wherever it comes from. */
+  const readAgain = useCallback(() => {
+    queries.fetchQuery({ ...profileQuery, staleTime: 0 }).catch(() => undefined);
+  }, [queries]);
+
+  // The gateway ends the stream of whoever loses a right, before it answers anything else.
+  useEffect(() => {
+    if (state === "refused" || (state === "live" && connected.current)) readAgain();
+    if (state === "live") connected.current = true;
+  }, [state, readAgain]);
+
+  useLiveEvents(["member.changed", "member.deleted"], (events) => {
+    if (events.some(({ data }) => data["subject"] === profile?.name)) readAgain();
+  });
+
+  const id = profile?.id;
+  useEffect(() => {
+    if (id !== undefined && notePerson(id)) feed.sessionChanged();
+  }, [id, feed]);
+
+  // What another role has read is not this one's to see.
+  const role = profile?.role;
+  const before = useRef(role);
+  useEffect(() => {
+    if (before.current !== undefined && role !== undefined && before.current !== role) {
+      void queries.resetQueries({ predicate: ({ queryKey }) => queryKey[0] !== "profile" });
+    }
+    if (role !== undefined) before.current = role;
+  }, [role, queries]);
+}

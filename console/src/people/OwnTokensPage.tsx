@@ -1,0 +1,103 @@
+/** One's own tokens: what programs use in place of a sign-in. */
+
+import { Button, Table, Text } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, body, done } from "../api/client";
+import type { Token } from "../api/schema";
+import { useActs } from "../app/palette/acts";
+import { text } from "../texts";
+import { Confirm } from "../ui/Confirm";
+import { Empty } from "../ui/Empty";
+import { Foreign, visible } from "../ui/Foreign";
+import { Moment } from "../ui/Moment";
+import { Page } from "../ui/Page";
+import { ProblemView } from "../ui/ProblemView";
+import { SCOPES, TOKEN_LIFETIMES } from "./fields";
+import { ownTokensQuery } from "./people";
+import { RowActs, Rows } from "./Rows";
+import { NewTokenDialog, type NewToken } from "./tokens/NewTokenDialog";
+import { usePeopleLive } from "./usePeopleLive";
+
+const HEADS = ["name", "limited", "created", "expires"] as const;
+
+export function OwnTokensPage() {
+  const queries = useQueryClient();
+  const tokens = useQuery(ownTokensQuery);
+  const [making, setMaking] = useState(false);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  usePeopleLive();
+  useActs([{ id: "token", label: text("people.tokens.new"), run: () => setMaking(true) }]);
+  const make = async (token: NewToken, key: string) => {
+    const made = await body(
+      api.POST("/v1/users/me/tokens", { params: { header: { "Idempotency-Key": key } }, body: token }),
+    );
+    await queries.invalidateQueries({ queryKey: ownTokensQuery.queryKey });
+    return made.token;
+  };
+  const revoke = async (id: string) => {
+    await done(api.DELETE("/v1/users/me/tokens/{token_id}", { params: { path: { token_id: id } } }));
+    queries.setQueryData(ownTokensQuery.queryKey, (list) =>
+      list === undefined ? list : { tokens: list.tokens.filter((each) => each.id !== id), total: list.total - 1 },
+    );
+  };
+  const own = tokens.data?.tokens ?? [];
+  return (
+    <Page
+      title={text("app.person.tokens")}
+      actions={<Button onClick={() => setMaking(true)}>{text("people.tokens.new")}</Button>}
+    >
+      <Text size="sm" c="dimmed" mb="xs">
+        {text("people.tokens.details")}
+      </Text>
+      {tokens.isError ? <ProblemView error={tokens.error} retry={() => void tokens.refetch()} /> : null}
+      {tokens.isSuccess && own.length === 0 ? (
+        <Empty title={text("people.tokens.none")}>{text("people.tokens.none_details")}</Empty>
+      ) : null}
+      {own.length > 0 ? (
+        <Rows label={text("app.person.tokens")} heads={[...HEADS.map((head) => text(`people.tokens.${head}`)), ""]}>
+          {own.map((token) => (
+            <Table.Tr key={token.id}>
+              <Table.Td>
+                <Foreign>{token.name}</Foreign>
+              </Table.Td>
+              <Table.Td>{token.scopes === null ? text("people.scopes.none") : token.scopes.join(", ")}</Table.Td>
+              <Table.Td>
+                <Moment at={token.created_at} />
+              </Table.Td>
+              <Table.Td>
+                <Moment at={token.expires_at} />
+              </Table.Td>
+              <Table.Td w={40}>
+                <RowActs
+                  of={visible(token.name)}
+                  acts={[{ label: text("people.tokens.revoke"), run: () => setRevoking(token), dangerous: true }]}
+                />
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Rows>
+      ) : null}
+      {making ? (
+        <NewTokenDialog
+          title={text("people.tokens.new")}
+          scopes={SCOPES}
+          lifetime={TOKEN_LIFETIMES[2]}
+          make={make}
+          close={() => setMaking(false)}
+        />
+      ) : null}
+      {revoking === null ? null : (
+        <Confirm
+          opened
+          close={() => setRevoking(null)}
+          title={text("people.tokens.revoke")}
+          verb={text("people.tokens.revoke")}
+          act={() => revoke(revoking.id)}
+        >
+          <Text>{text("people.tokens.revoke_own", { token: visible(revoking.name) })}</Text>
+        </Confirm>
+      )}
+    </Page>
+  );
+}

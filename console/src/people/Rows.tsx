@@ -1,0 +1,72 @@
+/** A short table, and the acts of one of its rows. Lists without a bound are a `DataTable`. */
+
+import { ActionIcon, Menu, Table, Text } from "@mantine/core";
+import { Ellipsis } from "lucide-react";
+import type { ReactNode } from "react";
+import { text } from "../texts";
+
+interface RowsProps {
+  label: string;
+  heads: readonly string[];
+  children: ReactNode;
+}
+
+export function Rows({ label, heads, children }: RowsProps) {
+  return (
+    <Table.ScrollContainer minWidth={heads.length * 110} type="native">
+      <Table aria-label={label} verticalSpacing={4} horizontalSpacing="xs">
+        <Table.Thead>
+          <Table.Tr>
+            {heads.map((head, at) => (
+              <Table.Th key={head || at} fz="xs" c="dimmed">
+                {head === "" ? <span className="visually-hidden">{text("people.acts")}</span> : head}
+              </Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>{children}</Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+export interface RowAct {
+  label: string;
+  run: () => void;
+  dangerous?: boolean;
+  disabled?: boolean;
+}
+
+export function RowActs({ of, acts }: { of: string; acts: readonly RowAct[] }) {
+  if (acts.length === 0) return null;
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon size={26} color="gray" variant="subtle" c="var(--text)" aria-label={text("people.acts_of", { of })}>
+          <Ellipsis size={16} aria-hidden />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {acts.map(({ label, run, dangerous, disabled }) => (
+          <Menu.Item
+            key={label}
+            onClick={run}
+            {...(disabled === undefined ? {} : { disabled })}
+            {...(dangerous ? { c: "var(--state-failed)" } : {})}
+          >
+            {label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** Says that a list has more than is shown. */
+export function Cut({ shown, when }: { shown: number; when: boolean }) {
+  return when ? (
+    <Text size="sm" c="dimmed" mt={4}>
+      {text("people.cut", { count: shown })}
+    </Text>
+  ) : null;
+}

@@ -1,0 +1,124 @@
+/** Who did what in the cluster, with filters in the address and an export of the time span. */
+
+import { Anchor, Button, Group, Select, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { NO_CLUSTER } from "../../app/rootRoute";
+import { text } from "../../texts";
+import { DataTable, type Column } from "../../ui/DataTable";
+import { Empty } from "../../ui/Empty";
+import { Foreign, visible } from "../../ui/Foreign";
+import { count } from "../../ui/format";
+import { Moment } from "../../ui/Moment";
+import { ProblemView } from "../../ui/ProblemView";
+import { ReadAgain } from "../ReadAgain";
+import { auditQuery, dayBefore, filtered, span, type AuditEntry } from "./audit";
+
+const route = getRouteApi("/c/$cluster/admin/$section");
+const DAYS = 7;
+const GROUPS = ["job.", "member.", "user.", "token.", "invitation.", "cluster.", "file.", "quota.", "budget."];
+
+export function AuditSection() {
+  const { cluster } = route.useParams();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const from = search.from ?? dayBefore(DAYS - 1);
+  const to = search.to ?? dayBefore(0);
+  const audit = useQuery({ ...auditQuery(cluster, from, to), enabled: cluster !== NO_CLUSTER });
+  const rows = useMemo(
+    () => filtered(audit.data?.entries ?? [], search.action, search.find),
+    [audit.data, search.action, search.find],
+  );
+  const actions = useMemo(
+    () => [...new Set([...GROUPS, ...(audit.data?.entries.map(({ action }) => action) ?? []), ...(search.action ? [search.action] : [])])].toSorted(),
+    [audit.data, search.action],
+  );
+  const columns = useMemo(auditColumns, []);
+  if (cluster === NO_CLUSTER) return <Empty title={text("people.audit.no_cluster")} />;
+  const choose = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  return (
+    <>
+      <Group gap="xs" mb="xs" align="end">
+        <TextInput
+          type="date"
+          label={text("people.audit.from")}
+          value={from}
+          max={to}
+          onChange={(event) => choose({ from: event.currentTarget.value || undefined })}
+        />
+        <TextInput
+          type="date"
+          label={text("people.audit.to")}
+          value={to}
+          min={from}
+          onChange={(event) => choose({ to: event.currentTarget.value || undefined })}
+        />
+        <Select
+          label={text("people.audit.action")}
+          data={actions.map((action) => ({ value: action, label: actionWord(action) }))}
+          value={search.action ?? null}
+          placeholder={text("people.audit.any")}
+          clearable
+          searchable
+          allowDeselect
+          onChange={(chosen) => choose({ action: chosen ?? undefined })}
+        />
+        <TextInput
+          type="search"
+          label={text("people.audit.find")}
+          value={search.find ?? ""}
+          maxLength={200}
+          onChange={(event) => choose({ find: event.currentTarget.value || undefined })}
+        />
+        <Export cluster={cluster} from={from} to={to} />
+      </Group>
+      <ReadAgain query={audit} />
+      {audit.isError ? <ProblemView error={audit.error} retry={() => void audit.refetch()} /> : null}
+      <DataTable
+        label={text("people.section.audit")}
+        rows={rows}
+        columns={columns}
+        rowId={({ event_id, action, time }) => `${event_id} ${action} ${time}`}
+        empty={audit.isSuccess ? <Empty title={text("people.audit.none")}>{text("people.audit.none_details")}</Empty> : null}
+      />
+      <Text size="sm" c="dimmed" mt={4} role="status">
+        {audit.isSuccess ? text("ui.table.rows", { shown: count(rows.length), total: count(audit.data.entries.length) }) : ""}
+        {audit.data?.cut ? ` · ${text("people.audit.cut")}` : ""}
+        {audit.data && audit.data.unreadable > 0 ? ` · ${text("people.audit.unreadable", { count: audit.data.unreadable })}` : ""}
+      </Text>
+    </>
+  );
+}
+
+function actionWord(action: string): string {
+  return action.endsWith(".") ? text("people.audit.group", { group: action.slice(0, -1) }) : visible(action);
+}
+
+function auditColumns(): Column<AuditEntry>[] {
+  return [
+    { id: "time", head: text("people.audit.time"), width: "110px", cell: ({ time }) => <Moment at={time} /> },
+    { id: "actor", head: text("people.audit.actor"), width: "minmax(90px, 1fr)", cell: ({ actor }) => <Foreign cut>{actor}</Foreign> },
+    { id: "action", head: text("people.audit.action"), width: "minmax(140px, 1fr)", cell: ({ action }) => <Foreign cut>{action}</Foreign> },
+    { id: "subject", head: text("people.audit.subject"), width: "minmax(100px, 1fr)", cell: ({ subject }) => <Foreign cut>{subject}</Foreign> },
+    { id: "owner", head: text("people.audit.owner"), width: "minmax(80px, 1fr)", cell: ({ owner }) => <Foreign cut>{owner}</Foreign> },
+    { id: "detail", head: text("people.audit.detail"), width: "minmax(140px, 2fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
+  ];
+}
+
+/** The whole time span as a file, which the gateway writes. */
+function Export({ cluster, from, to }: { cluster: string; from: string; to: string }) {
+  const address = (format: "csv" | "ndjson") =>
+    `/v1/clusters/${encodeURIComponent(cluster)}/audit?${new URLSearchParams({ format, ...span(from, to) }).toString()}`;
+  return (
+    <Group gap="xs" align="center">
+      <Button component="a" href={address("csv")} download variant="default">
+        {text("people.audit.csv")}
+      </Button>
+      <Anchor href={address("ndjson")} download size="sm">
+        {text("people.audit.ndjson")}
+      </Anchor>
+    </Group>
+  );
+}

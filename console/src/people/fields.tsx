@@ -1,0 +1,82 @@
+/** Fields that forms for people and tokens share: how long something is valid, and to which scopes it is limited. */
+
+import { Checkbox, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
+import type { Scope } from "../api/schema";
+import { text } from "../texts";
+import { duration } from "../ui/format";
+
+const DAY = 86_400;
+
+export const TOKEN_LIFETIMES = [DAY, 7 * DAY, 30 * DAY, 90 * DAY, 365 * DAY] as const;
+export const INVITATION_LIFETIMES = [DAY, 7 * DAY, 30 * DAY] as const;
+export const OVERLAPS = [0, 3_600, DAY, 7 * DAY] as const;
+
+interface LifetimeProps {
+  label: string;
+  choices: readonly number[];
+  value: number;
+  onChange: (seconds: number) => void;
+}
+
+export function Lifetime({ label, choices, value, onChange }: LifetimeProps) {
+  const data = choices.map((seconds) => ({ value: String(seconds), label: words(seconds) }));
+  return <Select label={label} data={data} value={String(value)} onChange={(chosen) => chosen && onChange(Number(chosen))} />;
+}
+
+function words(seconds: number): string {
+  if (seconds === 0) return text("people.at_once");
+  return seconds % DAY === 0 ? text("people.days", { count: seconds / DAY }) : duration(seconds);
+}
+
+/** What a token of a person may be limited to. SCIM is for keys of service accounts. */
+export const SCOPES = [
+  "profile",
+  "clusters:read",
+  "clusters:write",
+  "jobs:read",
+  "jobs:write",
+  "events:read",
+  "files:read",
+  "files:write",
+  "members:read",
+  "members:write",
+] as const satisfies readonly Scope[];
+
+interface ScopesProps {
+  choices: readonly Scope[];
+  /** Null where it is not limited. */
+  value: readonly Scope[] | null;
+  onChange: (scopes: Scope[] | null) => void;
+}
+
+export function Scopes({ choices, value, onChange }: ScopesProps) {
+  return (
+    <Stack gap="xs">
+      <Switch
+        label={text("people.scopes.limit")}
+        description={text("people.scopes.limit_details")}
+        checked={value !== null}
+        onChange={(event) => onChange(event.currentTarget.checked ? [] : null)}
+      />
+      {value === null ? null : (
+        <Checkbox.Group
+          label={text("people.scopes.title")}
+          value={[...value]}
+          onChange={(chosen) => onChange(choices.filter((scope) => chosen.includes(scope)))}
+        >
+          <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs" verticalSpacing={6} mt={4}>
+            {choices.map((scope) => (
+              <Checkbox key={scope} value={scope} label={scope} description={text(`people.scopes.${key(scope)}`)} />
+            ))}
+          </SimpleGrid>
+        </Checkbox.Group>
+      )}
+    </Stack>
+  );
+}
+
+type ScopeKey = "profile" | "clusters_read" | "clusters_write" | "jobs_read" | "jobs_write" | "events_read" | "files_read" | "files_write" | "members_read" | "members_write" | "scim";
+
+function key(scope: Scope): ScopeKey {
+  return scope.replace(":", "_") as ScopeKey;
+}

@@ -1,0 +1,52 @@
+/** The columns of the list of members. */
+
+import type { MemberView, Profile } from "../../api/schema";
+import { mayChange } from "../../app/permissions";
+import { text } from "../../texts";
+import type { Column } from "../../ui/DataTable";
+import { Foreign, visible } from "../../ui/Foreign";
+import { Moment } from "../../ui/Moment";
+import { RowActs } from "../Rows";
+
+export type MemberAct = "role" | "disable" | "enable" | "revoke";
+
+export function memberColumns(by: Profile, ask: (act: MemberAct, member: MemberView) => void): Column<MemberView>[] {
+  return [
+    {
+      id: "person",
+      head: text("people.members.person"),
+      width: "minmax(140px, 2fr)",
+      cell: ({ display_name, name, id }) => (
+        <Foreign cut>{`${display_name || name}${id === by.id ? ` ${text("people.members.you")}` : ""}`}</Foreign>
+      ),
+    },
+    { id: "user", head: text("people.members.user"), width: "minmax(90px, 1fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
+    { id: "email", head: text("people.members.email"), width: "minmax(160px, 2fr)", cell: ({ email }) => <Foreign cut>{email}</Foreign> },
+    { id: "role", head: text("people.role"), width: "90px", cell: ({ role }) => text(`app.role.${role}`) },
+    {
+      id: "state",
+      head: text("people.members.state"),
+      width: "90px",
+      cell: ({ disabled }) => text(disabled ? "people.members.disabled" : "people.members.active"),
+    },
+    { id: "joined", head: text("people.members.joined"), width: "110px", cell: ({ joined_at }) => <Moment at={joined_at} /> },
+    {
+      id: "acts",
+      head: "",
+      width: "36px",
+      cell: (member) =>
+        mayChange(by, member) ? (
+          <RowActs
+            of={visible(member.name)}
+            acts={[
+              { label: text("people.members.change_role"), run: () => ask("role", member) },
+              member.disabled
+                ? { label: text("people.members.enable"), run: () => ask("enable", member) }
+                : { label: text("people.members.disable"), run: () => ask("disable", member), dangerous: true },
+              { label: text("people.tokens.revoke_all"), run: () => ask("revoke", member), dangerous: true },
+            ]}
+          />
+        ) : null,
+    },
+  ];
+}

@@ -1,0 +1,85 @@
+/** Makes a service account. Its keys are made afterwards. */
+
+import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState, type FormEvent } from "react";
+import { api, body } from "../../api/client";
+import type { Scope } from "../../api/schema";
+import { text } from "../../texts";
+import { ProblemView } from "../../ui/ProblemView";
+import { Scopes, SCOPES } from "../fields";
+import { serviceAccountsQuery } from "../people";
+
+const ROLES = ["viewer", "member", "admin"] as const;
+const NAME = /^[a-z_][a-z0-9_-]{0,30}$/;
+/** SCIM is for accounts of a directory, which may do nothing else. */
+const CHOICES: readonly Scope[] = [...SCOPES, "scim"];
+
+export function NewServiceAccountDialog({ close }: { close: () => void }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState("");
+  const [description, setDescription] = useState("");
+  const [role, setRole] = useState<(typeof ROLES)[number]>("member");
+  const [scopes, setScopes] = useState<Scope[] | null>(null);
+  const [key, setKey] = useState(() => crypto.randomUUID());
+  const making = useMutation({
+    mutationFn: () =>
+      body(
+        api.POST("/v1/service-accounts", {
+          params: { header: { "Idempotency-Key": key } },
+          body: { name, role, description: description.trim(), ...(scopes === null ? {} : { scopes }) },
+        }),
+      ),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: serviceAccountsQuery.queryKey });
+      close();
+    },
+    onError: () => setKey(crypto.randomUUID()),
+  });
+  const ready = NAME.test(name) && (scopes === null || scopes.length > 0);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (ready && !making.isPending) making.mutate();
+  };
+  return (
+    <Modal opened onClose={close} title={text("people.accounts.new")}>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          <TextInput
+            label={text("people.accounts.name")}
+            description={text("people.accounts.name_details")}
+            value={name}
+            maxLength={31}
+            required
+            data-autofocus
+            error={name !== "" && !NAME.test(name) ? text("people.accounts.wrong_name") : null}
+            onChange={(event) => setName(event.currentTarget.value)}
+          />
+          <TextInput
+            label={text("people.accounts.description")}
+            value={description}
+            maxLength={200}
+            onChange={(event) => setDescription(event.currentTarget.value)}
+          />
+          <Select
+            label={text("people.role")}
+            data={ROLES.map((each) => ({ value: each, label: text(`app.role.${each}`) }))}
+            value={role}
+            onChange={(chosen) => chosen && setRole(chosen as (typeof ROLES)[number])}
+            description={text(`people.roles.${role}`)}
+          />
+          <Scopes choices={CHOICES} value={scopes} onChange={setScopes} />
+          {making.isError ? <ProblemView error={making.error} /> : null}
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={close}>
+              {text("ui.keep")}
+            </Button>
+            <Button type="submit" disabled={!ready} loading={making.isPending}>
+              {text("people.accounts.make")}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

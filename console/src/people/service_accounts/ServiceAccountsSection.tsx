@@ -1,0 +1,87 @@
+/** Service accounts: members for programs, each with its keys. */
+
+import { Button, Group, Stack, Text, Title } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, done } from "../../api/client";
+import type { ServiceAccount } from "../../api/schema";
+import { text } from "../../texts";
+import { Confirm } from "../../ui/Confirm";
+import { Empty } from "../../ui/Empty";
+import { Foreign, visible } from "../../ui/Foreign";
+import { Moment } from "../../ui/Moment";
+import { ProblemView } from "../../ui/ProblemView";
+import { serviceAccountsQuery } from "../people";
+import { RowActs } from "../Rows";
+import { Keys } from "./Keys";
+import { NewServiceAccountDialog } from "./NewServiceAccountDialog";
+
+export function ServiceAccountsSection() {
+  const queries = useQueryClient();
+  const accounts = useQuery(serviceAccountsQuery);
+  const [making, setMaking] = useState(false);
+  const [deleting, setDeleting] = useState<string | null>(null);
+  const found = accounts.data?.service_accounts ?? [];
+  const remove = async (name: string) => {
+    await done(api.DELETE("/v1/service-accounts/{name}", { params: { path: { name } } }));
+    await queries.invalidateQueries({ queryKey: serviceAccountsQuery.queryKey });
+  };
+  return (
+    <>
+      <Group justify="space-between" mb="xs" gap="xs">
+        <Text size="sm" c="dimmed">
+          {text("people.accounts.details")}
+        </Text>
+        <Button onClick={() => setMaking(true)}>{text("people.accounts.new")}</Button>
+      </Group>
+      {accounts.isError ? <ProblemView error={accounts.error} retry={() => void accounts.refetch()} /> : null}
+      {accounts.isSuccess && found.length === 0 ? (
+        <Empty title={text("people.accounts.none")}>{text("people.accounts.none_details")}</Empty>
+      ) : null}
+      <Stack gap="lg">
+        {found.map((account) => (
+          <Account key={account.id} account={account} remove={() => setDeleting(account.name)} />
+        ))}
+      </Stack>
+      {making ? <NewServiceAccountDialog close={() => setMaking(false)} /> : null}
+      {deleting === null ? null : (
+        <Confirm
+          opened
+          close={() => setDeleting(null)}
+          title={text("people.accounts.delete")}
+          verb={text("people.accounts.delete_name", { name: visible(deleting) })}
+          act={() => remove(deleting)}
+        >
+          <Text>{text("people.accounts.delete_details", { name: visible(deleting) })}</Text>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Account({ account, remove }: { account: ServiceAccount; remove: () => void }) {
+  const scopes = account.scopes === null ? text("people.scopes.none") : account.scopes.join(", ");
+  return (
+    <section aria-labelledby={`account-${account.id}`}>
+      <Group justify="space-between" gap="xs">
+        <Title order={2} fz="md" id={`account-${account.id}`}>
+          <Foreign>{account.name}</Foreign>
+        </Title>
+        <RowActs
+          of={visible(account.name)}
+          acts={[{ label: text("people.accounts.delete"), run: remove, dangerous: true }]}
+        />
+      </Group>
+      {account.description ? (
+        <Text size="sm">
+          <Foreign>{account.description}</Foreign>
+        </Text>
+      ) : null}
+      <Text size="sm" c="dimmed">
+        {text(`app.role.${account.role}`)} · {scopes} · {text("people.accounts.made")} <Moment at={account.created_at} />
+        {account.disabled ? ` · ${text("people.members.disabled")}` : ""}
+      </Text>
+      <Keys account={account} />
+    </section>
+  );
+}
