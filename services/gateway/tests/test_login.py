@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -283,6 +284,36 @@ async def test_a_cancelled_login_signs_no_one_in(world: World) -> None:
     cancelled = back.with_query(error="access_denied", state=back.query["state"])
 
     assert (await get(browser, cancelled))[0] == 401
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+async def test_a_browser_is_shown_why_a_login_failed_and_led_back(world: World) -> None:
+    browser = await world.browser()
+    wanted = quote("/c/main/jobs?sort=name&x=1", safe="")
+    back = await authorized(browser, begin=f"/v1/auth/login?return_to={wanted}")
+    cancelled = back.with_query(error="access_denied", state=back.query["state"])
+
+    async with browser.get(cancelled, headers=BROWSER, allow_redirects=False) as answer:
+        assert (answer.status, answer.content_type) == (401, "text/html")
+        assert "script-src" not in answer.headers["Content-Security-Policy"]
+        page = await answer.text()
+        assert answer.headers["X-Request-Id"] in page
+
+    assert "The sign-in was not completed" in page
+    assert f'href="/sign-in?return_to={wanted}"' in page
+
+
+async def test_a_browser_without_a_login_is_led_to_the_sign_in(world: World) -> None:
+    browser = await world.browser()
+
+    async with browser.get("/v1/auth/callback?state=%3Cscript%3E", headers=BROWSER) as answer:
+        assert (answer.status, answer.content_type) == (401, "text/html")
+        page = await answer.text()
+
+    assert 'href="/sign-in"' in page
+    assert "<script" not in page
 
 
 WRONG_CLAIMS: dict[str, Json] = {

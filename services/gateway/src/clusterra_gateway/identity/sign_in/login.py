@@ -11,7 +11,7 @@ from pydantic import ConfigDict, StringConstraints
 
 from clusterra_gateway.accounts.records import Member
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content, redirect
-from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest, Unauthenticated
+from clusterra_gateway.http.requests.errors import Forbidden, InvalidRequest, RequestError, Unauthenticated
 from clusterra_gateway.http.requests.parameters import Body, Parameter, Query, body, query
 from clusterra_gateway.http.routes.route_group import public_routes
 from clusterra_gateway.identity.access.authentication import Authentication, Caller
@@ -22,6 +22,7 @@ from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.issuers.configuration import DEFAULT, NAME_PATTERN, IssuerName
 from clusterra_gateway.identity.issuers.oidc import Issuer, new_secret
 from clusterra_gateway.identity.sign_in.enrolment import INVITATION_PATTERN, Enrolment, InvitationId
+from clusterra_gateway.identity.sign_in.problem_page import problem_page, wants_page
 from clusterra_gateway.identity.tokens.revocations import Revocations
 from clusterra_gateway.settings import IssuerKind, origin_of
 
@@ -170,9 +171,15 @@ class Login:
         """Finishes a login when an issuer redirects the browser here, and sends it on to `return_to`.
 
         401 for an answer that belongs to no login of this browser, or that is not the issuer's. 403 for a person who
-        may not enter, 409 where no user name is free, 429 for an address that finishes too many logins.
+        may not enter, 409 where no user name is free, 429 for an address that finishes too many logins. A browser gets
+        these as a page that leads back to the sign-in.
         """
-        member, state = await self._finish(request, query(request, Callback), came_from=_named(request))
+        try:
+            member, state = await self._finish(request, query(request, Callback), came_from=_named(request))
+        except RequestError as error:
+            if not wants_page(request):
+                raise
+            return problem_page(request, error, self._wanted_path(request))
         response = redirect(HTTPStatus.SEE_OTHER, state.return_to)
         self._cookies.set_session(response, self._cookies.new_session(member.id))
         return response
@@ -229,6 +236,14 @@ class Login:
         )
         address = await issuer.authorization_url(state=state.state, nonce=state.nonce, verifier=state.verifier)
         return address, state
+
+    def _wanted_path(self, request: web.Request) -> str:
+        """Where the login that this browser has begun was to lead to, if that is a path of our own origin."""
+        try:
+            wanted = self._cookies.login_state(request).return_to
+        except Unauthenticated:
+            return ""
+        return wanted if wanted.startswith("/") else ""
 
     def _is_ours(self, address: str) -> bool:
         try:
