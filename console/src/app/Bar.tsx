@@ -14,7 +14,13 @@ import { PersonMenu } from "./PersonMenu";
 import { NO_CLUSTER } from "./rootRoute";
 import { TenantChoice } from "./TenantChoice";
 
-export function Bar({ cluster }: { cluster: string }) {
+interface Props {
+  cluster: string;
+  /** Whether there is a stream of the cluster to follow. */
+  followed: boolean;
+}
+
+export function Bar({ cluster, followed }: Props) {
   return (
     <header className={classes.bar}>
       <Group gap="xs" wrap="nowrap" miw={0}>
@@ -23,7 +29,7 @@ export function Bar({ cluster }: { cluster: string }) {
       </Group>
       <PaletteButton cluster={cluster} />
       <Group gap="sm" wrap="nowrap">
-        {cluster === NO_CLUSTER ? null : <LiveMark />}
+        {followed ? <LiveMark /> : null}
         <PersonMenu cluster={cluster} />
       </Group>
     </header>

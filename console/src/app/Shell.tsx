@@ -24,7 +24,7 @@ export function Shell() {
       <a className={classes.skip} href="#content">
         {text("app.skip")}
       </a>
-      <Bar cluster={cluster} />
+      <Bar cluster={cluster} followed={cluster !== NO_CLUSTER && anchor.error === null} />
       <Rail cluster={cluster} folded={folded} fold={fold} />
       <main id="content" className={classes.content} tabIndex={-1}>
         <ClusterGate cluster={cluster} error={anchor.error} />

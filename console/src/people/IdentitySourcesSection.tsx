@@ -25,14 +25,14 @@ export function IdentitySourcesSection() {
         <Empty title={text("people.sources.none")}>{text("people.sources.none_details")}</Empty>
       ) : null}
       {found.length > 0 ? (
-        <Rows label={text("people.section.identity-sources")} heads={HEADS.map((head) => text(`people.sources.${head}`))}>
+        <Rows label={text("people.section.identity-sources")} heads={HEADS.map((head) => text(`people.sources.${head}`))} numeric={[text("people.sources.users")]}>
           {found.map((source) => (
             <Table.Tr key={source.name}>
               <Table.Td>
                 <Foreign>{source.name}</Foreign>
               </Table.Td>
               <Table.Td>{text(`people.sources.kinds.${source.kind}`)}</Table.Td>
-              <Table.Td className="number">{count(source.users)}</Table.Td>
+              <Table.Td ta="end" className="number">{count(source.users)}</Table.Td>
               <Table.Td>
                 <Moment at={source.read_at} />
               </Table.Td>

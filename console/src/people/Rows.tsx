@@ -7,18 +7,21 @@ import { text } from "../texts";
 
 interface RowsProps {
   label: string;
+  /** The heads of the columns; the empty one is that of the acts. */
   heads: readonly string[];
+  /** The heads of the columns of numbers. */
+  numeric?: readonly string[];
   children: ReactNode;
 }
 
-export function Rows({ label, heads, children }: RowsProps) {
+export function Rows({ label, heads, numeric = [], children }: RowsProps) {
   return (
-    <Table.ScrollContainer minWidth={heads.length * 110} type="native">
+    <Table.ScrollContainer minWidth={heads.length * 90} type="native" style={{ flex: "none" }}>
       <Table aria-label={label} verticalSpacing={4} horizontalSpacing="xs">
         <Table.Thead>
           <Table.Tr>
             {heads.map((head, at) => (
-              <Table.Th key={head || at} fz="xs" c="dimmed">
+              <Table.Th key={head || at} fz="xs" c="dimmed" ta={numeric.includes(head) ? "end" : "start"}>
                 {head === "" ? <span className="visually-hidden">{text("people.acts")}</span> : head}
               </Table.Th>
             ))}

@@ -10,6 +10,7 @@ import { ProblemView } from "../../ui/ProblemView";
 import { Rows } from "../Rows";
 
 const HEADS = ["shape", "cpus", "memory", "gpus", "price", "most"] as const;
+const NUMERIC = HEADS.slice(1);
 
 export function ClusterLimits({ cluster }: { cluster: string }) {
   const read = useQuery(clusterQuery(cluster));
@@ -28,6 +29,7 @@ export function ClusterLimits({ cluster }: { cluster: string }) {
           <Rows
             label={text("people.limits.title", { name: visible(detail.name) })}
             heads={HEADS.map((head) => text(`people.limits.${head}`))}
+            numeric={NUMERIC.map((head) => text(`people.limits.${head}`))}
           >
             {detail.shapes.map((shape) => (
               <Table.Tr key={shape.name}>
