@@ -1,11 +1,14 @@
 /** Makes something with a secret: a form, and afterwards the secret, which is shown once and kept nowhere. */
 
-import { Alert, Button, Code, CopyButton, Group, Modal, Stack, Text } from "@mantine/core";
+import { Button, Code, CopyButton, Group, Modal, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useState, type FormEvent, type ReactNode } from "react";
+import { useState, type CSSProperties, type FormEvent, type ReactNode } from "react";
 import { ProblemError } from "../api/problem";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
+
+/** Each character as it is: ligatures would hide some. */
+const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
 
 interface Props {
   title: string;
@@ -62,10 +65,13 @@ function Once({ title, secret, advice, close }: { title: string; secret: string;
   return (
     <Modal opened onClose={close} title={title} closeOnClickOutside={false} closeOnEscape={false} withCloseButton={false}>
       <Stack gap="sm">
-        <Alert color="yellow" variant="light" title={text("people.secret.once")}>
-          <Text size="sm">{advice}</Text>
-        </Alert>
-        <Code block style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="secret">
+        <Text>
+          <Text span fw={600} c="var(--state-waiting)">
+            {text("people.secret.once")}
+          </Text>{" "}
+          {advice}
+        </Text>
+        <Code block style={SECRET} data-testid="secret">
           {secret}
         </Code>
         <Group justify="flex-end" gap="xs">

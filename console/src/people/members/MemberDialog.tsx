@@ -10,7 +10,7 @@ import { grantable, includes } from "../../app/permissions";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/Confirm";
 import { visible } from "../../ui/Foreign";
-import { membersQuery, tokensQuery } from "../people";
+import { membersQuery, serviceAccountsQuery, tokensQuery } from "../people";
 import type { MemberAct } from "./columns";
 
 interface Props {
@@ -23,7 +23,7 @@ interface Props {
 export function MemberDialog({ act, member, by, close }: Props) {
   const change = useChange(member, by);
   const queries = useQueryClient();
-  const name = visible(`${member.display_name || member.name} (${member.email || member.name})`);
+  const name = visible(member.email === "" ? member.name : `${member.display_name || member.name} (${member.email})`);
   const own = member.id === by.id;
   if (act === "role") return <RoleDialog member={member} by={by} name={name} change={change} close={close} />;
   if (act === "revoke") {
@@ -62,6 +62,7 @@ interface RoleProps {
 
 function RoleDialog({ member, by, name, change, close }: RoleProps) {
   const [role, setRole] = useState<Role>(member.role);
+  const roles = grantable(by.role).filter((each) => each !== "owner" || member.kind === "person");
   const less = !includes(role, member.role);
   return (
     <Confirm
@@ -75,7 +76,7 @@ function RoleDialog({ member, by, name, change, close }: RoleProps) {
       <Text>{text("people.members.role_of", { name, role: text(`app.role.${member.role}`) })}</Text>
       <Select
         label={text("people.members.new_role")}
-        data={grantable(by.role).map((each) => ({ value: each, label: text(`app.role.${each}`) }))}
+        data={roles.map((each) => ({ value: each, label: text(`app.role.${each}`) }))}
         value={role}
         onChange={(chosen) => chosen && setRole(chosen as Role)}
         description={text(`people.roles.${role}`)}
@@ -93,6 +94,7 @@ function useChange(member: MemberView, by: Profile): (change: { role?: Role; dis
     queries.setQueryData(membersQuery.queryKey, (list) =>
       list === undefined ? list : { ...list, rows: list.rows.map((each) => (each.id === changed.id ? changed : each)) },
     );
+    if (changed.kind === "service_account") await queries.invalidateQueries({ queryKey: serviceAccountsQuery.queryKey });
     if (changed.id === by.id) await queries.invalidateQueries({ queryKey: profileQuery.queryKey });
   };
 }

@@ -4,7 +4,8 @@ import { Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, done } from "../../api/client";
-import type { ServiceAccount } from "../../api/schema";
+import { profileQuery } from "../../api/queries";
+import type { MemberView, ServiceAccount } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/Confirm";
 import { Empty } from "../../ui/Empty";
@@ -12,7 +13,9 @@ import { Foreign, visible } from "../../ui/Foreign";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { serviceAccountsQuery } from "../people";
-import { RowActs } from "../Rows";
+import type { MemberAct } from "../members/columns";
+import { MemberDialog } from "../members/MemberDialog";
+import { RowActs, type RowAct } from "../Rows";
 import { Keys } from "./Keys";
 import { NewServiceAccountDialog } from "./NewServiceAccountDialog";
 
@@ -21,6 +24,8 @@ export function ServiceAccountsSection() {
   const accounts = useQuery(serviceAccountsQuery);
   const [making, setMaking] = useState(false);
   const [deleting, setDeleting] = useState<string | null>(null);
+  const [asked, setAsked] = useState<{ act: MemberAct; account: ServiceAccount } | null>(null);
+  const { data: profile } = useQuery(profileQuery);
   const found = accounts.data?.service_accounts ?? [];
   const remove = async (name: string) => {
     await done(api.DELETE("/v1/service-accounts/{name}", { params: { path: { name } } }));
@@ -40,9 +45,22 @@ export function ServiceAccountsSection() {
       ) : null}
       <Stack gap="lg">
         {found.map((account) => (
-          <Account key={account.id} account={account} remove={() => setDeleting(account.name)} />
+          <Account
+            key={account.id}
+            account={account}
+            acts={[
+              { label: text("people.members.change_role"), run: () => setAsked({ act: "role", account }) },
+              account.disabled
+                ? { label: text("people.members.enable"), run: () => setAsked({ act: "enable", account }) }
+                : { label: text("people.members.disable"), run: () => setAsked({ act: "disable", account }), dangerous: true },
+              { label: text("people.accounts.delete"), run: () => setDeleting(account.name), dangerous: true },
+            ]}
+          />
         ))}
       </Stack>
+      {asked !== null && profile !== undefined ? (
+        <MemberDialog act={asked.act} member={asMember(asked.account)} by={profile} close={() => setAsked(null)} />
+      ) : null}
       {making ? <NewServiceAccountDialog close={() => setMaking(false)} /> : null}
       {deleting === null ? null : (
         <Confirm
@@ -59,18 +77,21 @@ export function ServiceAccountsSection() {
   );
 }
 
-function Account({ account, remove }: { account: ServiceAccount; remove: () => void }) {
-  const scopes = account.scopes === null ? text("people.scopes.none") : account.scopes.join(", ");
+/** A service account is a member, whose role is changed as everybody's is. */
+function asMember(account: ServiceAccount): MemberView {
+  const { id, name, uid, role, disabled, created_at } = account;
+  return { id, name, uid, role, disabled, joined_at: created_at, email: "", display_name: "", kind: "service_account" };
+}
+
+function Account({ account, acts }: { account: ServiceAccount; acts: readonly RowAct[] }) {
+  const scopes = account.scopes === null ? text("people.accounts.unlimited") : account.scopes.join(", ");
   return (
     <section aria-labelledby={`account-${account.id}`}>
       <Group justify="space-between" gap="xs">
         <Title order={2} fz="md" id={`account-${account.id}`}>
           <Foreign>{account.name}</Foreign>
         </Title>
-        <RowActs
-          of={visible(account.name)}
-          acts={[{ label: text("people.accounts.delete"), run: remove, dangerous: true }]}
-        />
+        <RowActs of={visible(account.name)} acts={acts} />
       </Group>
       {account.description ? (
         <Text size="sm">

@@ -23,7 +23,7 @@ export const people = {
   days_other: "{{count}} days",
   overlap: "The old key stays valid for",
   secret: {
-    once: "This is shown once",
+    once: "This is shown once.",
     done: "I have copied it",
   },
   members: {
@@ -44,7 +44,7 @@ export const people = {
     disable: "Disable member",
     disable_name: "Disable {{name}}",
     disable_details:
-      "{{name}} can no longer sign in, and all sessions and tokens stop working at once. Running jobs go on; files stay.",
+      "{{name}} can no longer sign in, and all sessions, tokens and keys stop working at once. Running jobs go on; files stay.",
     enable: "Enable member",
     enable_name: "Enable {{name}}",
     enable_details: "{{name}} can sign in again, with the same role, user name and files.",
@@ -128,6 +128,7 @@ export const people = {
   },
   accounts: {
     details: "A service account is a member for a program. It signs in by keys alone.",
+    unlimited: "All that the role may do",
     new: "New service account",
     make: "Make service account",
     made: "made",
