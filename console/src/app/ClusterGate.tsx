@@ -1,6 +1,6 @@
 /** The page of a cluster; in its place what stops the person, where there is no cluster or they are nobody on it. */
 
-import { Anchor, Button, Group } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useMatches } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -9,6 +9,7 @@ import { clustersQuery, profileQuery } from "../api/queries";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { Foreign, visible } from "../ui/Foreign";
+import { Page } from "../ui/Page";
 import { includes } from "./permissions";
 import { NO_CLUSTER } from "./rootRoute";
 
@@ -21,16 +22,21 @@ interface Props {
 export function ClusterGate({ cluster, error }: Props) {
   const open = useMatches({ select: (matches) => matches.some(({ staticData }) => staticData.needsNoCluster === true) });
   if (open) return <Outlet />;
+  const stop = stopOf(cluster, error);
+  return stop === null ? <Outlet /> : <Page title={text("app.cluster")}>{stop}</Page>;
+}
+
+function stopOf(cluster: string, error: Error | null): ReactNode {
   if (cluster === NO_CLUSTER) return <NoCluster />;
-  if (error instanceof ProblemError && error.status === 404) {
+  if (!(error instanceof ProblemError)) return null;
+  if (error.status === 404) {
     return (
       <Empty title={text("app.gate.missing", { cluster: visible(cluster) })} action={<Clusters />}>
         {text("app.gate.missing_details")}
       </Empty>
     );
   }
-  if (error instanceof ProblemError && error.status === 403) return <Nobody error={error} />;
-  return <Outlet />;
+  return error.status === 403 ? <Nobody error={error} /> : null;
 }
 
 function NoCluster() {
@@ -46,7 +52,7 @@ function NoCluster() {
     );
   }
   return (
-    <Empty title={text("app.gate.none")} action={manages ? <ToAdmin cluster={NO_CLUSTER} /> : null}>
+    <Empty title={text("app.gate.none")} action={manages ? <ToAdmin /> : null}>
       {text(manages ? "app.gate.none_admin" : "app.gate.none_details")}
     </Empty>
   );
@@ -63,7 +69,7 @@ function Nobody({ error }: { error: ProblemError }) {
           <Button variant="default" onClick={() => location.reload()}>
             {text("ui.retry")}
           </Button>
-          {profile !== undefined && includes(profile.role, "admin") ? <ToAdmin cluster={NO_CLUSTER} /> : null}
+          {profile !== undefined && includes(profile.role, "admin") ? <ToAdmin /> : null}
           <Clusters />
         </Group>
       }
@@ -73,11 +79,11 @@ function Nobody({ error }: { error: ProblemError }) {
   );
 }
 
-function ToAdmin({ cluster }: { cluster: string }): ReactNode {
+function ToAdmin() {
   return (
-    <Anchor component={Link} to={`/c/${cluster}/admin`}>
+    <Link to="/c/$cluster/admin" params={{ cluster: NO_CLUSTER }}>
       {text("app.gate.admin")}
-    </Anchor>
+    </Link>
   );
 }
 

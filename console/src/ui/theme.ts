@@ -8,7 +8,8 @@ const accent: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "accent",
-  primaryShade: { light: 6, dark: 3 },
+  // Both carry white text; text in the accent's colour follows the token.
+  primaryShade: { light: 6, dark: 5 },
   autoContrast: true,
   colors: { accent },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
@@ -30,6 +31,8 @@ export const theme = createTheme({
     Switch: { defaultProps: { size: "xs" } },
     SegmentedControl: { defaultProps: { size: "xs" } },
     Tooltip: { defaultProps: { openDelay: 300, multiline: true, maw: 360 } },
+    // The placeholder is a focusable element without a role, which a menu may not have.
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false } },
     Modal: { defaultProps: { size: "lg", closeButtonProps: { "aria-label": "Close" } } },
   },
 });

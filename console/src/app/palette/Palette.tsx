@@ -16,18 +16,12 @@ interface Props {
 
 export function Palette({ cluster, opened, close }: Props) {
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      withCloseButton={false}
-      size="lg"
-      yOffset="10vh"
-      padding={0}
-      aria-label={text("app.palette.open")}
-      transitionProps={{ duration: 0 }}
-    >
-      <Content cluster={cluster} close={close} />
-    </Modal>
+    <Modal.Root opened={opened} onClose={close} size="lg" yOffset="10vh" transitionProps={{ duration: 0 }}>
+      <Modal.Overlay />
+      <Modal.Content aria-label={text("app.palette.open")}>
+        <Content cluster={cluster} close={close} />
+      </Modal.Content>
+    </Modal.Root>
   );
 }
 

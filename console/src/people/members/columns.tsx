@@ -32,8 +32,8 @@ export function memberColumns(by: Profile, ask: (act: MemberAct, member: MemberV
     { id: "joined", head: text("people.members.joined"), width: "110px", cell: ({ joined_at }) => <Moment at={joined_at} /> },
     {
       id: "acts",
-      head: "",
-      width: "36px",
+      head: text("people.acts"),
+      width: "44px",
       cell: (member) =>
         mayChange(by, member) ? (
           <RowActs

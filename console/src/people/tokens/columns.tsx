@@ -28,8 +28,8 @@ export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void):
     { id: "expires", head: text("people.tokens.expires"), width: "110px", cell: ({ expires_at }) => <Moment at={expires_at} /> },
     {
       id: "acts",
-      head: "",
-      width: "36px",
+      head: text("people.acts"),
+      width: "44px",
       cell: (token) => (
         <RowActs
           of={visible(token.name)}

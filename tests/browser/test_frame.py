@@ -1,0 +1,94 @@
+"""The frame around all pages: the sign-in and the way back, the palette, the theme, and clusters that are not there."""
+
+import pytest
+from clusterra_lab.stack.stack import Stack
+
+from browser.accessibility import violations
+from browser.conftest import Person
+from browser.people import Visitor
+from browser.playwright_api import expect
+
+
+async def test_a_deep_link_survives_the_sign_in_and_a_sign_out_takes_other_tabs_along(
+    lab: Stack, visitor: Visitor
+) -> None:
+    login = lab.oidc.logins["ada@acme.example"]
+    visitor.guards.leave_to(lab.oidc.issuer)
+    wanted = "/c/main/jobs?sort=name"
+
+    await visitor.page.goto(wanted)
+    await visitor.page.wait_for_url("**/sign-in?return_to=*")
+    await visitor.page.get_by_role("link", name="Sign in").click()
+    await visitor.sign_in(login.subject, login.password_file.read_text().strip())
+    await visitor.page.wait_for_url(f"{lab.gateway_url}{wanted}")
+
+    other = await visitor.context.new_page()
+    await other.goto("/c/main/fleet")
+    await expect(other.get_by_role("heading", name="Fleet", level=1)).to_be_visible()
+    await visitor.page.evaluate("localStorage.setItem('clusterra:draft:ada', 'mine')")
+    await visitor.page.get_by_role("button", name=", account").click()
+    await visitor.page.get_by_role("menuitem", name="Sign out").click()
+
+    await other.wait_for_url("**/sign-in?return_to=%2Fc%2Fmain%2Ffleet")
+    await visitor.page.wait_for_url("**/sign-in")
+    assert "mine" not in await other.evaluate("JSON.stringify(localStorage)")
+
+
+async def test_a_sign_in_that_was_cancelled_says_so_and_leads_back(visitor: Visitor) -> None:
+    visitor.guards.api_path = "/"
+
+    await visitor.page.goto("/v1/auth/callback?error=access_denied&state=x")
+    await expect(visitor.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+    await visitor.page.get_by_role("link", name="Go to the sign-in").click()
+
+    await expect(visitor.page.get_by_role("heading", name="Sign in to Clusterra")).to_be_visible()
+
+
+async def test_the_palette_goes_anywhere_by_keyboard_alone(person: Person) -> None:
+    page = (await person("ada")).page
+    await page.goto("/c/main/jobs")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+    await page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Search or go to")
+    await expect(box).to_be_focused()
+    await page.keyboard.type("flee")
+    await expect(page.get_by_role("option", name="Fleet", selected=True)).to_be_visible()
+    assert await violations(page) == []
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/c/main/fleet")
+
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_the_theme_is_kept(person: Person) -> None:
+    page = (await person("grace")).page
+    await page.goto("/c/main/jobs")
+
+    await page.get_by_role("button", name=", account").click()
+    await page.get_by_role("menuitemradio", name="Dark").click()
+    await page.reload()
+
+    await expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+
+
+@pytest.mark.parametrize("cluster", ["no-such-cluster", "-"])
+async def test_a_cluster_that_is_not_there_leads_to_those_that_are(person: Person, cluster: str) -> None:
+    page = (await person("ada")).page
+
+    await page.goto(f"/c/{cluster}/jobs")
+    await page.get_by_role("main").get_by_role("link").first.click()
+
+    await page.wait_for_url("**/c/main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_pages_before_the_sign_in_are_for_everybody(visitor: Visitor, scheme: str) -> None:
+    await visitor.page.emulate_media(color_scheme=scheme)
+    for path in ("/sign-in?return_to=/c/main/jobs", "/invitation#incomplete"):
+        await visitor.page.goto(path)
+        await expect(visitor.page.get_by_role("heading", level=1)).to_be_visible()
+        assert await violations(visitor.page) == []
