@@ -1,18 +1,18 @@
 /** The person: their role, tokens, theme, and the way out. */
 
-import { Menu, Modal, Text, UnstyledButton, useMantineColorScheme, type MantineColorScheme } from "@mantine/core";
+import { Menu, Text, UnstyledButton, useMantineColorScheme, type MantineColorScheme } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { CircleUser } from "lucide-react";
-import { useState } from "react";
+import { Suspense, useState } from "react";
 import { api, done } from "../api/client";
 import { profileQuery } from "../api/queries";
 import { useFeed } from "../live/useLive";
 import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
-import { ProblemView } from "../ui/ProblemView";
 import classes from "./Bar.module.css";
-import { KeysDialog, useKeysDialog } from "./KeysDialog";
+import { FailedDialog, KeysDialog } from "./dialogs";
+import { useKeysDialog } from "./keys";
 import { forgetPerson, leave } from "./session";
 
 const SCHEMES: readonly MantineColorScheme[] = ["light", "dark", "auto"];
@@ -64,10 +64,12 @@ export function PersonMenu({ cluster }: { cluster: string }) {
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
-      <KeysDialog opened={keysOpened} close={() => setKeysOpened(false)} />
-      <Modal opened={signOut.isError} onClose={signOut.reset} title={text("app.sign_out_failed")}>
-        <ProblemView error={signOut.error} retry={() => signOut.mutate()} />
-      </Modal>
+      <Suspense fallback={null}>
+        {keysOpened ? <KeysDialog close={() => setKeysOpened(false)} /> : null}
+        {signOut.isError ? (
+          <FailedDialog title={text("app.sign_out_failed")} error={signOut.error} close={signOut.reset} />
+        ) : null}
+      </Suspense>
     </>
   );
 }

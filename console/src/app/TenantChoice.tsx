@@ -1,15 +1,16 @@
 /** The tenant, and the choice of another one where the person belongs to several. */
 
-import { Menu, Modal, Text, UnstyledButton } from "@mantine/core";
+import { Menu, Text, UnstyledButton } from "@mantine/core";
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Building2, ChevronDown } from "lucide-react";
+import { Suspense } from "react";
 import { api, body } from "../api/client";
 import { profileQuery } from "../api/queries";
 import { useFeed } from "../live/useLive";
 import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
-import { ProblemView } from "../ui/ProblemView";
 import classes from "./Bar.module.css";
+import { FailedDialog } from "./dialogs";
 import { leave, notePersonGoesOn } from "./session";
 
 const membershipsQuery = queryOptions({
@@ -48,9 +49,9 @@ export function TenantChoice() {
           ))}
         </Menu.Dropdown>
       </Menu>
-      <Modal opened={choice.isError} onClose={choice.reset} title={text("app.tenant.failed")}>
-        <ProblemView error={choice.error} />
-      </Modal>
+      <Suspense fallback={null}>
+        {choice.isError ? <FailedDialog title={text("app.tenant.failed")} error={choice.error} close={choice.reset} /> : null}
+      </Suspense>
     </>
   );
 }

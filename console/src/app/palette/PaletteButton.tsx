@@ -2,12 +2,11 @@
 
 import { Kbd, UnstyledButton } from "@mantine/core";
 import { Search } from "lucide-react";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { text } from "../../texts";
 import classes from "../Bar.module.css";
-import { COMMAND } from "../KeysDialog";
-
-const Palette = lazy(() => import("./Palette").then(({ Palette: component }) => ({ default: component })));
+import { Palette } from "../dialogs";
+import { COMMAND } from "../keys";
 
 export function PaletteButton({ cluster }: { cluster: string }) {
   const [opened, setOpened] = useState(false);
