@@ -8,6 +8,8 @@ let timer: ReturnType<typeof setInterval> | null = null;
 
 function watch(watcher: () => void): () => void {
   watchers.add(watcher);
+  // The clock stood while nobody looked at it.
+  if (timer === null) now = Date.now();
   timer ??= setInterval(() => {
     now = Date.now();
     for (const each of watchers) each();
