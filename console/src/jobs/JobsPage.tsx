@@ -1,41 +1,137 @@
-/** The list of jobs. */
+/** The list of jobs: filtered and sorted here, of all that were read, and kept right by events. */
 
+import { Button } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { text } from "../texts";
 import { DataTable } from "../ui/DataTable";
 import { Empty } from "../ui/Empty";
+import { count } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
-import { jobColumns } from "./columns";
+import { jobColumns, tableColumns } from "./columns";
+import { ColumnChoice, FilterBar } from "./FilterBar";
+import { choicesOf, filtered, filtersOf, isFiltered, type JobsSearch } from "./filters";
+import classes from "./jobs.module.css";
+import { MOST_JOBS, type JobList } from "./list";
+import { arranged, folded } from "./rows";
 import { useJobs } from "./useJobs";
 
 const route = getRouteApi("/c/$cluster/jobs");
+const BulkActs = lazy(() => import("./bulk/BulkActs").then(({ BulkActs: component }) => ({ default: component })));
+const NONE: JobList["rows"] = [];
 
 export function JobsPage() {
   const { cluster } = route.useParams();
-  const { sort, descending } = route.useSearch();
-  const navigate = route.useNavigate();
-  const jobs = useJobs(cluster);
-  const columns = useMemo(() => jobColumns(cluster), [cluster]);
-  const rows = useMemo(() => [...(jobs.data?.jobs.values() ?? [])], [jobs.data]);
+  const search = route.useSearch();
+  const change = useChange();
+  const { query, missing, readOn } = useJobs(cluster);
+  const list = query.data;
+  const jobs = list?.rows ?? NONE;
+  const filters = useMemo(() => filtersOf(search), [search]);
+  const toggle = useToggle(search.open, change);
+  const columns = useMemo(() => jobColumns({ cluster, toggle }), [cluster, toggle]);
+  const shown = useShown(columns, search.columns);
+  const matching = useMemo(() => filtered(jobs, filters), [jobs, filters]);
+  const rows = useMemo(() => folded(matching, new Set(search.open)), [matching, search.open]);
+  const by = columns.find(({ id }) => id === search.sort)?.by;
+  const descending = search.descending ?? false;
+  const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);
+  const choices = useMemo(() => choicesOf(jobs, filters), [jobs, filters]);
+  const tableOf = useMemo(() => tableColumns(columns), [columns]);
   return (
-    <Page title={text("app.page.jobs")}>
-      {jobs.isError ? <ProblemView error={jobs.error} retry={() => void jobs.refetch()} /> : null}
+    <Page title={text("app.page.jobs")} actions={<ColumnChoice columns={columns} shown={shown} change={(to) => change({ columns: to })} />}>
+      {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
+      {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
+      <FilterBar filters={filters} choices={choices} change={change} />
+      <div className={classes.line}>
+        <Sum list={list} matching={matching.length} />
+        {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={list?.cursor === null} /> : null}
+      </div>
       <DataTable
         label={text("app.page.jobs")}
-        rows={rows}
-        columns={columns}
-        rowId={(job) => job.job_id}
-        sort={sort === undefined ? null : { column: sort, descending: descending ?? false }}
-        onSort={(chosen) =>
-          void navigate({
-            search: chosen === null ? {} : { sort: chosen.column, ...(chosen.descending ? { descending: true } : {}) },
-            replace: true,
-          })
-        }
-        empty={jobs.isSuccess ? <Empty title={text("jobs.none")}>{text("jobs.none_details")}</Empty> : null}
+        rows={inOrder}
+        columns={tableOf}
+        shown={shown}
+        rowId={(row) => row.id}
+        sorted
+        sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
+        onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
+        empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={list.cursor !== null} />}
       />
     </Page>
+  );
+}
+
+type Change = (to: { [Key in keyof JobsSearch]?: JobsSearch[Key] | undefined }) => void;
+
+function useChange(): Change {
+  const navigate = route.useNavigate();
+  return useCallback(
+    (to) =>
+      void navigate({
+        search: (before) =>
+          Object.fromEntries(Object.entries({ ...before, ...to }).filter(([, value]) => value !== undefined)) as JobsSearch,
+        replace: true,
+      }),
+    [navigate],
+  );
+}
+
+function useToggle(open: readonly string[] | undefined, change: Change): (array: string) => void {
+  return useCallback(
+    (array) => {
+      const others = (open ?? []).filter((each) => each !== array);
+      const next = others.length === (open ?? []).length ? [...others, array].slice(-50) : others;
+      change({ open: next.length === 0 ? undefined : next });
+    },
+    [open, change],
+  );
+}
+
+function useShown(columns: readonly { id: string; usual?: boolean }[], chosen: readonly string[] | undefined): string[] {
+  return useMemo(
+    () => columns.filter(({ id, usual }) => (chosen === undefined ? usual === true : id === "name" || chosen.includes(id))).map(({ id }) => id),
+    [columns, chosen],
+  );
+}
+
+/** How many jobs are shown of how many, and whether some are not here. */
+function Sum({ list, matching }: { list: JobList | undefined; matching: number }) {
+  if (list === undefined) return <span>{text("ui.loading")}</span>;
+  const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length) };
+  if (list.cursor !== null) return <span>{text("jobs.sum_reading", values)}</span>;
+  if (list.total > list.rows.length) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
+  return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
+}
+
+function Nothing({ filtered: narrowed, reading }: { filtered: boolean; reading: boolean }) {
+  if (reading) return <Empty title={text("ui.loading")} />;
+  if (narrowed) return <Empty title={text("jobs.none_match")}>{text("jobs.none_match_details")}</Empty>;
+  return <Empty title={text("jobs.none")}>{text("jobs.none_details")}</Empty>;
+}
+
+interface SelectionProps {
+  cluster: string;
+  filters: ReturnType<typeof filtersOf>;
+  jobs: JobList["rows"];
+  /** Whether all jobs were read, so that what matches is all there is. */
+  whole: boolean;
+}
+
+/** Acts on all jobs that match, loaded when they are wanted. */
+function Selection(props: SelectionProps) {
+  const [wanted, setWanted] = useState(false);
+  if (!wanted) {
+    return (
+      <Button variant="default" onClick={() => setWanted(true)} disabled={!props.whole}>
+        {text("jobs.bulk.open", { count: props.jobs.length, shown: count(props.jobs.length) })}
+      </Button>
+    );
+  }
+  return (
+    <Suspense fallback={null}>
+      <BulkActs {...props} close={() => setWanted(false)} />
+    </Suspense>
   );
 }

@@ -1,49 +1,178 @@
-/** The columns of the list of jobs. */
+/** The columns of the list of jobs. Names come first; which ones are shown is in the URL. */
 
 import { Link } from "@tanstack/react-router";
 import type { Job } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/DataTable";
+import { count, percent } from "../ui/format";
 import { Foreign } from "../ui/Foreign";
+import { stateGroup, STATE_GROUPS } from "../ui/jobStates";
 import { Elapsed, Moment } from "../ui/Moment";
 import { StateMark } from "../ui/StateMark";
+import { ArrayCounts, ArrayName } from "./ArrayCells";
+import { memoryOf } from "./figures";
+import classes from "./jobs.module.css";
+import type { Order, Row } from "./rows";
 
-export function jobColumns(cluster: string): Column<Job>[] {
+export interface JobColumn extends Omit<Column<Row>, "value"> {
+  /** What rows are sorted by. */
+  by?: Order["value"];
+  /** Shown where nobody has chosen columns. */
+  usual?: boolean;
+}
+
+export interface ColumnActs {
+  cluster: string;
+  toggle: (array: string) => void;
+}
+
+const time = (moment: string | null | undefined) => (moment ? Date.parse(moment) : null);
+const ended = (job: Job) => time(job.ended_at) ?? Date.now();
+
+function names({ cluster, toggle }: ColumnActs): JobColumn[] {
   return [
-    { id: "state", head: text("jobs.column.state"), width: "110px", value: (job) => job.state, cell: (job) => <StateMark state={job.state} /> },
+    {
+      id: "state",
+      head: text("jobs.column.state"),
+      width: "104px",
+      usual: true,
+      by: (job) => STATE_GROUPS.indexOf(stateGroup(job.state)),
+      cell: ({ job }) => <StateMark state={job.state} />,
+    },
     {
       id: "name",
       head: text("jobs.column.name"),
-      width: "minmax(180px, 3fr)",
-      value: (job) => job.name.toLowerCase(),
-      cell: (job) => (
-        <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: job.job_id }}>
-          <Foreign cut>{job.name || text("jobs.unnamed")}</Foreign>
-        </Link>
-      ),
+      width: "minmax(190px, 3fr)",
+      usual: true,
+      by: (job) => job.name.toLowerCase(),
+      cell: (row) =>
+        row.kind === "array" ? (
+          <ArrayName row={row} cluster={cluster} toggle={toggle} />
+        ) : (
+          <Link
+            to="/c/$cluster/jobs/$job"
+            params={{ cluster, job: row.job.job_id }}
+            className={classes.name}
+            data-task={row.kind === "task"}
+          >
+            <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
+          </Link>
+        ),
     },
-    { id: "number", head: text("jobs.column.number"), width: "90px", numeric: true, value: (job) => Number.parseInt(job.job_id, 10), cell: (job) => job.job_id },
-    { id: "user", head: text("jobs.column.user"), width: "minmax(80px, 1fr)", value: (job) => job.user, cell: (job) => <Foreign cut>{job.user}</Foreign> },
+    {
+      id: "number",
+      head: text("jobs.column.number"),
+      width: "100px",
+      numeric: true,
+      usual: true,
+      by: (job) => Number.parseInt(job.job_id, 10),
+      cell: ({ kind, id, job }) => (kind === "array" ? id : job.array_tasks ? `${job.job_id}_[${job.array_tasks}]` : job.job_id),
+    },
+    {
+      id: "user",
+      head: text("jobs.column.user"),
+      width: "minmax(80px, 1fr)",
+      usual: true,
+      by: (job) => job.user.toLowerCase(),
+      cell: ({ job }) => <Foreign cut>{job.user}</Foreign>,
+    },
     {
       id: "where",
       head: text("jobs.column.where"),
-      width: "minmax(120px, 2fr)",
-      cell: (job) => <Foreign cut>{job.nodes?.length ? job.nodes.join(", ") : (job.reason ?? "")}</Foreign>,
+      width: "minmax(140px, 2fr)",
+      usual: true,
+      cell: (row) =>
+        row.kind === "array" ? <ArrayCounts row={row} /> : <Foreign cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</Foreign>,
     },
-    {
-      id: "waited",
-      head: text("jobs.column.waited"),
-      width: "110px",
-      numeric: true,
-      cell: (job) => <Elapsed from={job.submitted_at} to={job.started_at ?? job.ended_at} />,
-    },
-    {
-      id: "ran",
-      head: text("jobs.column.ran"),
-      width: "110px",
-      numeric: true,
-      cell: (job) => (job.started_at ? <Elapsed from={job.started_at} to={job.ended_at} /> : null),
-    },
-    { id: "when", head: text("jobs.column.when"), width: "110px", value: (job) => Date.parse(job.submitted_at), cell: (job) => <Moment at={job.submitted_at} /> },
   ];
+}
+
+const TIMES: JobColumn[] = [
+  {
+    id: "waited",
+    head: text("jobs.column.waited"),
+    width: "100px",
+    numeric: true,
+    usual: true,
+    by: (job) => (time(job.started_at) ?? ended(job)) - Date.parse(job.submitted_at),
+    cell: ({ job }) => <Elapsed from={job.submitted_at} to={job.started_at ?? job.ended_at} />,
+  },
+  {
+    id: "ran",
+    head: text("jobs.column.ran"),
+    width: "100px",
+    numeric: true,
+    usual: true,
+    by: (job) => (job.started_at ? ended(job) - Date.parse(job.started_at) : null),
+    cell: ({ job }) => (job.started_at ? <Elapsed from={job.started_at} to={job.ended_at} /> : null),
+  },
+  {
+    id: "when",
+    head: text("jobs.column.when"),
+    width: "110px",
+    numeric: true,
+    usual: true,
+    by: (job) => Date.parse(job.submitted_at),
+    cell: ({ job }) => <Moment at={job.submitted_at} />,
+  },
+  {
+    id: "started",
+    head: text("jobs.column.started"),
+    width: "110px",
+    numeric: true,
+    by: (job) => time(job.started_at),
+    cell: ({ job }) => <Moment at={job.started_at} />,
+  },
+  {
+    id: "ended",
+    head: text("jobs.column.ended"),
+    width: "110px",
+    numeric: true,
+    by: (job) => time(job.ended_at),
+    cell: ({ job }) => <Moment at={job.ended_at} />,
+  },
+];
+
+function words(id: "account" | "partition" | "qos", value: (job: Job) => string): JobColumn {
+  return {
+    id,
+    head: text(`jobs.column.${id}`),
+    width: "minmax(80px, 1fr)",
+    by: (job) => value(job).toLowerCase(),
+    cell: ({ job }) => <Foreign cut>{value(job)}</Foreign>,
+  };
+}
+
+function figures(id: "cpus" | "memory" | "efficiency" | "peak" | "exit", value: (job: Job) => number | null | undefined, shown: (value: number) => string): JobColumn {
+  return {
+    id,
+    head: text(`jobs.column.${id}`),
+    width: "90px",
+    numeric: true,
+    by: value,
+    cell: ({ job }) => {
+      const figure = value(job);
+      return figure === null || figure === undefined ? null : shown(figure);
+    },
+  };
+}
+
+const OTHERS: JobColumn[] = [
+  words("account", (job) => job.account ?? ""),
+  words("partition", (job) => job.partition),
+  words("qos", (job) => job.qos ?? ""),
+  figures("cpus", (job) => job.cpus, count),
+  figures("memory", memoryOf, count),
+  figures("efficiency", (job) => job.cpu_efficiency, percent),
+  figures("peak", (job) => job.peak_memory_mib, count),
+  figures("exit", (job) => job.exit_code, String),
+];
+
+export function jobColumns(acts: ColumnActs): JobColumn[] {
+  return [...names(acts), ...TIMES, ...OTHERS];
+}
+
+/** The columns as the table takes them. */
+export function tableColumns(columns: readonly JobColumn[]): Column<Row>[] {
+  return columns.map(({ by, ...column }) => (by === undefined ? column : { ...column, value: (row) => by(row.job) ?? null }));
 }

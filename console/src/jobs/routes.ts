@@ -1,23 +1,20 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
-
-const Search = v.object({
-  sort: v.fallback(v.optional(v.string()), undefined),
-  descending: v.fallback(v.optional(v.boolean()), undefined),
-});
+import { JobsSearch } from "./filters";
+import { JobSearch } from "./tabs";
 
 const jobsRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "/jobs",
-  validateSearch: Search,
+  validateSearch: JobsSearch,
   component: lazyRouteComponent(() => import("./JobsPage"), "JobsPage"),
 });
 
 const jobRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "/jobs/$job",
-  component: lazyRouteComponent(() => import("./JobPage"), "JobPage"),
+  validateSearch: JobSearch,
+  component: lazyRouteComponent(() => import("./job/JobPage"), "JobPage"),
 });
 
 export const jobsRoutes = [jobsRoute, jobRoute];

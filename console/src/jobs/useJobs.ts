@@ -1,21 +1,100 @@
-/** The jobs of a cluster in components: read once, then kept right by events. */
+/** The jobs of a cluster in components: the first page at once, the others after it, and all kept right by events. */
 
-import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useQuery, useQueryClient, type QueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { useCallback, useEffect, useRef, useState, type RefObject } from "react";
 import { useFeed, useLiveEvents } from "../live/useLive";
-import { applyEvents, jobsQuery, type JobList } from "./jobs";
+import { hasEnded } from "../ui/jobStates";
+import { factOf, isWhole } from "./fact";
+import { jobQuery, jobsPage, jobsQuery } from "./jobs";
+import { patched, withPage, withRecord, type JobList } from "./list";
+import { SingleReads } from "./reading";
+import type { LiveEvent } from "../live/event";
 
-export function useJobs(cluster: string): UseQueryResult<JobList> {
+const PAGE = 1_000;
+
+export interface Jobs {
+  query: UseQueryResult<JobList>;
+  /** What stopped the pages after the first from being read. */
+  missing: Error | null;
+  readOn: () => void;
+}
+
+export function useJobs(cluster: string): Jobs {
   const feed = useFeed();
   const queries = useQueryClient();
-  const jobs = useQuery(jobsQuery(cluster));
-  const position = jobs.data?.position;
+  const query = useQuery(jobsQuery(cluster));
+  const reads = useSingleReads(queries, cluster);
+  const read = query.data !== undefined;
   useEffect(() => {
     // Events that came while the list was read.
-    if (position !== undefined) applyEvents(queries, cluster, feed.follow(cluster, position));
-  }, [feed, queries, cluster, position === undefined]);
-  useLiveEvents(["job."], (events) => applyEvents(queries, cluster, events));
-  const { refetch } = jobs;
+    const list = queries.getQueryData(jobsQuery(cluster).queryKey);
+    if (list !== undefined) apply(queries, cluster, feed.follow(cluster, list.position));
+  }, [feed, queries, cluster, read]);
+  useLiveEvents(["job."], (events) => {
+    apply(queries, cluster, events);
+    for (const event of events) wantWhole(queries, cluster, event, reads.current);
+  });
+  const { refetch } = query;
   useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
-  return jobs;
+  const rest = useRest(queries, cluster, query.data?.cursor ?? null);
+  return { query, ...rest };
+}
+
+function change(queries: QueryClient, cluster: string, to: (list: JobList) => JobList): void {
+  queries.setQueryData(jobsQuery(cluster).queryKey, (list) => (list === undefined ? list : to(list)));
+}
+
+function apply(queries: QueryClient, cluster: string, events: readonly LiveEvent[]): void {
+  if (events.length > 0) change(queries, cluster, (list) => patched(list, events));
+}
+
+/** Asks for the record of a job that its event tells too little of: a new one, and one that ended. */
+function wantWhole(queries: QueryClient, cluster: string, event: LiveEvent, reads: SingleReads | null): void {
+  const fact = factOf(event);
+  const list = queries.getQueryData(jobsQuery(cluster).queryKey);
+  if (fact === null || list === undefined || reads === null) return;
+  const row = list.index.get(fact.job_id);
+  const job = row === undefined ? undefined : list.rows[row];
+  if (job !== undefined && (!isWhole(job) || hasEnded(job.state))) reads.want(fact.job_id);
+}
+
+function useSingleReads(queries: QueryClient, cluster: string): RefObject<SingleReads | null> {
+  const reads = useRef<SingleReads | null>(null);
+  useEffect(() => {
+    const made = new SingleReads({
+      async one(jobId) {
+        const list = queries.getQueryData(jobsQuery(cluster).queryKey);
+        const row = list?.index.get(jobId);
+        const asked = row === undefined ? 0 : (list?.positions[row] ?? 0);
+        const job = await queries.fetchQuery({ ...jobQuery(cluster, jobId), staleTime: 0, gcTime: 60_000 });
+        change(queries, cluster, (now) => withRecord(now, job, asked));
+      },
+      async many(signal) {
+        const page = await jobsPage(cluster, { limit: PAGE }, signal);
+        change(queries, cluster, (now) => ({ ...withPage(now, page.data, page.position ?? 0), cursor: now.cursor }));
+      },
+    });
+    reads.current = made;
+    return () => made.end();
+  }, [queries, cluster, reads]);
+  return reads;
+}
+
+/** Reads the pages after the first, one after the other. */
+function useRest(queries: QueryClient, cluster: string, cursor: string | null): Omit<Jobs, "query"> {
+  const [missing, setMissing] = useState<Error | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    if (cursor === null) return undefined;
+    const ended = new AbortController();
+    setMissing(null);
+    jobsPage(cluster, { limit: PAGE, cursor }, ended.signal)
+      .then((page) => change(queries, cluster, (list) => withPage(list, page.data, page.position ?? 0)))
+      .catch((error: Error) => {
+        if (!ended.signal.aborted) setMissing(error);
+      });
+    return () => ended.abort();
+  }, [queries, cluster, cursor, attempt]);
+  const readOn = useCallback(() => setAttempt((made) => made + 1), []);
+  return { missing, readOn };
 }

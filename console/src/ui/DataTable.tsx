@@ -45,6 +45,8 @@ interface Props<Row extends RowData> {
   rowId: (row: Row) => string;
   sort?: Sort | null;
   onSort?: (sort: Sort | null) => void;
+  /** The rows come in their order already: the table sorts nothing, and shows only what they are sorted by. */
+  sorted?: boolean;
   /** Shown below the heads where there are no rows. */
   empty?: ReactNode;
   /** A line below the rows, such as sums. */
@@ -62,10 +64,10 @@ const features = tableFeatures({
 });
 
 export function DataTable<Row extends RowData>(props: Props<Row>) {
-  const { label, rows, columns, shown, rowId, sort = null, onSort, empty, footer, onEnd } = props;
+  const { label, rows, columns, shown, rowId, sort = null, onSort, sorted: ordered = false, empty, footer, onEnd } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const definitions = useMemo(() => columns.map(definition), [columns]);
-  const sorting: SortingState = useMemo(() => (sort === null ? [] : [{ id: sort.column, desc: sort.descending }]), [sort]);
+  const sorting: SortingState = useMemo(() => (sort === null || ordered ? [] : [{ id: sort.column, desc: sort.descending }]), [sort, ordered]);
   const columnVisibility = useMemo(
     () => Object.fromEntries(columns.map(({ id }) => [id, shown === undefined || shown.includes(id)])),
     [columns, shown],

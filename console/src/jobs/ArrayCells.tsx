@@ -1,0 +1,47 @@
+/** An array in the list: its name opens it in place, and its tasks are counted by state. */
+
+import { Link } from "@tanstack/react-router";
+import { text } from "../texts";
+import { count } from "../ui/format";
+import { Foreign, visible } from "../ui/Foreign";
+import classes from "./jobs.module.css";
+import { countsOf, type ArrayRow } from "./rows";
+
+interface NameProps {
+  row: ArrayRow;
+  cluster: string;
+  toggle: (array: string) => void;
+}
+
+export function ArrayName({ row, cluster, toggle }: NameProps) {
+  const name = visible(row.job.name || text("jobs.unnamed"));
+  return (
+    <span className={classes.array}>
+      <button
+        type="button"
+        className={classes.toggle}
+        aria-expanded={row.opened}
+        aria-label={text("jobs.array.toggle", { name, number: row.id, count: row.total })}
+        onClick={() => toggle(row.id)}
+      >
+        <span aria-hidden>{row.opened ? "▾" : "▸"}</span>
+      </button>
+      <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: row.id }} className={classes.name}>
+        <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
+      </Link>
+      <span className={classes.quiet}>{text("jobs.array.tasks", { count: row.total, shown: count(row.total) })}</span>
+    </span>
+  );
+}
+
+export function ArrayCounts({ row }: { row: ArrayRow }) {
+  return (
+    <span className={classes.counts}>
+      {countsOf(row).map(([group, number]) => (
+        <span key={group} data-state={group} className={classes.count}>
+          {text("jobs.array.count", { number: count(number), state: text(`ui.states.${group}`).toLowerCase() })}
+        </span>
+      ))}
+    </span>
+  );
+}

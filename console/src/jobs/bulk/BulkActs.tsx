@@ -1,0 +1,115 @@
+/** Acts on all jobs that match the filters: says what will happen to each, does it once, and tells each outcome. */
+
+import { Button, Group, Modal, Progress, SegmentedControl, Stack, Text } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { profileQuery } from "../../api/queries";
+import type { Job, JobFilter } from "../../api/schema";
+import { text } from "../../texts";
+import { count } from "../../ui/format";
+import { ProblemView } from "../../ui/ProblemView";
+import { cancelJob, holdJob, releaseJob } from "../acts";
+import { apiFilter, type Filters } from "../filters";
+import { cancelled, rehearsed } from "./cancelling";
+import { FateList } from "./FateList";
+import { planned, runEach, tally, type Act, type Fate } from "./plan";
+
+interface Props {
+  cluster: string;
+  filters: Filters;
+  jobs: readonly Job[];
+  close: () => void;
+}
+
+const ACTS: readonly Act[] = ["cancel", "hold", "release"];
+
+export function BulkActs({ cluster, filters, jobs: current, close }: Props) {
+  // The jobs as they were when the person asked: what is confirmed is what was shown.
+  const [jobs] = useState(current);
+  const [act, setAct] = useState<Act>("cancel");
+  const [sofar, setSofar] = useState<Fate[] | null>(null);
+  const ended = useRef<AbortController | null>(null);
+  const me = useQuery(profileQuery).data?.name ?? "";
+  const filter = useMemo(
+    () => (act === "cancel" ? apiFilter(filters, new Set(jobs.map(({ user }) => user)), me) : null),
+    [act, filters, jobs, me],
+  );
+  const plan = usePlan(cluster, act, filter, jobs);
+  const [key] = useState(() => crypto.randomUUID());
+  const run = useMutation({
+    mutationFn: async () => {
+      const signal = (ended.current = new AbortController()).signal;
+      if (filter !== null) return cancelled({ cluster, filter, total: plan.total, key, progress: setSofar, signal });
+      return runEach({ fates: plan.fates, act: (job) => single(act, { cluster, job }), progress: setSofar, signal });
+    },
+    onSuccess: setSofar,
+  });
+  useEffect(() => () => ended.current?.abort(), []);
+  const finished = run.isSuccess || run.isError;
+  const fates = sofar ?? plan.fates;
+  const counts = tally(fates);
+  const willCount = filter === null ? tally(plan.fates).will : plan.total;
+  return (
+    <Modal opened onClose={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
+      <Stack gap="sm">
+        <SegmentedControl
+          aria-label={text("jobs.bulk.act")}
+          disabled={run.isPending || finished}
+          value={act}
+          onChange={(chosen) => setAct(chosen as Act)}
+          data={ACTS.map((value) => ({ value, label: text(`jobs.bulk.${value}`) }))}
+        />
+        {plan.error ? <ProblemView error={plan.error} /> : null}
+        {run.isError ? <ProblemView error={run.error} /> : null}
+        <Text size="sm" aria-live="polite">
+          {sofar === null
+            ? text(`jobs.bulk.plan_${act}`, { count: willCount, shown: count(willCount), skipped: count(filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total)) })
+            : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}
+        </Text>
+        {sofar === null ? null : <Progress value={willCount === 0 ? 100 : ((counts.done + counts.failed) / willCount) * 100} aria-label={text("jobs.bulk.done_of")} />}
+        <FateList fates={fates} act={act} total={filter === null ? fates.length : Math.max(fates.length, plan.total)} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={run.isPending ? () => ended.current?.abort() : close}>
+            {run.isPending ? text("jobs.bulk.stop") : finished ? text("ui.close") : text("ui.keep")}
+          </Button>
+          {finished ? null : (
+            <Button
+              {...(act === "cancel" ? { color: "red.8" } : {})}
+              loading={run.isPending}
+              disabled={willCount === 0 || plan.pending}
+              onClick={() => run.mutate()}
+            >
+              {text(`jobs.bulk.verb_${act}`, { count: willCount, shown: count(willCount) })}
+            </Button>
+          )}
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}
+
+interface Plan {
+  fates: Fate[];
+  total: number;
+  pending: boolean;
+  error: Error | null;
+}
+
+/** What will happen: the API says so where its filter means the same jobs; else each job's state does. */
+function usePlan(cluster: string, act: Act, filter: JobFilter | null, jobs: readonly Job[]): Plan {
+  const rehearsal = useQuery({
+    queryKey: ["rehearsal", cluster, filter],
+    queryFn: () => rehearsed(cluster, filter ?? {}),
+    enabled: filter !== null,
+    gcTime: 0,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const local = useMemo(() => (filter === null ? planned(act, jobs) : []), [act, filter, jobs]);
+  if (filter === null) return { fates: local, total: local.length, pending: false, error: null };
+  return { fates: rehearsal.data?.fates ?? [], total: rehearsal.data?.total ?? 0, pending: rehearsal.isPending, error: rehearsal.error };
+}
+
+function single(act: Act, target: { cluster: string; job: string }): Promise<void> {
+  if (act === "cancel") return cancelJob(target);
+  return act === "hold" ? holdJob(target, crypto.randomUUID()) : releaseJob(target, crypto.randomUUID());
+}

@@ -1,0 +1,131 @@
+/** The filters of the list: each is chosen from a list or is a text, so that none can be wrong. All are in the URL. */
+
+import * as v from "valibot";
+import type { Job, JobFilter } from "../api/schema";
+import { STATE_GROUPS, stateGroup, type StateGroup } from "../ui/jobStates";
+import { arrayOf } from "./arrayTasks";
+
+const MOST_CHOSEN = 50;
+const MOST_CHARACTERS = 200;
+
+const Text = v.pipe(v.string(), v.trim(), v.nonEmpty(), v.maxLength(MOST_CHARACTERS));
+const Word = v.union([Text, v.pipe(v.number(), v.transform(String))]);
+const Chosen = v.pipe(v.array(Word), v.nonEmpty(), v.maxLength(MOST_CHOSEN));
+const Day = v.pipe(v.string(), v.isoDate());
+
+function orNone<Schema extends v.GenericSchema>(schema: Schema) {
+  return v.fallback(v.optional(schema), undefined);
+}
+
+/** The search params of the list. What cannot be read is left out. */
+export const JobsSearch = v.object({
+  states: orNone(v.pipe(v.array(v.picklist(STATE_GROUPS)), v.nonEmpty())),
+  users: orNone(Chosen),
+  accounts: orNone(Chosen),
+  partitions: orNone(Chosen),
+  since: orNone(Day),
+  until: orNone(Day),
+  find: orNone(Word),
+  sort: orNone(v.string()),
+  descending: orNone(v.boolean()),
+  columns: orNone(Chosen),
+  open: orNone(Chosen),
+});
+
+export type JobsSearch = v.InferOutput<typeof JobsSearch>;
+export type Filters = Pick<JobsSearch, "states" | "users" | "accounts" | "partitions" | "since" | "until" | "find">;
+
+const FILTERS = ["states", "users", "accounts", "partitions", "since", "until", "find"] as const satisfies readonly (keyof Filters)[];
+
+/** The filters that are set. */
+export function filtersOf(search: JobsSearch): Filters {
+  return Object.fromEntries(FILTERS.filter((key) => search[key] !== undefined).map((key) => [key, search[key]]));
+}
+
+export function isFiltered(filters: Filters): boolean {
+  return FILTERS.some((key) => filters[key] !== undefined);
+}
+
+/** The jobs that match all filters. Days are those of the viewer, both inclusive. */
+export function filtered(jobs: readonly Job[], filters: Filters): readonly Job[] {
+  if (!isFiltered(filters)) return jobs;
+  const groups = filters.states === undefined ? null : new Set<StateGroup>(filters.states);
+  const users = filters.users && new Set(filters.users);
+  const accounts = filters.accounts && new Set(filters.accounts);
+  const partitions = filters.partitions && new Set(filters.partitions);
+  const since = filters.since === undefined ? Number.NEGATIVE_INFINITY : startOfDay(filters.since, 0);
+  const until = filters.until === undefined ? Number.POSITIVE_INFINITY : startOfDay(filters.until, 1);
+  const dated = filters.since !== undefined || filters.until !== undefined;
+  const find = filters.find?.toLowerCase();
+  return jobs.filter((job) => {
+    if (groups !== null && !groups.has(stateGroup(job.state))) return false;
+    if (users && !users.has(job.user)) return false;
+    if (accounts && !accounts.has(job.account ?? "")) return false;
+    if (partitions && !partitions.has(job.partition)) return false;
+    if (dated) {
+      const submitted = Date.parse(job.submitted_at);
+      if (submitted < since || submitted >= until) return false;
+    }
+    return find === undefined || found(job, find);
+  });
+}
+
+/** Part of the name, or the beginning of the number; with `#` before it, the number alone. */
+function found(job: Job, find: string): boolean {
+  if (find.startsWith("#")) return job.job_id === find.slice(1) || arrayOf(job.job_id) === find.slice(1);
+  return job.name.toLowerCase().includes(find) || job.job_id.startsWith(find);
+}
+
+/** The beginning of a day in the viewer's zone, `days` later. */
+function startOfDay(day: string, days: number): number {
+  const moment = new Date(`${day}T00:00:00`);
+  moment.setDate(moment.getDate() + days);
+  return moment.getTime();
+}
+
+export interface Choices {
+  users: string[];
+  accounts: string[];
+  partitions: string[];
+}
+
+/** What the lists offer: what the jobs have, and what is chosen already. */
+export function choicesOf(jobs: readonly Job[], filters: Filters): Choices {
+  const users = new Set(filters.users);
+  const accounts = new Set(filters.accounts);
+  const partitions = new Set(filters.partitions);
+  for (const job of jobs) {
+    users.add(job.user);
+    if (job.account) accounts.add(job.account);
+    partitions.add(job.partition);
+  }
+  return { users: sorted(users), accounts: sorted(accounts), partitions: sorted(partitions) };
+}
+
+function sorted(values: Set<string>): string[] {
+  return [...values].sort((one, other) => one.localeCompare(other));
+}
+
+const CANCELLABLE: Partial<Record<StateGroup, readonly ("PENDING" | "RUNNING" | "SUSPENDED")[]>> = {
+  waiting: ["PENDING"],
+  running: ["RUNNING", "SUSPENDED"],
+};
+
+/**
+ * The filter of the API that means the same jobs; null where it has none, so that each job is named. The API's filter is
+ * for one person: `me` where the list is filtered to nobody else and has no other person's jobs.
+ */
+export function apiFilter(filters: Filters, users: ReadonlySet<string>, me: string): JobFilter | null {
+  if (filters.find !== undefined || filters.accounts || filters.since || filters.until) return null;
+  if ((filters.partitions?.length ?? 0) > 1) return null;
+  const [user = me, ...others] = filters.users ?? [...users];
+  if (others.length > 0) return null;
+  const states = filters.states?.filter((group) => group !== "done" && group !== "failed" && group !== "cancelled");
+  if (states?.includes("starting") || states?.length === 0) return null;
+  const [partition] = filters.partitions ?? [];
+  return {
+    ...(states === undefined ? {} : { state: states.flatMap((group) => CANCELLABLE[group] ?? []) }),
+    ...(partition === undefined ? {} : { partition }),
+    user,
+  };
+}

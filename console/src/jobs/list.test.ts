@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import type { Job } from "../api/schema";
+import type { LiveEvent } from "../live/event";
+import { listOf, MOST_JOBS, patched, withPage, withRecord } from "./list";
+
+function job(id: string, more: Partial<Job> = {}): Job {
+  return {
+    job_id: id, name: `job ${id}`, user: "ada", uid: 1, state: "PENDING", partition: "main", qos: "normal",
+    submitted_at: "2026-01-01T00:00:00Z", ...more,
+  };
+}
+
+function event(position: number, id: string, state: string, more: object = {}): LiveEvent {
+  const kind = state === "PENDING" ? "job.submitted" : "job.running";
+  const data = { kind, ...job(id), state, ...more };
+  return { id: String(position), subject: id, time: "", position, data };
+}
+
+const states = (list: ReturnType<typeof listOf>) => Object.fromEntries(list.rows.map((each) => [each.job_id, each.state]));
+
+describe("the list of jobs", () => {
+  it("applies an event once, and none that its page has already", () => {
+    const list = listOf({ jobs: [job("1"), job("2", { state: "RUNNING" })], total: 2 }, 10);
+    const once = patched(list, [event(9, "2", "PENDING"), event(11, "1", "RUNNING"), event(12, "3", "PENDING")]);
+    expect(states(once)).toEqual({ 1: "RUNNING", 2: "RUNNING", 3: "PENDING" });
+    expect(once.total).toBe(3);
+    const twice = patched(once, [event(11, "1", "PENDING"), event(12, "3", "RUNNING")]);
+    expect(states(twice)).toEqual(states(once));
+    expect(twice.total).toBe(3);
+    expect(states(list)).toEqual({ 1: "PENDING", 2: "RUNNING" });
+    expect(list.index.has("3")).toBe(false);
+  });
+
+  it("is the same whatever the order of its pages and events", () => {
+    // Job 3 runs at 12 and is done at 14. The second page was read as of 13, between the two.
+    const first = { jobs: [job("1"), job("2")], total: 3, cursor: "next" };
+    const second = { jobs: [job("3", { state: "RUNNING", account: "chem" })], total: 3 };
+    const runs = event(12, "3", "RUNNING");
+    const ends = event(14, "3", "COMPLETED");
+    const orders = [
+      (list: ReturnType<typeof listOf>) => withPage(patched(list, [runs, ends]), second, 13),
+      (list: ReturnType<typeof listOf>) => patched(withPage(patched(list, [runs]), second, 13), [ends]),
+      (list: ReturnType<typeof listOf>) => patched(withPage(list, second, 13), [runs, ends]),
+    ];
+    for (const order of orders) {
+      const list = order(listOf(first, 10));
+      expect(states(list)).toEqual({ 1: "PENDING", 2: "PENDING", 3: "COMPLETED" });
+      expect(list.rows[list.index.get("3") ?? -1]?.account).toBe("chem");
+      expect(list.total).toBe(3);
+    }
+  });
+
+  it("takes an event between the positions of its first and its last page", () => {
+    const list = withPage(listOf({ jobs: [job("2")], total: 2, cursor: "next" }, 10), { jobs: [job("1")], total: 2 }, 20);
+    expect(states(patched(list, [event(15, "3", "PENDING")]))).toEqual({ 1: "PENDING", 2: "PENDING", 3: "PENDING" });
+  });
+
+  it("moves a task from the waiting ones of its array to a row of its own", () => {
+    let list = listOf({ jobs: [job("42", { array_tasks: "0-1" })], total: 1 }, 1);
+    list = patched(list, [event(2, "42_0", "RUNNING")]);
+    expect(list.rows[0]?.array_tasks).toBe("1");
+    list = patched(list, [event(3, "42_1", "RUNNING")]);
+    expect(list.rows.map(({ job_id }) => job_id)).toEqual(["42_0", "42_1"]);
+    expect([...list.index]).toEqual([["42_0", 0], ["42_1", 1]]);
+  });
+
+  it("has a task once, when the page of its array is older than its event", () => {
+    const list = patched(listOf({ jobs: [], total: 1, cursor: "next" }, 1), [event(5, "42_0", "RUNNING")]);
+    const whole = withPage(list, { jobs: [job("42", { array_tasks: "0-3" })], total: 1 }, 3);
+    expect(whole.rows.map(({ job_id, array_tasks }) => [job_id, array_tasks])).toEqual([["42_0", undefined], ["42", "1-3"]]);
+  });
+
+  it("keeps what newer events told when a record arrives late", () => {
+    const list = patched(listOf({ jobs: [], total: 0 }, 1), [event(2, "7", "PENDING"), event(3, "7", "RUNNING")]);
+    const whole = withRecord(list, job("7", { account: "chem" }), 2);
+    expect(whole.rows[0]).toMatchObject({ state: "RUNNING", account: "chem", qos: "normal" });
+  });
+
+  it("keeps a bound", () => {
+    const jobs = Array.from({ length: MOST_JOBS + 5 }, (_, id) => job(String(id)));
+    const list = listOf({ jobs, total: jobs.length, cursor: "more" }, 1);
+    expect([list.rows.length, list.total, list.cursor]).toEqual([MOST_JOBS, MOST_JOBS + 5, null]);
+  });
+
+  it("changes a thousand of twenty thousand rows at once", () => {
+    const jobs = Array.from({ length: MOST_JOBS }, (_, id) => job(String(id)));
+    const list = listOf({ jobs, total: jobs.length }, 1);
+    const events = Array.from({ length: 1_000 }, (_, id) => event(id + 2, String(id * 7), "RUNNING"));
+    const after = patched(list, events);
+    expect(after.rows.filter(({ state }) => state === "RUNNING")).toHaveLength(1_000);
+    expect(after.index).toBe(list.index);
+  });
+});
+});
