@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 export function HomePage() {
   const { cluster } = route.useParams();
   const profile = useQuery(profileQuery);
-  const jobs = useJobs(cluster);
+  const { query: jobs } = useJobs(cluster);
   const detail = useQuery(clusterQuery(cluster));
   const quotas = useQuery({
     queryKey: ["quotas"],
@@ -43,14 +43,14 @@ export function HomePage() {
     () =>
       needs({
         user,
-        jobs: jobs.data?.jobs.values() ?? [],
+        jobs: jobs.data?.rows ?? [],
         cluster: detail.data,
         quotas: quotas.data?.quotas ?? [],
         now: minute,
       }),
     [user, jobs.data, detail.data, quotas.data, minute],
   );
-  const counts = useMemo(() => counted(jobs.data?.jobs.values() ?? [], minute), [jobs.data, minute]);
+  const counts = useMemo(() => counted(jobs.data?.rows ?? [], minute), [jobs.data, minute]);
   const costs = profile.data?.costs;
   return (
     <Page title={text("app.page.home")}>
@@ -82,7 +82,7 @@ export function HomePage() {
           {text("home.all_jobs")}
         </Link>
       </Group>
-      <NewestJobs cluster={cluster} user={user} jobs={jobs.data?.jobs} />
+      <NewestJobs cluster={cluster} user={user} jobs={jobs.data?.rows} />
     </Page>
   );
 }

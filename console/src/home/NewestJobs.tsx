@@ -4,7 +4,8 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { Job } from "../api/schema";
-import { jobColumns } from "../jobs/columns";
+import { jobColumns, tableColumns } from "../jobs/columns";
+import { arranged, folded } from "../jobs/rows";
 import { text } from "../texts";
 import { DataTable } from "../ui/DataTable";
 import { Empty } from "../ui/Empty";
@@ -15,18 +16,14 @@ const COLUMNS = ["state", "name", "number", "where", "ran", "when"];
 interface Props {
   cluster: string;
   user: string;
-  jobs: ReadonlyMap<string, Job> | undefined;
+  jobs: readonly Job[] | undefined;
 }
 
 export function NewestJobs({ cluster, user, jobs }: Props) {
-  const columns = useMemo(() => jobColumns(cluster), [cluster]);
+  const columns = useMemo(() => tableColumns(jobColumns({ cluster })), [cluster]);
   const rows = useMemo(() => {
-    const own: Job[] = [];
-    for (const job of jobs?.values() ?? []) {
-      if (job.user === user) own.push(job);
-      if (own.length === SHOWN) break;
-    }
-    return own;
+    const own = (jobs ?? []).filter((job) => job.user === user);
+    return arranged(folded(own, new Set()), null).slice(0, SHOWN);
   }, [jobs, user]);
   const empty = (
     <Empty
@@ -46,7 +43,8 @@ export function NewestJobs({ cluster, user, jobs }: Props) {
       rows={rows}
       columns={columns}
       shown={COLUMNS}
-      rowId={(job) => job.job_id}
+      rowId={(row) => row.id}
+      sorted
       empty={jobs === undefined ? null : empty}
     />
   );

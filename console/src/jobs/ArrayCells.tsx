@@ -10,22 +10,24 @@ import { countsOf, type ArrayRow } from "./rows";
 interface NameProps {
   row: ArrayRow;
   cluster: string;
-  toggle: (array: string) => void;
+  toggle?: (array: string) => void;
 }
 
 export function ArrayName({ row, cluster, toggle }: NameProps) {
   const name = visible(row.job.name || text("jobs.unnamed"));
   return (
     <span className={classes.array}>
-      <button
-        type="button"
-        className={classes.toggle}
-        aria-expanded={row.opened}
-        aria-label={text("jobs.array.toggle", { name, number: row.id, count: row.total })}
-        onClick={() => toggle(row.id)}
-      >
-        <span aria-hidden>{row.opened ? "▾" : "▸"}</span>
-      </button>
+      {toggle ? (
+        <button
+          type="button"
+          className={classes.toggle}
+          aria-expanded={row.opened}
+          aria-label={text("jobs.array.toggle", { name, number: row.id, count: row.total })}
+          onClick={() => toggle(row.id)}
+        >
+          <span aria-hidden>{row.opened ? "▾" : "▸"}</span>
+        </button>
+      ) : null}
       <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: row.id }} className={classes.name}>
         <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
       </Link>

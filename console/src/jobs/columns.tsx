@@ -23,7 +23,8 @@ export interface JobColumn extends Omit<Column<Row>, "value"> {
 
 export interface ColumnActs {
   cluster: string;
-  toggle: (array: string) => void;
+  /** Opens an array in place; without it arrays stay folded. */
+  toggle?: (array: string) => void;
 }
 
 const time = (moment: string | null | undefined) => (moment ? Date.parse(moment) : null);
@@ -47,7 +48,7 @@ function names({ cluster, toggle }: ColumnActs): JobColumn[] {
       by: (job) => job.name.toLowerCase(),
       cell: (row) =>
         row.kind === "array" ? (
-          <ArrayName row={row} cluster={cluster} toggle={toggle} />
+          <ArrayName row={row} cluster={cluster} {...(toggle ? { toggle } : {})} />
         ) : (
           <Link
             to="/c/$cluster/jobs/$job"

@@ -91,4 +91,3 @@ describe("the list of jobs", () => {
     expect(after.index).toBe(list.index);
   });
 });
-});

@@ -1,18 +1,15 @@
 /**
- * One stream of a cluster's events: connects, resumes where it was, and remembers the newest events for tabs that come
- * later. It knows nothing of tabs or workers.
+ * One stream of a cluster's events, which remembers the newest events for tabs that come later. It knows nothing of
+ * tabs or workers.
  */
 
-import { createParser, type EventSourceMessage } from "eventsource-parser";
+import type { EventSourceMessage } from "eventsource-parser";
 import { readEvent, type LiveEvent } from "./event";
+import { followed } from "./eventStream";
 import type { LiveState } from "./messages";
 
 /** The most events that are remembered for tabs that come later. */
 const REMEMBERED = 5_000;
-/** A stream is lost that says nothing for so long: the gateway sends a ping every 15 s. */
-const SILENCE_MS = 40_000;
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 3_000;
 /** Events that come together are told together. */
 const BATCH_MS = 40;
 
@@ -33,13 +30,19 @@ export class ClusterStream {
   current: LiveState = "connecting";
 
   constructor(
-    private readonly cluster: string,
+    cluster: string,
     after: number,
     private readonly observer: StreamObserver,
   ) {
     this.from = after;
     this.position = after;
-    void this.run();
+    void followed({
+      address: `/v1/clusters/${encodeURIComponent(cluster)}/events/stream`,
+      lastId: () => String(this.position),
+      message: (message) => this.take(message),
+      state: (state) => this.set(state),
+      signal: this.ended.signal,
+    });
   }
 
   /** The events after a position; null where they are no longer remembered. */
@@ -51,53 +54,6 @@ export class ClusterStream {
   end(): void {
     this.ended.abort();
     if (this.timer !== null) clearTimeout(this.timer);
-  }
-
-  private async run(): Promise<void> {
-    let pause = FIRST_PAUSE_MS;
-    while (!this.ended.signal.aborted) {
-      const outcome = await this.connection();
-      if (this.ended.signal.aborted) return;
-      if (outcome === "refused") {
-        this.set("refused");
-        return;
-      }
-      if (outcome === "ended") pause = FIRST_PAUSE_MS;
-      // A stream that ended is resumed at once, and is not told as lost unless that fails.
-      this.set(outcome === "ended" ? "connecting" : "lost");
-      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
-    }
-  }
-
-  private async connection(): Promise<"ended" | "failed" | "refused"> {
-    const silent = new AbortController();
-    const signal = AbortSignal.any([this.ended.signal, silent.signal]);
-    let silence = setTimeout(() => silent.abort(), SILENCE_MS);
-    try {
-      const response = await fetch(`/v1/clusters/${encodeURIComponent(this.cluster)}/events/stream`, {
-        headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.position) },
-        credentials: "same-origin",
-        cache: "no-store",
-        signal,
-      });
-      if ([401, 403, 404].includes(response.status)) return "refused";
-      if (!response.ok || response.body === null) return "failed";
-      this.set("live");
-      const parser = createParser({ onEvent: (message) => this.take(message) });
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return "ended";
-        clearTimeout(silence);
-        silence = setTimeout(() => silent.abort(), SILENCE_MS);
-        parser.feed(value);
-      }
-    } catch {
-      return this.current === "live" ? "ended" : "failed";
-    } finally {
-      clearTimeout(silence);
-    }
   }
 
   private take(message: EventSourceMessage): void {

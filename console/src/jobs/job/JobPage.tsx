@@ -1,24 +1,128 @@
-/** One job. */
+/** One job: what it does, why and where, what it costs, and what it writes. */
 
-import { useQuery } from "@tanstack/react-query";
+import { Tabs } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
-import { Page } from "../ui/Page";
-import { ProblemView } from "../ui/ProblemView";
-import { StateMark } from "../ui/StateMark";
-import { jobQuery } from "./jobs";
+import { lazy, Suspense, useCallback } from "react";
+import { ProblemError } from "../../api/problem";
+import type { JobExplanation, JobWithCost } from "../../api/schema";
+import { text } from "../../texts";
+import { Empty } from "../../ui/Empty";
+import { Foreign, visible } from "../../ui/Foreign";
+import { hasEnded, stateGroup } from "../../ui/jobStates";
+import { Page } from "../../ui/Page";
+import { ProblemView } from "../../ui/ProblemView";
+import type { OutputChoice } from "../output/OutputView";
+import { TABS, type Tab } from "../tabs";
+import { EndingBox } from "./EndingBox";
+import { EventsTab } from "./EventsTab";
+import { FilesTab } from "./FilesTab";
+import { JobActs } from "./JobActs";
+import classes from "./job.module.css";
+import { JobHead } from "./JobHead";
+import { SameTab } from "./SameTab";
+import { CostBox, UsedBox, WhyBox } from "./SideBoxes";
+import { StepsTab } from "./StepsTab";
+import { Timeline } from "./Timeline";
+import { useJob } from "./useJob";
 
 const route = getRouteApi("/c/$cluster/jobs/$job");
+const OutputView = lazy(() => import("../output/OutputView").then(({ OutputView: component }) => ({ default: component })));
 
 export function JobPage() {
   const { cluster, job: jobId } = route.useParams();
-  const job = useQuery(jobQuery(cluster, jobId));
-  const title = text("jobs.title", { number: jobId, name: visible(job.data?.name ?? "") });
+  const { job, why } = useJob(cluster, jobId);
+  const title = text("jobs.title", { number: jobId, name: visible(job.data?.name || (job.data ? text("jobs.unnamed") : "")) });
+  const missing = job.error instanceof ProblemError && job.error.status === 404;
   return (
-    <Page title={title} heading={<Foreign>{title}</Foreign>}>
-      {job.isError ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : null}
-      {job.data ? <StateMark state={job.data.state} /> : null}
+    <Page title={title} heading={<Foreign>{title}</Foreign>} actions={job.data ? <JobActs cluster={cluster} job={job.data} /> : null}>
+      {missing ? <Empty title={text("job.missing")}>{text("job.missing_details")}</Empty> : null}
+      {job.isError && !missing ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : null}
+      {job.data ? <Content cluster={cluster} job={job.data} why={why.data} /> : null}
+      {job.isPending ? <div className={classes.skeleton} aria-label={text("ui.loading")} role="status" /> : null}
+      {why.isError && job.data ? <ProblemView error={why.error} title={text("job.why.missing")} retry={() => void why.refetch()} /> : null}
     </Page>
+  );
+}
+
+interface ContentProps {
+  cluster: string;
+  job: JobWithCost;
+  why: JobExplanation | undefined;
+}
+
+function Content({ cluster, job, why }: ContentProps) {
+  const { tab = "output" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const choose = (chosen: string | null) =>
+    void navigate({ search: (before) => ({ ...before, tab: chosen === "output" || chosen === null ? undefined : (chosen as Tab) }), replace: true });
+  return (
+    <>
+      <JobHead job={job} />
+      <Timeline cluster={cluster} job={job} why={why} />
+      <EndingBox job={job} />
+      <div className={classes.columns}>
+        <Tabs value={tab} onChange={choose} keepMounted={false} className={classes.main} classNames={{ panel: classes.panel ?? "" }}>
+          <Tabs.List>
+            {TABS.map((each) => (
+              <Tabs.Tab key={each} value={each}>
+                {text(`job.tab.${each}`)}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          <Tabs.Panel value="output">
+            <Output cluster={cluster} job={job} />
+          </Tabs.Panel>
+          <Tabs.Panel value="events">
+            <EventsTab cluster={cluster} job={job.job_id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="steps">
+            <StepsTab cluster={cluster} job={job.job_id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="files">
+            <FilesTab staging={job.staging ?? null} />
+          </Tabs.Panel>
+          <Tabs.Panel value="same">
+            <SameTab cluster={cluster} job={job} />
+          </Tabs.Panel>
+        </Tabs>
+        <div className={classes.side}>
+          <WhyBox why={why} job={job} />
+          <CostBox cluster={cluster} job={job} why={why} />
+          <UsedBox job={job} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Output({ cluster, job }: Omit<ContentProps, "why">) {
+  const { stream, wrap, find } = route.useSearch();
+  const navigate = route.useNavigate();
+  const choose = useCallback(
+    (to: Partial<OutputChoice>) =>
+      void navigate({
+        search: (before) => ({
+          ...before,
+          ...(to.stream === undefined ? {} : { stream: to.stream === "stderr" ? ("stderr" as const) : undefined }),
+          ...(to.wrap === undefined ? {} : { wrap: to.wrap || undefined }),
+          ...(to.find === undefined ? {} : { find: to.find || undefined }),
+        }),
+        replace: true,
+      }),
+    [navigate],
+  );
+  const waits = stateGroup(job.state) === "waiting";
+  return (
+    <Suspense fallback={<div className={classes.skeleton} />}>
+      <OutputView
+        cluster={cluster}
+        job={job.job_id}
+        running={!hasEnded(job.state)}
+        hasErrors={Boolean(job.standard_error)}
+        choice={{ stream: stream ?? "stdout", wrap: wrap ?? false, find: find ?? "" }}
+        choose={choose}
+        none={waits ? <Empty title={text("job.output.waits")}>{text(job.array_tasks ? "job.output.array" : "job.output.waits_details")}</Empty> : null}
+      />
+    </Suspense>
   );
 }

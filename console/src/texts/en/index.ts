@@ -5,6 +5,7 @@ import { app } from "./app";
 import { files } from "./files";
 import { fleet } from "./fleet";
 import { home } from "./home";
+import { job } from "./job";
 import { jobs } from "./jobs";
 import { money } from "./money";
 import { people } from "./people";
@@ -22,6 +23,7 @@ export const en = {
   files,
   fleet,
   home,
+  job,
   jobs,
   money,
   people,

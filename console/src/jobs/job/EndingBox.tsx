@@ -1,0 +1,30 @@
+/** Why a job failed: Slurm's words, and what they most likely mean. The last lines stand below it. */
+
+import type { JobWithCost } from "../../api/schema";
+import { text } from "../../texts";
+import { endingOf } from "./ending";
+import { memoryOf } from "../figures";
+import { bytes } from "../../ui/format";
+import classes from "./job.module.css";
+
+const MIB = 1024 * 1024;
+
+export function EndingBox({ job }: { job: JobWithCost }) {
+  const ending = endingOf(job);
+  if (ending === null) return null;
+  const asked = memoryOf(job);
+  return (
+    <section className={classes.ending} aria-label={text("job.ending.name")}>
+      <h2>{text(`job.ending.${ending.cause}`, { code: ending.exitCode ?? "", signal: ending.signal ?? "" })}</h2>
+      <p>
+        {text(`job.ending.${ending.cause}_details`)}
+        {ending.cause === "memory" && asked !== null ? ` ${text("job.ending.asked", { size: bytes(asked * MIB) })}` : null}
+      </p>
+      <p className={classes.quiet}>
+        {text("job.ending.told", { state: job.state })}
+        {ending.exitCode === null ? null : ` · ${text("job.ending.code", { code: ending.exitCode })}`}
+        {ending.signal === null ? null : ` · ${text("job.ending.by_signal", { signal: ending.signal })}`}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,91 @@
+/** What one can do to a job. Each act works once for each click, and its failure is told beside it. */
+
+import { Button, Group } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import type { JobWithCost } from "../../api/schema";
+import { text } from "../../texts";
+import { Confirm } from "../../ui/Confirm";
+import { Foreign } from "../../ui/Foreign";
+import { hasEnded, stateGroup } from "../../ui/jobStates";
+import { ProblemView } from "../../ui/ProblemView";
+import { cancelJob, holdJob, releaseJob, requeueJob } from "../acts";
+import { isHeld } from "../bulk/plan";
+import { EditForm } from "./EditForm";
+
+interface Props {
+  cluster: string;
+  job: JobWithCost;
+}
+
+type Asked = "cancel" | "requeue" | "edit" | null;
+
+export function JobActs({ cluster, job }: Props) {
+  const queries = useQueryClient();
+  const [asked, setAsked] = useState<Asked>(null);
+  const key = useRef(crypto.randomUUID());
+  const target = { cluster, job: job.job_id };
+  /** Reads what changed, and makes the key of the next change. */
+  const changed = () => {
+    key.current = crypto.randomUUID();
+    void queries.invalidateQueries({ queryKey: ["job", cluster, job.job_id] });
+  };
+  const held = isHeld(job);
+  const hold = useMutation({
+    mutationFn: () => (held ? releaseJob(target, key.current) : holdJob(target, key.current)),
+    onSuccess: changed,
+    onError: () => (key.current = crypto.randomUUID()),
+  });
+  const waits = stateGroup(job.state) === "waiting";
+  const over = hasEnded(job.state);
+  const close = () => setAsked(null);
+  return (
+    <>
+      <Group gap="xs">
+        {waits ? (
+          <Button variant="default" loading={hold.isPending} onClick={() => hold.mutate()}>
+            {text(held ? "job.act.release" : "job.act.hold")}
+          </Button>
+        ) : null}
+        {over ? null : (
+          <Button variant="default" onClick={() => setAsked("edit")}>
+            {text("job.act.edit")}
+          </Button>
+        )}
+        {waits ? null : (
+          <Button variant="default" onClick={() => setAsked("requeue")}>
+            {text("job.act.requeue")}
+          </Button>
+        )}
+        {over ? null : (
+          <Button variant="default" onClick={() => setAsked("cancel")}>
+            {text("job.act.cancel")}
+          </Button>
+        )}
+      </Group>
+      {hold.isError ? <ProblemView error={hold.error} /> : null}
+      <Confirm
+        opened={asked === "cancel"}
+        close={close}
+        title={text("job.cancel.title", { number: job.job_id })}
+        verb={text("job.cancel.verb")}
+        act={() => cancelJob(target).then(changed)}
+      >
+        <span>
+          <Foreign>{job.name}</Foreign> · {text(waits ? "job.cancel.waiting" : "job.cancel.running")}
+        </span>
+      </Confirm>
+      <Confirm
+        opened={asked === "requeue"}
+        close={close}
+        title={text("job.requeue.title", { number: job.job_id })}
+        verb={text("job.requeue.verb")}
+        dangerous={!over}
+        act={() => requeueJob(target, key.current).then(changed)}
+      >
+        <span>{text(over ? "job.requeue.ended" : "job.requeue.running")}</span>
+      </Confirm>
+      {asked === "edit" ? <EditForm cluster={cluster} job={job} close={close} changed={changed} /> : null}
+    </>
+  );
+}

@@ -1,0 +1,146 @@
+/** Beside the output: why and where, what it costs, and what was used of what was asked. */
+
+import { useId, type ReactNode } from "react";
+import type { JobExplanation, JobWithCost, Money } from "../../api/schema";
+import { text } from "../../texts";
+import { bytes, count, money, percent } from "../../ui/format";
+import { Foreign } from "../../ui/Foreign";
+import { hasEnded } from "../../ui/jobStates";
+import { Moment } from "../../ui/Moment";
+import { useNow } from "../../ui/useNow";
+import { elapsedOf, memoryOf } from "../figures";
+import classes from "./job.module.css";
+import { useJobCosts } from "./useJob";
+
+function Box({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <section className={classes.box} aria-labelledby={id}>
+      <h2 id={id}>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+interface Props {
+  job: JobWithCost;
+  why: JobExplanation | undefined;
+}
+
+export function WhyBox({ job, why }: Props) {
+  return (
+    <Box title={text("job.why.title")}>
+      {why === undefined ? <p className={classes.quiet}>{text("ui.loading")}</p> : <p><Foreign>{why.text}</Foreign></p>}
+      {why?.reason ? <p className={classes.quiet}>{text("job.why.slurm")} <Foreign>{why.reason}</Foreign></p> : null}
+      {why?.expected_start ? <p>{text("job.why.starts")} <Moment at={why.expected_start} /></p> : null}
+      {why?.bought?.length ? (
+        <>
+          <h3>{text("job.why.bought")}</h3>
+          <ul className={classes.plain}>
+            {why.bought.map((purchase) => (
+              <li key={`${purchase.generation} ${purchase.shape} ${purchase.decided_at}`}>
+                {count(purchase.workers)} × <Foreign>{purchase.shape}</Foreign>, <Moment at={purchase.decided_at} />
+                {purchase.reason ? <span className={classes.quiet}> · <Foreign>{purchase.reason}</Foreign></span> : null}
+              </li>
+            ))}
+          </ul>
+        </>
+      ) : null}
+      {why?.places?.length ? (
+        <>
+          <h3>{text("job.why.places")}</h3>
+          <ul className={classes.plain}>
+            {why.places.map((place) => (
+              <li key={`${place.kind} ${place.worker} ${place.shape}`}>
+                {text(`job.why.place.${place.kind}`)} <Foreign>{[place.worker, place.shape].filter(Boolean).join(" · ")}</Foreign>
+              </li>
+            ))}
+          </ul>
+        </>
+      ) : null}
+      {job.nodes?.length ? <p className={classes.quiet}>{text("job.why.on")} <Foreign>{job.nodes.join(", ")}</Foreign></p> : null}
+      {why?.generation ? <p className={classes.quiet}>{text("job.why.decision", { generation: count(why.generation) })}</p> : null}
+    </Box>
+  );
+}
+
+function shown(amount: Money | null | undefined): string {
+  return amount ? money(Number(amount.amount), amount.currency) : text("job.cost.unknown");
+}
+
+export function CostBox({ cluster, job, why }: Props & { cluster: string }) {
+  const costs = useJobCosts(cluster, job.job_id);
+  const now = useNow();
+  const total = costs.data?.total ?? job.cost?.total;
+  const hourly = why?.usd_per_hour ?? null;
+  const over = hasEnded(job.state);
+  const rest = job.time_limit_seconds ? Math.max(0, job.time_limit_seconds - (elapsedOf(job, now) ?? 0)) : null;
+  return (
+    <Box title={text("job.cost.title")}>
+      <dl className={classes.figures}>
+        <div>
+          <dt>{text(over ? "job.cost.whole" : "job.cost.so_far")}</dt>
+          <dd className="number">{total || job.started_at ? shown(total) : money(0)}</dd>
+        </div>
+        {!over && hourly !== null ? (
+          <div>
+            <dt>{text("job.cost.hourly")}</dt>
+            <dd className="number">{money(hourly)}</dd>
+          </div>
+        ) : null}
+        {!over && hourly !== null && rest !== null ? (
+          <div>
+            <dt>{text("job.cost.at_most")}</dt>
+            <dd className="number">{money(Number(total?.amount ?? 0) + (hourly * rest) / 3600)}</dd>
+          </div>
+        ) : null}
+      </dl>
+      {costs.data ? <p className={classes.quiet}>{text(costs.data.stale ? "job.cost.stale" : "job.cost.as_of")} <Moment at={costs.data.as_of} /></p> : null}
+    </Box>
+  );
+}
+
+const MIB = 1024 * 1024;
+
+export function UsedBox({ job }: { job: JobWithCost }) {
+  const asked = memoryOf(job);
+  const peak = job.peak_memory_mib ?? null;
+  const cpus = job.cpus ?? null;
+  const efficiency = job.cpu_efficiency ?? null;
+  return (
+    <Box title={text("job.used.title")}>
+      <Bar
+        name={text("job.used.cpu")}
+        share={efficiency}
+        figures={
+          efficiency === null
+            ? text("job.used.only_asked", { asked: cpus === null ? "–" : count(cpus) })
+            : text("job.used.cpu_of", { used: (efficiency * (cpus ?? 0)).toFixed(1), asked: count(cpus ?? 0), percent: percent(efficiency) })
+        }
+      />
+      <Bar
+        name={text("job.used.memory")}
+        share={peak === null || !asked ? null : peak / asked}
+        figures={
+          peak === null
+            ? text("job.used.only_asked", { asked: asked === null ? "–" : bytes(asked * MIB) })
+            : text("job.used.memory_of", { used: bytes(peak * MIB), asked: asked === null ? "–" : bytes(asked * MIB) })
+        }
+      />
+      {efficiency === null && peak === null ? <p className={classes.quiet}>{text(hasEnded(job.state) ? "job.used.never" : "job.used.later")}</p> : null}
+    </Box>
+  );
+}
+
+function Bar({ name, share, figures }: { name: string; share: number | null; figures: string }) {
+  const width = Math.min(1, Math.max(0, share ?? 0));
+  return (
+    <div className={classes.used}>
+      <span>{name}</span>
+      <span className={classes.bar} role="meter" aria-label={name} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(width * 100)} aria-valuetext={figures}>
+        <span style={{ width: `${width * 100}%` }} />
+      </span>
+      <span className="number">{figures}</span>
+    </div>
+  );
+}

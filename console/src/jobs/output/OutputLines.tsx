@@ -1,0 +1,120 @@
+/** The lines in sight. Scrolled up it stays where it is, whatever comes; at its end it follows. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
+import { text } from "../../texts";
+import { styleAfter } from "./ansi";
+import { OutputRow } from "./OutputRow";
+import classes from "./output.module.css";
+import type { OutputRows } from "./rows";
+import type { OutputStore } from "./store";
+
+const LINE_HEIGHT = 18;
+/** Earlier and later parts are read when so many lines are left before them. */
+const NEAR_LINES = 60;
+const LOOKED_BACK = 200;
+
+export interface LinesHandle {
+  jump: (where: "start" | "end") => void;
+  /** Brings a row into sight. */
+  show: (row: number) => void;
+}
+
+interface Props {
+  ref: Ref<LinesHandle>;
+  store: OutputStore;
+  wrap: boolean;
+  find: string;
+  /** The row that the search stands at. */
+  current: number | undefined;
+  following: boolean;
+  setFollowing: (following: boolean) => void;
+}
+
+export function OutputLines({ ref, store, wrap, find, current, following, setFollowing }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const { rows } = store;
+  const lastTop = useRef(0);
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => LINE_HEIGHT,
+    getItemKey: (index) => rows.first + index,
+    overscan: 20,
+  });
+  useStaysInPlace(scroller, rows);
+  const { version } = store;
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (following && element !== null) element.scrollTop = element.scrollHeight;
+  }, [following, version, wrap]);
+  useImperativeHandle(ref, () => ({
+    jump(where) {
+      virtualizer.scrollToIndex(where === "start" ? 0 : rows.length - 1, { align: where });
+    },
+    show(row) {
+      virtualizer.scrollToIndex(row, { align: "center" });
+    },
+  }));
+  const items = virtualizer.getVirtualItems();
+  const firstShown = items[0]?.index ?? 0;
+  const lastShown = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (store.state !== "ready") return;
+    if (!following && firstShown < NEAR_LINES) void store.earlier();
+    else if (lastShown > rows.length - NEAR_LINES) void store.later();
+  }, [store, following, firstShown, lastShown, rows, version]);
+
+  function scrolled(): void {
+    const element = scroller.current;
+    if (element === null) return;
+    const up = element.scrollTop < lastTop.current - 2;
+    lastTop.current = element.scrollTop;
+    const left = element.scrollHeight - element.scrollTop - element.clientHeight;
+    if (up && following && left > 2 * LINE_HEIGHT) setFollowing(false);
+    else if (!up && !following && left < LINE_HEIGHT && !store.hasLater) setFollowing(true);
+  }
+
+  let style = items.length === 0 ? "" : styleAt(rows, firstShown);
+  return (
+    <div ref={scroller} className={classes.scroller} onScroll={scrolled} tabIndex={0} role="log" aria-live="off" aria-label={text("job.output.lines")}>
+      <div className={classes.rows} data-wrap={wrap} style={{ height: virtualizer.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows.at(item.index);
+          if (row === undefined) return null;
+          const own = style;
+          style = styleAfter(style, row.text);
+          return (
+            <div
+              key={item.key}
+              data-index={item.index}
+              {...(wrap ? { ref: virtualizer.measureElement } : {})}
+              className={classes.row}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              <OutputRow text={row.text} style={own} continued={row.continued} find={find} current={item.index === current} />
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+/** The colours that are in force at a row, from the rows just before it. */
+function styleAt(rows: OutputRows, index: number): string {
+  let style = "";
+  for (let at = Math.max(0, index - LOOKED_BACK); at < index; at += 1) style = styleAfter(style, rows.at(at)?.text ?? "");
+  return style;
+}
+
+/** Rows that come or go before those in sight do not move them. */
+function useStaysInPlace(scroller: { current: HTMLDivElement | null }, rows: OutputRows): void {
+  const before = useRef({ rows, first: rows.first });
+  const { first } = rows;
+  useLayoutEffect(() => {
+    const moved = before.current.rows === rows ? before.current.first - first : 0;
+    before.current = { rows, first };
+    if (moved !== 0 && scroller.current !== null) scroller.current.scrollTop += moved * LINE_HEIGHT;
+  }, [scroller, rows, first]);
+}

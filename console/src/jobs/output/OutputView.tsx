@@ -1,0 +1,107 @@
+/** The output of a job: its newest lines at once, live while it runs, earlier ones when one scrolls up. */
+
+import { Button, Checkbox, SegmentedControl } from "@mantine/core";
+import { useMemo, useRef, useState, type ReactNode } from "react";
+import { text } from "../../texts";
+import { bytes, count } from "../../ui/format";
+import { Empty } from "../../ui/Empty";
+import { ProblemView } from "../../ui/ProblemView";
+import { Finder, MOST_FOUND } from "./find";
+import { FindBox } from "./FindBox";
+import { OutputLines, type LinesHandle } from "./OutputLines";
+import classes from "./output.module.css";
+import { outputAddress, type OutputStore, type StreamName } from "./store";
+import { useOutput } from "./useOutput";
+
+export interface OutputChoice {
+  stream: StreamName;
+  wrap: boolean;
+  find: string;
+}
+
+interface Props {
+  cluster: string;
+  job: string;
+  /** Whether the job may still write. */
+  running: boolean;
+  /** Whether it has a file of its own for stderr. */
+  hasErrors: boolean;
+  choice: OutputChoice;
+  choose: (to: Partial<OutputChoice>) => void;
+  /** Shown in place of lines where there is no output yet. */
+  none: ReactNode;
+}
+
+export function OutputView({ cluster, job, running, hasErrors, choice, choose, none }: Props) {
+  const store = useOutput({ cluster, job, stream: choice.stream }, running);
+  const lines = useRef<LinesHandle>(null);
+  const [following, setFollowing] = useState(true);
+  const finder = useMemo(() => new Finder(choice.find), [choice.find]);
+  const found = finder.found(store.rows);
+  const [current, setCurrent] = useState(-1);
+  const row = current < 0 ? undefined : found[Math.min(current, found.length - 1)];
+
+  function step(by: number): void {
+    if (found.length === 0) return;
+    const next = current < 0 ? (by > 0 ? 0 : found.length - 1) : (current + by + found.length) % found.length;
+    setCurrent(next);
+    setFollowing(false);
+    lines.current?.show(found[next] ?? 0);
+  }
+
+  async function jump(where: "start" | "end"): Promise<void> {
+    setFollowing(where === "end");
+    if (where === "start" ? store.hasEarlier : store.hasLater) await store.open(where);
+    lines.current?.jump(where);
+  }
+
+  return (
+    <section className={classes.viewer} aria-label={text("job.output.name")}>
+      <div className={classes.tools}>
+        {hasErrors ? (
+          <SegmentedControl
+            aria-label={text("job.output.stream")}
+            value={choice.stream}
+            onChange={(stream) => choose({ stream: stream as StreamName })}
+            data={["stdout", "stderr"]}
+          />
+        ) : null}
+        <FindBox find={choice.find} change={(find) => { setCurrent(-1); choose({ find }); }} step={step} />
+        {choice.find === "" ? null : (
+          <span className={classes.found} role="status">
+            {text("job.output.found", { at: count(current < 0 ? 0 : Math.min(current, found.length - 1) + 1), count: found.length, shown: found.length >= MOST_FOUND ? `${count(MOST_FOUND)}+` : count(found.length) })}
+          </span>
+        )}
+        <Button variant="default" onClick={() => void jump("start")}>{text("job.output.start")}</Button>
+        <Button variant="default" onClick={() => void jump("end")}>{text("job.output.end")}</Button>
+        <Checkbox label={text("job.output.follow")} checked={following} onChange={(event) => (event.currentTarget.checked ? void jump("end") : setFollowing(false))} />
+        <Checkbox label={text("job.output.wrap")} checked={choice.wrap} onChange={(event) => choose({ wrap: event.currentTarget.checked })} />
+        <Button variant="default" component="a" href={outputAddress({ cluster, job, stream: choice.stream })} download={`${job}-${choice.stream}.txt`}>
+          {text("job.output.download")}
+        </Button>
+      </div>
+      {store.error !== null && store.state !== "none" ? <ProblemView error={store.error} retry={() => void store.open("end")} /> : null}
+      {store.state === "none" ? (
+        (none ?? <Empty title={text("job.output.none")}>{text("job.output.none_details")}</Empty>)
+      ) : (
+        <OutputLines ref={lines} store={store} wrap={choice.wrap} find={choice.find} current={row} following={following} setFollowing={setFollowing} />
+      )}
+      <StatusLine store={store} running={running} />
+    </section>
+  );
+}
+
+function StatusLine({ store, running }: { store: OutputStore; running: boolean }) {
+  const { rows, size } = store;
+  const part = rows.begin > 0 || rows.end < size;
+  return (
+    <div className={classes.status}>
+      <span>
+        {part
+          ? text("job.output.part", { from: bytes(rows.begin), to: bytes(rows.end), size: bytes(size) })
+          : text("job.output.whole", { size: bytes(size) })}
+      </span>
+      <span>{store.state === "reading" ? text("ui.loading") : running && store.live !== null ? text(`job.output.live.${store.live}`) : text("job.output.still")}</span>
+    </div>
+  );
+}
