@@ -8,13 +8,18 @@ interface MomentProps {
   at: string | null | undefined;
 }
 
+/** The clock of the page may be behind what it has just read: that is now, and not to come. */
+const JUST_READ_MS = 2_000;
+
 export function Moment({ at }: MomentProps) {
   const now = useNow();
   if (at === null || at === undefined) return <span aria-hidden>–</span>;
   const moment = new Date(at);
+  const ahead = moment.getTime() - now;
+  const present = ahead > 0 && ahead < JUST_READ_MS ? moment : new Date(now);
   return (
     <time className="number" dateTime={at} title={exact(moment)}>
-      {relative(moment, new Date(now))}
+      {relative(moment, present)}
     </time>
   );
 }

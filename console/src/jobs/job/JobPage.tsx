@@ -111,7 +111,9 @@ function Output({ cluster, job }: Omit<ContentProps, "why">) {
       }),
     [navigate],
   );
-  const waits = stateGroup(job.state) === "waiting";
+  if (stateGroup(job.state) === "waiting") {
+    return <Empty title={text("job.output.waits")}>{text(job.array_tasks ? "job.output.array" : "job.output.waits_details")}</Empty>;
+  }
   return (
     <Suspense fallback={<div className={classes.skeleton} />}>
       <OutputView
@@ -121,7 +123,6 @@ function Output({ cluster, job }: Omit<ContentProps, "why">) {
         hasErrors={Boolean(job.standard_error)}
         choice={{ stream: stream ?? "stdout", wrap: wrap ?? false, find: find ?? "" }}
         choose={choose}
-        none={waits ? <Empty title={text("job.output.waits")}>{text(job.array_tasks ? "job.output.array" : "job.output.waits_details")}</Empty> : null}
       />
     </Suspense>
   );

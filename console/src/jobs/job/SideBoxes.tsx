@@ -46,7 +46,7 @@ export function WhyBox({ job, why }: Props) {
           </ul>
         </>
       ) : null}
-      {why?.places?.length ? (
+      {why?.state === "pending" && why.places?.length ? (
         <>
           <h3>{text("job.why.places")}</h3>
           <ul className={classes.plain}>

@@ -12,6 +12,8 @@ import type { OutputStore } from "./store";
 const LINE_HEIGHT = 18;
 /** Earlier and later parts are read when so many lines are left before them. */
 const NEAR_LINES = 60;
+/** With fewer lines than that, an earlier part is read at once. */
+const FEW_LINES = 100;
 const LOOKED_BACK = 200;
 
 export interface LinesHandle {
@@ -61,7 +63,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
   const lastShown = items.at(-1)?.index ?? 0;
   useEffect(() => {
     if (store.state !== "ready") return;
-    if (!following && firstShown < NEAR_LINES) void store.earlier();
+    if ((!following || rows.length < FEW_LINES) && firstShown < NEAR_LINES) void store.earlier();
     else if (lastShown > rows.length - NEAR_LINES) void store.later();
   }, [store, following, firstShown, lastShown, rows, version]);
 
@@ -71,7 +73,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     const up = element.scrollTop < lastTop.current - 2;
     lastTop.current = element.scrollTop;
     const left = element.scrollHeight - element.scrollTop - element.clientHeight;
-    if (up && following && left > 2 * LINE_HEIGHT) setFollowing(false);
+    if (up && following && left > 2) setFollowing(false);
     else if (!up && !following && left < LINE_HEIGHT && !store.hasLater) setFollowing(true);
   }
 

@@ -1,7 +1,7 @@
 /** The output of a job: its newest lines at once, live while it runs, earlier ones when one scrolls up. */
 
 import { Button, Checkbox, SegmentedControl } from "@mantine/core";
-import { useMemo, useRef, useState, type ReactNode } from "react";
+import { useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
 import { bytes, count } from "../../ui/format";
 import { Empty } from "../../ui/Empty";
@@ -28,11 +28,9 @@ interface Props {
   hasErrors: boolean;
   choice: OutputChoice;
   choose: (to: Partial<OutputChoice>) => void;
-  /** Shown in place of lines where there is no output yet. */
-  none: ReactNode;
 }
 
-export function OutputView({ cluster, job, running, hasErrors, choice, choose, none }: Props) {
+export function OutputView({ cluster, job, running, hasErrors, choice, choose }: Props) {
   const store = useOutput({ cluster, job, stream: choice.stream }, running);
   const lines = useRef<LinesHandle>(null);
   const [following, setFollowing] = useState(true);
@@ -82,7 +80,9 @@ export function OutputView({ cluster, job, running, hasErrors, choice, choose, n
       </div>
       {store.error !== null && store.state !== "none" ? <ProblemView error={store.error} retry={() => void store.open("end")} /> : null}
       {store.state === "none" ? (
-        (none ?? <Empty title={text("job.output.none")}>{text("job.output.none_details")}</Empty>)
+        <div className={classes.none}>
+          <Empty title={text("job.output.none")}>{text("job.output.none_details")}</Empty>
+        </div>
       ) : (
         <OutputLines ref={lines} store={store} wrap={choice.wrap} find={choice.find} current={row} following={following} setFollowing={setFollowing} />
       )}
@@ -93,6 +93,7 @@ export function OutputView({ cluster, job, running, hasErrors, choice, choose, n
 
 function StatusLine({ store, running }: { store: OutputStore; running: boolean }) {
   const { rows, size } = store;
+  if (store.state === "none") return null;
   const part = rows.begin > 0 || rows.end < size;
   return (
     <div className={classes.status}>

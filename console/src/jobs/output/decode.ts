@@ -4,17 +4,19 @@ import { OutputRows } from "./rows";
 
 const LF = 10;
 const CR = 13;
+/** Of a line that is longer, the part that is there is shown. */
+const MOST_LEFT_OUT = 16 * 1024;
 const DECODED_AT_ONCE = 64 * 1024;
 
 /**
- * The rows of the bytes that begin at `begin`. Where they begin within a line, they are cut at its end if it is among
- * them; a character that is cut off at either end is left out. `begin` and `end` of the rows say what they have.
+ * The rows of the bytes that begin at `begin`. Where they begin within a line, they are cut at its end if that is
+ * near; a character that is cut off at either end is left out. `begin` and `end` of the rows say what they have.
  */
 export function rowsOf(bytes: Uint8Array, begin: number, cutEnd: boolean): OutputRows {
   let from = 0;
   if (begin > 0) {
     const newline = bytes.indexOf(LF);
-    if (newline >= 0 && newline + 1 < bytes.length) from = newline + 1;
+    if (newline >= 0 && newline < MOST_LEFT_OUT && newline + 1 < bytes.length) from = newline + 1;
     else while (from < Math.min(3, bytes.length) && isContinuation(bytes[from])) from += 1;
   }
   const rows = new OutputRows(begin + from);

@@ -51,7 +51,6 @@ export const job = {
     after: "{{duration}}",
     submitted: "submitted",
     decided: "decided",
-    worker: "worker started",
     running: "running",
     requeued: "requeued",
     ended: "ended",
