@@ -1,28 +1,38 @@
 /** The filters of the list: chosen from lists, shown as chips of which each can be taken away, and kept in the URL. */
 
-import { Button, Checkbox, Menu, MultiSelect, Popover, Stack, TextInput } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { Button, Popover, TextInput } from "@mantine/core";
+import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import type { Job } from "../api/schema";
 import { text } from "../texts";
 import { visible } from "../ui/Foreign";
-import { STATE_GROUPS } from "../ui/jobStates";
-import { isFiltered, type Choices, type Filters } from "./filters";
+import { isFiltered, LISTS, type Filters } from "./filters";
 import classes from "./jobs.module.css";
 
-interface Props {
+// What the buttons open is loaded when the first is opened.
+const lists = () => import("./FilterLists");
+const StateList = lazy(() => lists().then(({ StateList: component }) => ({ default: component })));
+const MoreLists = lazy(() => lists().then(({ MoreLists: component }) => ({ default: component })));
+const ColumnList = lazy(() => lists().then(({ ColumnList: component }) => ({ default: component })));
+
+export interface FilterProps {
   filters: Filters;
-  choices: Choices;
+  /** All that were read, which the lists offer the values of. */
+  jobs: readonly Job[];
   change: (to: Partial<{ [Key in keyof Filters]: Filters[Key] | undefined }>) => void;
 }
 
 const SEARCH_PAUSE_MS = 150;
-const LISTS = ["users", "accounts", "partitions"] as const;
 
-export function FilterBar({ filters, choices, change }: Props) {
+export function FilterBar({ filters, jobs, change }: FilterProps) {
   return (
     <div className={classes.filters} role="group" aria-label={text("jobs.filter.all")}>
       <Search find={filters.find ?? ""} change={(find) => change({ find: find === "" ? undefined : find })} />
-      <States chosen={filters.states ?? []} change={(states) => change({ states: states.length === 0 ? undefined : states })} />
-      <More filters={filters} choices={choices} change={change} />
+      <Opened label={text("jobs.filter.states")}>
+        <StateList chosen={filters.states ?? []} change={(states) => change({ states: states.length === 0 ? undefined : states })} />
+      </Opened>
+      <Opened label={text("jobs.filter.more")}>
+        <MoreLists filters={filters} jobs={jobs} change={change} />
+      </Opened>
       <Chips filters={filters} change={change} />
       {isFiltered(filters) ? (
         <Button
@@ -58,72 +68,21 @@ function Search({ find, change }: { find: string; change: (find: string) => void
   );
 }
 
-interface StatesProps {
-  chosen: NonNullable<Filters["states"]>;
-  change: (states: NonNullable<Filters["states"]>) => void;
-}
-
-function States({ chosen, change }: StatesProps) {
+/** A button that opens what is chosen from. */
+function Opened({ label, children, end = false }: { label: string; children: ReactNode; end?: boolean }) {
   return (
-    <Menu closeOnItemClick={false} position="bottom-start">
-      <Menu.Target>
-        <Button variant="default">{text("jobs.filter.states")}</Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {STATE_GROUPS.map((group) => (
-          <Menu.Item
-            key={group}
-            role="menuitemcheckbox"
-            aria-checked={chosen.includes(group)}
-            leftSection={<span aria-hidden>{chosen.includes(group) ? "☑" : "☐"}</span>}
-            onClick={() => change(chosen.includes(group) ? chosen.filter((each) => each !== group) : [...chosen, group])}
-          >
-            {text(`ui.states.${group}`)}
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
-  );
-}
-
-function More({ filters, choices, change }: Props) {
-  return (
-    <Popover position="bottom-start" width={300} trapFocus>
+    <Popover position={end ? "bottom-end" : "bottom-start"} trapFocus>
       <Popover.Target>
-        <Button variant="default">{text("jobs.filter.more")}</Button>
+        <Button variant="default">{label}</Button>
       </Popover.Target>
       <Popover.Dropdown>
-        <Stack gap="xs">
-          {LISTS.map((key) => (
-            <MultiSelect
-              key={key}
-              label={text(`jobs.filter.${key}`)}
-              data={choices[key].map((value) => ({ value, label: visible(value) }))}
-              value={filters[key] ?? []}
-              onChange={(chosen) => change({ [key]: chosen.length === 0 ? undefined : chosen })}
-              maxValues={50}
-              limit={100}
-              searchable
-              clearable
-              comboboxProps={{ withinPortal: false }}
-            />
-          ))}
-          {(["since", "until"] as const).map((key) => (
-            <TextInput
-              key={key}
-              type="date"
-              label={text(`jobs.filter.${key}`)}
-              value={filters[key] ?? ""}
-              onChange={(event) => change({ [key]: event.currentTarget.value === "" ? undefined : event.currentTarget.value })}
-            />
-          ))}
-        </Stack>
+        <Suspense fallback={text("ui.loading")}>{children}</Suspense>
       </Popover.Dropdown>
     </Popover>
   );
 }
 
-function Chips({ filters, change }: Omit<Props, "choices">) {
+function Chips({ filters, change }: Omit<FilterProps, "jobs">) {
   const chips: { key: string; label: string; drop: () => void }[] = [];
   for (const group of filters.states ?? []) {
     const rest = filters.states?.filter((each) => each !== group) ?? [];
@@ -153,35 +112,17 @@ function Chips({ filters, change }: Omit<Props, "choices">) {
   ));
 }
 
-interface ColumnsProps {
+export interface ColumnsProps {
   columns: readonly { id: string; head: string }[];
   shown: readonly string[];
   change: (shown: string[]) => void;
 }
 
 /** Which columns are shown. The name is always among them. */
-export function ColumnChoice({ columns, shown, change }: ColumnsProps) {
+export function ColumnChoice(props: ColumnsProps) {
   return (
-    <Popover position="bottom-end" trapFocus>
-      <Popover.Target>
-        <Button variant="default">{text("ui.table.columns")}</Button>
-      </Popover.Target>
-      <Popover.Dropdown>
-        <Stack gap={6}>
-          {columns.map(({ id, head }) => (
-            <Checkbox
-              key={id}
-              label={head}
-              checked={shown.includes(id)}
-              disabled={id === "name"}
-              onChange={(event) => {
-                const checked = event.currentTarget.checked;
-                change(columns.map((each) => each.id).filter((each) => (each === id ? checked : shown.includes(each))));
-              }}
-            />
-          ))}
-        </Stack>
-      </Popover.Dropdown>
-    </Popover>
+    <Opened label={text("ui.table.columns")} end>
+      <ColumnList {...props} />
+    </Opened>
   );
 }

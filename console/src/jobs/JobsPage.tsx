@@ -11,7 +11,7 @@ import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { jobColumns, tableColumns } from "./columns";
 import { ColumnChoice, FilterBar } from "./FilterBar";
-import { choicesOf, filtered, filtersOf, isFiltered, type JobsSearch } from "./filters";
+import { filtered, filtersOf, isFiltered, type JobsSearch } from "./filters";
 import classes from "./jobs.module.css";
 import { MOST_JOBS, type JobList } from "./list";
 import { arranged, folded } from "./rows";
@@ -37,13 +37,12 @@ export function JobsPage() {
   const by = columns.find(({ id }) => id === search.sort)?.by;
   const descending = search.descending ?? false;
   const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);
-  const choices = useMemo(() => choicesOf(jobs, filters), [jobs, filters]);
   const tableOf = useMemo(() => tableColumns(columns), [columns]);
   return (
     <Page title={text("app.page.jobs")} actions={<ColumnChoice columns={columns} shown={shown} change={(to) => change({ columns: to })} />}>
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
-      <FilterBar filters={filters} choices={choices} change={change} />
+      <FilterBar filters={filters} jobs={jobs} change={change} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} />
         {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={list?.cursor === null} /> : null}

@@ -35,6 +35,8 @@ export const JobsSearch = v.object({
 export type JobsSearch = v.InferOutput<typeof JobsSearch>;
 export type Filters = Pick<JobsSearch, "states" | "users" | "accounts" | "partitions" | "since" | "until" | "find">;
 
+/** The filters of which several values can be chosen from what the jobs have. */
+export const LISTS = ["users", "accounts", "partitions"] as const satisfies readonly (keyof Filters)[];
 const FILTERS = ["states", "users", "accounts", "partitions", "since", "until", "find"] as const satisfies readonly (keyof Filters)[];
 
 /** The filters that are set. */

@@ -15,7 +15,7 @@ import {
   type SortingState,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useMemo, useRef, type ReactNode } from "react";
+import { memo, useCallback, useMemo, useRef, type ReactNode } from "react";
 import { text } from "../texts";
 import classes from "./DataTable.module.css";
 
@@ -56,6 +56,7 @@ interface Props<Row extends RowData> {
 }
 
 const ROW_HEIGHT = 32;
+const NO_ROWS: never[] = [];
 const features = tableFeatures({
   columnVisibilityFeature,
   rowSortingFeature,
@@ -74,18 +75,29 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
   );
   const table = useTable({
     features,
-    data: rows,
+    data: ordered ? NO_ROWS : rows,
     columns: definitions,
     getRowId: rowId,
     state: { sorting, columnVisibility },
   });
-  const sorted = table.getRowModel().rows;
+  const model = table.getRowModel().rows;
+  const sorted = useMemo(() => (ordered ? rows : model.map(({ original }) => original)), [ordered, rows, model]);
+  const idOf = useRef(rowId);
+  idOf.current = rowId;
+  // A new function would have all rows measured again at each scroll.
+  const keyOf = useCallback(
+    (index: number) => {
+      const row = sorted[index];
+      return row === undefined ? index : idOf.current(row);
+    },
+    [sorted],
+  );
   const visible = useMemo(() => columns.filter(({ id }) => columnVisibility[id]), [columns, columnVisibility]);
   const virtualizer = useVirtualizer({
     count: sorted.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
-    getItemKey: (index) => sorted[index]?.id ?? index,
+    getItemKey: keyOf,
     overscan: 12,
     onChange: ({ range }) => {
       if (range !== null && range.endIndex >= sorted.length - 1 && sorted.length > 0) onEnd?.();
@@ -136,7 +148,7 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
           return row === undefined ? null : (
             <TableRow
               key={item.key}
-              row={row.original}
+              row={row}
               index={item.index}
               start={item.start}
               template={template}

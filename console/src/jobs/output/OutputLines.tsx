@@ -1,7 +1,7 @@
 /** The lines in sight. Scrolled up it stays where it is, whatever comes; at its end it follows. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
+import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
 import { text } from "../../texts";
 import { styleAfter } from "./ansi";
 import { OutputRow } from "./OutputRow";
@@ -37,11 +37,14 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
   const scroller = useRef<HTMLDivElement>(null);
   const { rows } = store;
   const lastTop = useRef(0);
+  const { first } = rows;
+  // A new function would have all rows measured again at each scroll.
+  const keyOf = useCallback((index: number) => first + index, [first]);
   const virtualizer = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => LINE_HEIGHT,
-    getItemKey: (index) => rows.first + index,
+    getItemKey: keyOf,
     overscan: 20,
   });
   useStaysInPlace(scroller, rows);
