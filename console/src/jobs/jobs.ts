@@ -82,3 +82,17 @@ export function jobEventsQuery(cluster: string, jobId: string) {
       ),
   });
 }
+
+/** The stages of a job, with the decisions and the workers of each run. */
+export function jobTimelineQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId, "timeline"],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/timeline", {
+          params: { path: { cluster_id: cluster, job_id: jobId } },
+          signal,
+        }),
+      ),
+  });
+}

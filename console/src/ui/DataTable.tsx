@@ -158,8 +158,10 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
         })}
       </div>
       {sorted.length === 0 && empty ? (
-        <div role="row" className={classes.empty}>
-          <div role="cell">{empty}</div>
+        <div role="rowgroup" className={classes.empty}>
+          <div role="row">
+            <div role="cell">{empty}</div>
+          </div>
         </div>
       ) : null}
       {footer === undefined ? null : <div className={classes.footer}>{footer}</div>}

@@ -1,15 +1,14 @@
 /** The stages of a job with their times, as an ordered list. */
 
-import { useMemo } from "react";
 import type { JobExplanation, JobWithCost } from "../../api/schema";
-import { eventRecord } from "../../live/event";
 import { text } from "../../texts";
 import { clock, duration, exact } from "../../ui/format";
+import { Foreign } from "../../ui/Foreign";
 import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { Moment } from "../../ui/Moment";
 import classes from "./job.module.css";
 import { latestEnd, stagesOf } from "./stages";
-import { useJobEvents } from "./useJob";
+import { useJobTimeline } from "./useJob";
 
 interface Props {
   cluster: string;
@@ -18,26 +17,23 @@ interface Props {
 }
 
 export function Timeline({ cluster, job, why }: Props) {
-  const events = useJobEvents(cluster, job.job_id);
-  const told = useMemo(
-    () =>
-      (events.data?.events ?? []).flatMap((event) => {
-        const record = eventRecord(event);
-        return record === null ? [] : [{ time: record.time, kind: record.data.kind }];
-      }),
-    [events.data],
-  );
-  const stages = stagesOf(job, why, told);
+  const timeline = useJobTimeline(cluster, job.job_id);
+  const stages = stagesOf(job, timeline.data?.stages);
   const next = nextOf(job, why);
   return (
     <ol className={classes.timeline} aria-label={text("job.timeline.name")}>
       {stages.map((stage) => (
-        <li key={`${stage.name} ${stage.at}`} className={classes.stage} title={exact(new Date(stage.at))}>
+        <li key={`${stage.name} ${stage.at} ${stage.details}`} className={classes.stage} title={exact(new Date(stage.at))}>
           {stage.after === null ? null : <span className={classes.gap}>{text("job.timeline.after", { duration: duration(stage.after) })}</span>}
           <span className={classes.stageName}>{text(`job.timeline.${stage.name}`)}</span>
           <time dateTime={stage.at} className="number">
             {clock(new Date(stage.at))}
           </time>
+          {stage.details ? (
+            <span className={classes.quiet}>
+              <Foreign>{stage.details}</Foreign>
+            </span>
+          ) : null}
         </li>
       ))}
       {next === null ? null : (

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef } from "react";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
 import { changes, factOf } from "../fact";
-import { jobCostsQuery, jobEventsQuery, jobQuery, whyQuery } from "../jobs";
+import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../jobs";
 
 const READ_AGAIN_MS = 500;
 
@@ -56,4 +56,8 @@ export function useJobCosts(cluster: string, jobId: string) {
 
 export function useJobEvents(cluster: string, jobId: string) {
   return useQuery(jobEventsQuery(cluster, jobId));
+}
+
+export function useJobTimeline(cluster: string, jobId: string) {
+  return useQuery(jobTimelineQuery(cluster, jobId));
 }

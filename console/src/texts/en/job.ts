@@ -51,6 +51,8 @@ export const job = {
     after: "{{duration}}",
     submitted: "submitted",
     decided: "decided",
+    worker_started: "worker started",
+    registered: "registered",
     running: "running",
     requeued: "requeued",
     ended: "ended",
