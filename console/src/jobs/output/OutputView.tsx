@@ -83,6 +83,10 @@ export function OutputView({ cluster, job, running, hasErrors, choice, choose }:
         <div className={classes.none}>
           <Empty title={text("job.output.none")}>{text("job.output.none_details")}</Empty>
         </div>
+      ) : store.state === "ready" && store.size === 0 && !running ? (
+        <div className={classes.none}>
+          <Empty title={text("job.output.empty")} />
+        </div>
       ) : (
         <OutputLines ref={lines} store={store} wrap={choice.wrap} find={choice.find} current={row} following={following} setFollowing={setFollowing} />
       )}

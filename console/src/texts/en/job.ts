@@ -181,6 +181,7 @@ export const job = {
     download: "Download",
     none: "No output",
     none_details: "The job has written nothing that can be read here. Each task of an array has an output of its own.",
+    empty: "The output is empty",
     waits: "No output yet",
     waits_details: "The job has not started. Its output appears here when it does. Beside it stands what it waits for.",
     array: "Each task of an array has an output of its own. Open a task in the list of jobs.",

@@ -1,0 +1,83 @@
+"""A person's jobs in the browser: the list, one job from its start to its end, its output, and acts on many."""
+
+from browser.accessibility import violations
+from browser.conftest import Person
+from browser.people import Member
+from browser.playwright_api import expect
+
+HOSTILE = '<img src=x onerror="alert(1)"> \u202egnp.exe'
+JOB = {"time_limit": 5, "current_working_directory": "/mnt/efs"}
+
+
+async def _submitted(member: Member, script: str, **job: object) -> str:
+    return (await member.user.submit(f"#!/bin/sh\n{script}\n", {**JOB, **job})).job_id
+
+
+async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
+    ada = await person("ada")
+    job = await _submitted(ada, "printf '\\033[31mred\\033[0m <b>text</b>\\n'; nosuchcommand", name=HOSTILE, hold=True)
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs/{job}")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("⟨202e⟩gnp.exe")
+    await expect(page.get_by_text("It is held by its owner")).to_be_visible()
+    assert not await violations(page)
+
+    await page.get_by_role("button", name="Release").dblclick()
+
+    await expect(page.get_by_role("heading", name="A command was not found (exit code 127)")).to_be_visible()
+    output = page.get_by_role("log")
+    await expect(output).to_contain_text("red <b>text</b>")
+    await expect(output).to_contain_text("nosuchcommand")
+    await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+    assert not await violations(page)
+
+
+async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_request(person: Person) -> None:
+    ada = await person("ada")
+    job = await _submitted(ada, "seq -f 'line %.0f of a long output' 1 400000", name="long")
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs/{job}")
+    output = page.get_by_role("log")
+    await expect(output).to_contain_text("line 400000 of")
+
+    await page.get_by_label("Find in what is loaded").fill("line 39999")
+    await expect(page.get_by_role("status").filter(has_text="of 10 lines")).to_be_visible()
+    await page.get_by_role("button", name="Start", exact=True).click()
+
+    await expect(output).to_contain_text("line 1 of")
+
+
+async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(person: Person) -> None:
+    ada = await person("ada")
+    for _ in range(3):
+        await _submitted(ada, "sleep 300", name="many-at-once", hold=True)
+    await _submitted(ada, "true", name="another", hold=True)
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs")
+    await page.get_by_label("Name or number").fill("many-at-once")
+    await page.wait_for_url("**find=many-at-once**")
+    await page.reload()
+    await expect(page.get_by_text("3 of ")).to_be_visible()
+    assert not await violations(page)
+
+    await page.get_by_role("button", name="Act on these 3 jobs").click()
+    await expect(page.get_by_text("3 will be cancelled")).to_be_visible()
+    await page.get_by_role("button", name="Cancel 3 jobs").dblclick()
+
+    await expect(page.get_by_text("3 done, 0 failed, 0 left")).to_be_visible()
+    await page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
+    await expect(page.get_by_role("cell", name="Cancelled")).to_have_count(3)
+
+
+async def test_an_array_is_one_row_and_opens_with_the_keyboard(person: Person) -> None:
+    ada = await person("ada")
+    array = await _submitted(ada, "true", name="folded", array="0-3", hold=True)
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs?find=folded")
+    toggle = page.get_by_role("button", name=f"Tasks of folded ({array}): 4")
+    await expect(toggle).to_have_attribute("aria-expanded", "false")
+    await toggle.focus()
+    await page.keyboard.press("Enter")
+
+    await expect(toggle).to_have_attribute("aria-expanded", "true")
+    await expect(page.get_by_text(f"{array}_[0-3]")).to_be_visible()
