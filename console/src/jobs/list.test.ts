@@ -76,6 +76,13 @@ describe("the list of jobs", () => {
     expect(whole.rows[0]).toMatchObject({ state: "RUNNING", account: "chem", qos: "normal" });
   });
 
+  it("has no array beside its tasks when it was read after they have started", () => {
+    const list = patched(listOf({ jobs: [], total: 0 }, 1), [event(2, "42", "PENDING"), event(3, "42_0", "RUNNING"), event(4, "42_1", "RUNNING")]);
+    expect(withRecord(list, job("42", { state: "RUNNING" }), 2).rows.map(({ job_id }) => job_id)).toEqual(["42_0", "42_1"]);
+    const half = withRecord(list, job("42", { state: "RUNNING", array_tasks: "1-3" }), 2);
+    expect(half.rows[half.index.get("42") ?? -1]).toMatchObject({ state: "PENDING", array_tasks: "2-3" });
+  });
+
   it("keeps a bound", () => {
     const jobs = Array.from({ length: MOST_JOBS + 5 }, (_, id) => job(String(id)));
     const list = listOf({ jobs, total: jobs.length, cursor: "more" }, 1);

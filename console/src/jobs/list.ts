@@ -133,7 +133,11 @@ export function withRecord(list: JobList, job: Job, asked: number): JobList {
   // A whole array is told with the state of its tasks; in the list its row is the tasks that wait.
   if (job.array_tasks) draft.put({ ...job, state: current.state, nodes: [], started_at: null, ended_at: current.ended_at ?? null }, known);
   else draft.put(known > asked ? withTold(job, current) : job, known);
-  return draft.done({ total: list.total, position: list.position, cursor: list.cursor });
+  const tasks = list.rows.filter(({ job_id }) => job_id.startsWith(`${job.job_id}_`));
+  // An array that was read after its last task has started is no job beside them.
+  if (tasks.length > 0 && !job.array_tasks) draft.drop(job.job_id);
+  else for (const { job_id } of tasks) startedTask(draft, job_id);
+  return draft.done({ total: list.total - draft.lost, position: list.position, cursor: list.cursor });
 }
 
 /** The list after events. Those that a row has already are left out. The same list where nothing changed. */
