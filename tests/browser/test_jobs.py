@@ -1,5 +1,7 @@
 """A person's jobs in the browser: the list, one job from its start to its end, its output, and acts on many."""
 
+import re
+
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.people import Member
@@ -55,7 +57,7 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     page = ada.page
     await page.goto(f"/c/{ada.user.cluster}/jobs")
     await page.get_by_label("Name or number").fill("many-at-once")
-    await page.wait_for_url("**find=many-at-once**")
+    await expect(page).to_have_url(re.compile("find=many-at-once"))
     await page.reload()
     await expect(page.get_by_text("3 of ")).to_be_visible()
     assert not await violations(page)
