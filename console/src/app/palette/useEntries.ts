@@ -28,7 +28,7 @@ export function useEntries(cluster: string, typed: string): { entries: Entry[]; 
   const acts = useOfferedActs();
   const [asked] = useDebouncedValue(typed.trim(), PAUSE_MS);
   const search = useQuery({ ...jobSearchQuery(cluster, asked), enabled: cluster !== NO_CLUSTER && asked.length > 0 });
-  const known = queries.getQueryData(jobsQuery(cluster).queryKey)?.jobs;
+  const known = queries.getQueryData(jobsQuery(cluster).queryKey)?.rows;
   const jobs = useMemo(() => found(typed, known, search.data ?? []), [typed, known, search.data]);
 
   const entries: Entry[] = [
@@ -66,14 +66,14 @@ export function useEntries(cluster: string, typed: string): { entries: Entry[]; 
 }
 
 /** The jobs by number or name: those of the list that was read, and those that the gateway found. */
-function found(typed: string, known: ReadonlyMap<string, Job> | undefined, answered: readonly Job[]): Job[] {
+function found(typed: string, known: readonly Job[] | undefined, answered: readonly Job[]): Job[] {
   const wanted = typed.trim().replace(/^#/, "").toLowerCase();
   if (wanted === "") return [];
   const jobs = new Map(answered.map((job) => [job.job_id, job]));
   let looked = 0;
-  for (const [id, job] of known ?? []) {
+  for (const job of known ?? []) {
     if (jobs.size >= MOST_FOUND || ++looked > MOST_JOBS) break;
-    if (id.startsWith(wanted) || job.name.toLowerCase().includes(wanted)) jobs.set(id, job);
+    if (job.job_id.startsWith(wanted) || job.name.toLowerCase().includes(wanted)) jobs.set(job.job_id, job);
   }
   return [...jobs.values()];
 }
