@@ -11,6 +11,7 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
+from clusterra_contracts.rpc import alternatives as alternatives_rpc
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
@@ -87,6 +88,23 @@ VIEWER = slurm_rpc.Viewer(user=ADA)
 COMPONENT = slurm_rpc.Component(
     job=slurm_rpc.JobDescription(environment=("PATH=/usr/bin:/bin",), tres_per_node="gres/gpu:1"),
     further=job_fields.FurtherFields(prefer="gpu-a100"),
+)
+ALTERNATIVES = (
+    alternatives_rpc.Alternative(
+        shape="general-small",
+        usd_per_hour=0.1632,
+        verdict="chosen",
+        job_usd_per_hour=0.0816,
+        expected_usd=0.0435,
+        text="It is planned on a worker of this shape.",
+    ),
+    alternatives_rpc.Alternative(
+        shape="compute-xs",
+        usd_per_hour=0.0725,
+        verdict="too_small",
+        lacks=("memory",),
+        text="Too small: 4 GiB asked, 2.1 GiB there.",
+    ),
 )
 ESTIMATED = PendingJobs(
     job_ids=(estimate_rpc.ESTIMATED_JOB_ID,),
@@ -464,7 +482,7 @@ EXAMPLES: dict[str, Wire] = {
         as_of=LATER,
     ),
     "why.explain.v3": why_rpc.ExplainJob(viewer=VIEWER, job_id="42_7"),
-    "why.explanation.v1": why_rpc.Explanation(
+    "why.explanation.v2": why_rpc.Explanation(
         job_id="42_7",
         state="pending",
         reason="Resources",
@@ -478,6 +496,7 @@ EXAMPLES: dict[str, Wire] = {
         ),
         expected_start=LATER,
         usd_per_hour=0.0816,
+        alternatives=ALTERNATIVES,
         generation=7,
         snapshot_generation=1772366400250,
         as_of=MOMENT,
@@ -493,12 +512,13 @@ EXAMPLES: dict[str, Wire] = {
         job=ESTIMATED, tasks=10, array=True, warnings=("line 2 of the script: no effect",), components=(ESTIMATED,)
     ),
     "estimate.job.v2": estimate_rpc.EstimateJob(job=ESTIMATED, tasks=10, components=(ESTIMATED,)),
-    "estimate.v1": estimate_rpc.Estimate(
+    "estimate.v2": estimate_rpc.Estimate(
         wait="boot",
         text="It would wait for workers of the shape general-small, which would be bought.",
         workers=(estimate_rpc.EstimatedWorkers(kind="new", shape="general-small", count=2),),
         expected_start=LATER,
         usd_per_hour=0.0816,
+        alternatives=ALTERNATIVES,
         limit_seconds=3600,
         tasks=10,
         snapshot_generation=1772366400250,

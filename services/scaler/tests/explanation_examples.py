@@ -6,10 +6,12 @@ from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation
+from clusterra_scaler.explain.alternatives import Offered
 from clusterra_scaler.explain.explanation import ExplanationInputs, explanation
 from clusterra_scaler.explain.purchases import PurchaseHistory
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
+from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
@@ -25,10 +27,13 @@ def inputs_of(view: Observation, before: FleetState | None = None, **more: Any) 
     """The inputs of an explanation after one decision on an observation."""
     decision = decide(view, before or FleetState.initial(START), ObservationHistory())
     assert decision.plan is not None
+    offered = Offered.of(decision, view.binding, RunHistory())
+    assert offered is not None
     return ExplanationInputs(
         observation=view,
         state=decision.state,
         plan=decision.plan,
+        offered=offered,
         latency=LATENCY,
         purchases=PurchaseHistory().after(decision, view.snapshot),
         **more,

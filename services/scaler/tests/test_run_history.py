@@ -1,12 +1,14 @@
 """What the run-time model learns from snapshots, and how it is stored."""
 
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
-from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_contracts.shape_fit import new_workers
+from clusterra_scaler.planner.estimates.run_history import RunHistory, RunTimeReader
 from clusterra_scaler.planner.estimates.run_time_model import FADES_AT, MAX_HISTORIES, HistoryKey, RunTimeModel
 from clusterra_scaler.planner.estimates.run_times import Traits
 from clusterra_scaler.planner.estimates.settings import LearningSettings
+from clusterra_scaler.planner.requests.demand import demand_of
 from clusterra_scaler.records import packed_history, unpacked_history
-from fleet_examples import at, group, running, snapshot
+from fleet_examples import CATALOGUE, at, group, running, snapshot
 from structlog.testing import capture_logs
 
 HOUR = 3600.0
@@ -109,3 +111,17 @@ def test_histories_are_halved_and_their_number_is_bounded() -> None:
     assert not any(row.key.user == "ada" for row in kept)
 
     model.end("u0", 10.0)
+
+
+def test_a_reader_answers_as_the_history() -> None:
+    history = RunHistory()
+    job = running("2", "a")
+    waiting = group("1", time_limit_seconds=HOUR)
+    history.observe(snapshot((waiting,), (job,), taken=10))
+    demand = demand_of([waiting], new_workers(CATALOGUE))
+    reader = RunTimeReader(history)
+
+    before = reader.of_pending(demand)
+
+    assert before == history.of_pending(demand) == reader.of_pending(demand)
+    assert reader.of_running(job, at(20).timestamp()) == history.of_running(job, at(20).timestamp())

@@ -169,3 +169,19 @@ def test_certain_times_and_distributions_agree_on_the_grid() -> None:
     assert step.mean_seconds == pytest.approx(2 * HOUR)
     assert step.beyond(certain(HOUR)) == pytest.approx(HOUR)
     assert fading(HOUR).beyond(certain(3 * HOUR)) == 0.0
+
+
+@given(histories, traits, st.floats(0.0, DAY))
+def test_a_peek_answers_as_the_planner_is_answered_and_keeps_nothing(
+    history: list[tuple[Traits, float, float]], asked: Traits, age: float
+) -> None:
+    peeked, other = model_of(history), model_of(history)
+
+    answer = peeked.peek("new", asked, age)
+
+    # A curve is fixed when the planner asks first: a kept one would not know of what follows.
+    for model in (peeked, other):
+        model.begin("more", asked, 40 * DAY)
+        model.end("more", 40 * DAY + 60.0)
+    assert peeked.remaining("new", asked, age) == other.remaining("new", asked, age)
+    assert answer == model_of(history).remaining("new", asked, age)

@@ -20,7 +20,7 @@ from clusterra_planner_tools.cli import command
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import put_binding
 from clusterra_runtime.nats.rpc import RpcFailed, call
-from fleet_examples import binding, group, node, running, worker
+from fleet_examples import CATALOGUE, binding, group, node, running, worker
 from stand_ins import Neighbours, neighbours
 from typer.testing import CliRunner
 
@@ -91,6 +91,8 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
         ordered = await until_explained(cluster, "1", "has been ordered but has not started yet")
         assert (ordered.state, ordered.cause, ordered.reason) == ("pending", "nodes", "Resources")
         assert ordered.usd_per_hour == pytest.approx(0.08)
+        assert (ordered.alternatives[0].shape, ordered.alternatives[0].verdict) == ("compute-xs", "chosen")
+        assert len({each.shape for each in ordered.alternatives}) == len(ordered.alternatives) == len(CATALOGUE.shapes)
         (bought,) = ordered.bought
         assert (bought.shape, bought.workers, bought.reason) == ("compute-xs", 1, "1 more for pending job 1")
         state = await cluster.last_desired()
@@ -112,6 +114,7 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
         runs = await until_explained(cluster, "1", "It has been running on compute-xs-a")
         assert (runs.state, runs.bought) == ("running", ordered.bought)
         assert runs.usd_per_hour == pytest.approx(0.08)
+        assert (runs.alternatives[0].shape, runs.alternatives[0].verdict) == ("compute-xs", "chosen")
         assert await error_kind(cluster, "2") == "not_found"
     assert await error_kind(cluster, "1") == "unavailable"
 
@@ -143,6 +146,7 @@ async def test_an_estimate_is_made_between_decisions_and_changes_nothing(
         assert found.wait == "boot"
         assert found.usd_per_hour == pytest.approx(0.08)
         assert [(each.kind, each.shape, each.count) for each in found.workers] == [("new", "compute-xs", 1)]
+        assert (found.alternatives[0].shape, found.alternatives[0].verdict) == ("compute-xs", "chosen")
         assert await error_kind(cluster, "9") == "not_found"
         warm = binding(idle_seconds=0.5, max_workers=20, warm={"memory-xs": 2}).policy
         simulated = await call(

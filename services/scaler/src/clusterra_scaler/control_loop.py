@@ -235,7 +235,7 @@ class ControlLoop:
                 if worth_logging:
                     self._logger.decided(decision)
         self._gathering = decision.plan is not None and any(each.reason == BATCHING for each in decision.plan.unmet)
-        self._explanations.on_decision(observation, decision, shadow=shadow)
+        self._explanations.on_decision(observation, decision, run_history, shadow=shadow)
         if decision.plan is not None:
             self._estimates.on_decision(
                 EstimateInputs(

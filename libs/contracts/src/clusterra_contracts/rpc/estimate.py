@@ -10,6 +10,7 @@ from pydantic import Field
 
 from clusterra_contracts.identity import JobId, Moment, ShapeName, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Components, JobDescription
 from clusterra_contracts.rpc.why import Cause, PlaceKind
@@ -79,7 +80,7 @@ class EstimatedWorkers(Wire):
 class Estimate(Wire):
     """What the planner would do for the job now, as of one snapshot of the queue."""
 
-    schema_name: ClassVar[str] = "estimate.v1"
+    schema_name: ClassVar[str] = "estimate.v2"
 
     wait: Wait
     cause: Cause | None = None
@@ -98,6 +99,8 @@ class Estimate(Wire):
     usd_per_hour: float | None = None
     """The cost of the job with all its components, or of one task, while it runs; None where no worker would do, or
     has no known price."""
+    alternatives: Alternatives = ()
+    """The shapes, compared for the job or one task at the present prices, limits and failures."""
     limit_seconds: float | None = None
     """The time limit, of several components the longest; None without one."""
     tasks: Annotated[int, Field(ge=1)] = 1

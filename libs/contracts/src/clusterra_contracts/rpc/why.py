@@ -3,6 +3,7 @@
 from typing import ClassVar, Literal
 
 from clusterra_contracts.identity import JobId, Moment, ShapeName, Wire
+from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.slurm import Viewer
 
 Cause = Literal[
@@ -67,7 +68,7 @@ class Explanation(Wire):
     start of the last of them apply to all of them.
     """
 
-    schema_name: ClassVar[str] = "why.explanation.v1"
+    schema_name: ClassVar[str] = "why.explanation.v2"
 
     job_id: JobId
     state: Literal["pending", "running"]
@@ -90,6 +91,8 @@ class Explanation(Wire):
     usd_per_hour: float | None = None
     """The job's share, by CPU, of the price of its workers: of everything that runs of it, or, while it waits, of one
     job or task. None while it has no worker."""
+    alternatives: Alternatives = ()
+    """The shapes, compared for one job or task at the present prices, limits and failures."""
     shadow: bool = False
     """Whether the scaler is in shadow mode: it decides and changes nothing."""
     generation: int

@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
+from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Estimate, EstimatedWorkers, EstimateJob, Wait
 from clusterra_contracts.rpc.why import Cause
 from clusterra_contracts.shape_fit import new_workers
 
+from clusterra_scaler.explain.alternatives import Offered, for_waiting
 from clusterra_scaler.explain.blocking import cause_of, cause_text
 from clusterra_scaler.explain.forecast import Forecast
 from clusterra_scaler.planner.decide import decide
@@ -49,6 +51,7 @@ class _Trial:
 
     forecast: Forecast
     bought: Mapping[ShapeName, int]
+    alternatives: Alternatives = ()
 
 
 def estimate(request: EstimateJob, inputs: EstimateInputs, at: datetime) -> Estimate:
@@ -78,6 +81,7 @@ def estimate(request: EstimateJob, inputs: EstimateInputs, at: datetime) -> Esti
         expected_start=first,
         expected_last_start=last,
         usd_per_hour=_usd_per_hour(priced.forecast, observation),
+        alternatives=() if wait == "paused" else queued.alternatives,
         limit_seconds=_longest(groups),
         tasks=request.tasks,
         shadow=inputs.shadow,
@@ -133,15 +137,15 @@ def _trial(planned: Sequence[PendingJobs], pending: Sequence[PendingJobs], input
     observation = inputs.observation
     snapshot = observation.snapshot.model_copy(update={"pending": tuple(pending)})
     with_job = replace(observation, snapshot=snapshot)
-    plan = decide(with_job, inputs.state, inputs.observation_history, inputs.run_history).plan
+    decision = decide(with_job, inputs.state, inputs.observation_history, inputs.run_history)
+    plan, offered = decision.plan, Offered.of(decision, observation.binding, inputs.run_history)
     demand = demand_of(planned, new_workers(observation.binding.catalogue))
-    if plan is None:
+    if plan is None or offered is None:
         return _Trial(Forecast(planned, demand, ()), {})
     unmet = tuple(each for each in plan.unmet if each.demand.job_ids[0] == ESTIMATED_JOB_ID)
-    return _Trial(
-        Forecast(planned, demand, plan.places.get(ESTIMATED_JOB_ID, ()), unmet),
-        {shape: count - _coming(inputs.plan)[shape] for shape, count in _coming(plan).items()},
-    )
+    forecast = Forecast(planned, demand, plan.places.get(ESTIMATED_JOB_ID, ()), unmet)
+    bought = {shape: count - _coming(inputs.plan)[shape] for shape, count in _coming(plan).items()}
+    return _Trial(forecast, bought, for_waiting(planned, forecast, plan, offered))
 
 
 def _coming(plan: Plan) -> Counter[ShapeName]:

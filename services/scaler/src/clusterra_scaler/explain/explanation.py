@@ -7,10 +7,12 @@ from datetime import datetime
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.job_states import SUSPENDED
 from clusterra_contracts.queue import PendingJobs, RunningJob
+from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation, JobPlace
 from clusterra_contracts.shape_fit import new_workers
 
+from clusterra_scaler.explain.alternatives import Offered, for_running, for_waiting
 from clusterra_scaler.explain.blocking import cause_of, cause_text, moment_text
 from clusterra_scaler.explain.forecast import Forecast
 from clusterra_scaler.explain.purchases import PurchaseHistory
@@ -33,6 +35,7 @@ class ExplanationInputs:
     observation: Observation
     state: FleetState
     plan: Plan
+    offered: Offered
     latency: ProvisioningLatency
     purchases: PurchaseHistory
     shadow: bool = False
@@ -93,6 +96,7 @@ def _of_pending(
     cause = cause_of(explained, at)
     demand = demand_of(groups, new_workers(observation.binding.catalogue))
     forecast = _forecast(groups, demand, plan, shadow=inputs.shadow)
+    alternatives: Alternatives = ()
     sentences = [f"{len(running)} of its tasks {'is' if len(running) == 1 else 'are'} running."] if running else []
     other_partitions = [
         group.partition for group in groups if observation.binding.partition not in group.partition.split(",")
@@ -110,6 +114,7 @@ def _of_pending(
         sentences.append("Its array already runs as many tasks at once as its limit allows.")
     else:
         sentences.append(forecast.text(observation, at))
+        alternatives = for_waiting(groups, forecast, plan, inputs.offered)
     return Explanation(
         job_id=job_id,
         state="pending",
@@ -123,6 +128,7 @@ def _of_pending(
         bought=inputs.purchases.last(demand.job_ids),
         expected_start=forecast.expected_start(observation, inputs.latency, at),
         usd_per_hour=forecast.usd_per_hour(observation.binding.catalogue.shapes),
+        alternatives=alternatives,
         shadow=inputs.shadow,
         generation=inputs.state.generation,
         snapshot_generation=observation.snapshot.generation,
@@ -168,6 +174,7 @@ def _of_running(job_id: JobId, running: list[RunningJob], inputs: ExplanationInp
         bought=inputs.purchases.last([job.job_id for job in running]),
         started_at=started_at,
         usd_per_hour=sum(map(JobCosts(observation.snapshot, observation.binding).usd_per_hour, running)),
+        alternatives=for_running(running[0], shapes, inputs.offered),
         shadow=inputs.shadow,
         generation=inputs.state.generation,
         snapshot_generation=observation.snapshot.generation,

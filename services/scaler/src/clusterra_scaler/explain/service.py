@@ -14,9 +14,11 @@ from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import RpcFailed
 
+from clusterra_scaler.explain.alternatives import Offered
 from clusterra_scaler.explain.explanation import ExplanationInputs, explanation
 from clusterra_scaler.explain.purchases import PurchaseHistory
 from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
 
 QUEUE = "scaler"
@@ -31,9 +33,12 @@ class ExplanationService:
         self._inputs: ExplanationInputs | None = None
         self._purchases = PurchaseHistory()
 
-    def on_decision(self, observation: Observation, decision: Decision, *, shadow: bool) -> None:
+    def on_decision(
+        self, observation: Observation, decision: Decision, run_history: RunHistory, *, shadow: bool
+    ) -> None:
         """Explain from this decision from now on. If it has no plan, the decision before it stays."""
-        if decision.plan is None:
+        offered = Offered.of(decision, observation.binding, run_history)
+        if decision.plan is None or offered is None:
             if self._inputs is not None and self._inputs.unreadable_since is None:
                 self._inputs = replace(self._inputs, unreadable_since=observation.snapshot.taken_at)
             return
@@ -44,6 +49,7 @@ class ExplanationService:
             observation=observation,
             state=decision.state,
             plan=decision.plan,
+            offered=offered,
             latency=latency,
             purchases=self._purchases,
             shadow=shadow,

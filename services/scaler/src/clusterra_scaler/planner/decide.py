@@ -20,6 +20,7 @@ from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.context import DecisionContext, observe
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.quota import QuotaHeadroom
 from clusterra_scaler.planner.observed.request_breakers import admitted_demands
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.failover import Failover, plan_around
@@ -45,6 +46,8 @@ class Decision:
     observation_history: ObservationHistory
     plan: Plan | None
     """None when the queue or the nodes could not be read, or were read too long ago."""
+    headroom: QuotaHeadroom | None = None
+    """What could be bought before this decision bought anything; None if nothing was decided."""
 
     @property
     def fact(self) -> ScaleFact:
@@ -199,4 +202,5 @@ def _decision(working: _Working) -> Decision:
     else:
         after = state.model_copy(update={**pending, "ceilings": dict(context.ceilings)})
     history = replace(history, lost_undrains=history.lost_undrains.intersection(scale_down.undrains))
-    return Decision(after, working.changes, (*working.extras, *scale_down.actions), history, working.plan)
+    actions = (*working.extras, *scale_down.actions)
+    return Decision(after, working.changes, actions, history, working.plan, context.headroom)

@@ -1,6 +1,7 @@
 """Feeds the run-time model from queue snapshots: which jobs began, which ended, and which were stopped and requeued."""
 
 from clusterra_contracts.demand import DEFAULT_MEMORY_MIB_PER_CPU
+from clusterra_contracts.identity import JobId
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
 
 from clusterra_scaler.planner.estimates.remaining_time import Remaining
@@ -68,6 +69,11 @@ class RunHistory:
         """The remaining run time of a job at `now`, in seconds of the epoch."""
         return self._model.remaining(job.job_id, traits_of_running(job), max(0.0, now - job.started_at.timestamp()))
 
+    def peek(self, job_id: JobId, traits: Traits, age: float) -> Remaining:
+        """The remaining run time of a job of this age; nothing is kept (see RunTimeReader)."""
+        planned = self._of_pending.get(traits) if age == 0.0 else None
+        return self._model.peek(job_id, traits, age) if planned is None else planned
+
     def ends_within(self, job: RunningJob, now: float, seconds: float) -> float:
         """The chance that a job has ended `seconds` after `now`."""
         age = max(0.0, now - job.started_at.timestamp())
@@ -78,6 +84,21 @@ def traits_of_demand(demand: Demand) -> Traits:
     """The traits that a pending job's run time is estimated by; of a heterogeneous job its first component's."""
     need = demand.parts[0].need
     return Traits(str(demand.uid), demand.limit_seconds, need.cpus, need.memory_mib / MIB_PER_GIB)
+
+
+class RunTimeReader:
+    """The answers of a run history now. Asking keeps nothing and so changes no plan, also none that is being made."""
+
+    def __init__(self, history: RunHistory) -> None:
+        self._history = history
+
+    def of_pending(self, demand: Demand) -> Remaining:
+        """As of the history."""
+        return self._history.peek(demand.job_ids[0], traits_of_demand(demand), 0.0)
+
+    def of_running(self, job: RunningJob, now: float) -> Remaining:
+        """As of the history."""
+        return self._history.peek(job.job_id, traits_of_running(job), max(0.0, now - job.started_at.timestamp()))
 
 
 def traits_of_running(job: RunningJob) -> Traits:

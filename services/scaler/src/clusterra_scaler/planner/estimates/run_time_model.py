@@ -212,13 +212,11 @@ class RunTimeModel:
 
     def remaining(self, job_id: str, traits: Traits, age: float) -> Remaining:
         """See RunTimes. A job's curve is fixed when it is first asked for, so that plans are stable."""
-        curve = self._curve(job_id, traits)
-        if age >= curve.limit_seconds:
-            curve = SurvivalCurve(curve.survival, age * (1.0 + OVERDUE) + 600.0)
-        now = curve.at(age)
-        if now <= 1e-9:
-            return certain(OVERDUE * age)
-        return expected([chance / now for chance in curve.after(age)])
+        return _remaining(self._curve(job_id, traits), age)
+
+    def peek(self, job_id: str, traits: Traits, age: float) -> Remaining:
+        """`remaining`, but nothing is fixed or kept: it may be asked while another thread plans."""
+        return _remaining(self._curves.get(job_id) or self._made_curve(history_keys(traits), traits), age)
 
     def ends_within(self, job_id: str, traits: Traits, age: float, seconds: float) -> float:
         """The chance that a job of this age has ended after `seconds` more; 0 for a job that is long overdue."""
@@ -238,13 +236,17 @@ class RunTimeModel:
         curve = self._curves.get(job_id)
         if curve is None:
             keys = history_keys(traits)
-            survival = self._survivals.get(keys)
-            if survival is None:
-                survival = self._survival([self._histograms[key] for key in keys if key in self._histograms])
-                self._survivals[keys] = survival
-            curve = SurvivalCurve(survival, traits.limit_seconds or _HORIZON_SECONDS)
-            self._curves[job_id] = curve
+            curve = self._curves[job_id] = self._made_curve(keys, traits)
+            self._survivals[keys] = curve.survival
         return curve
+
+    def _made_curve(self, keys: tuple[HistoryKey, ...], traits: Traits) -> SurvivalCurve:
+        """A job's curve by the present counts."""
+        survival = self._survivals.get(keys)
+        if survival is None:
+            found = [histogram for key in keys if (histogram := self._histograms.get(key)) is not None]
+            survival = self._survival(found)
+        return SurvivalCurve(survival, traits.limit_seconds or _HORIZON_SECONDS)
 
     def _survival(self, histograms: list[_Histogram]) -> tuple[float, ...]:
         """The survival at each of EDGES. Each history refines the wider one before it, which is its prior."""
@@ -257,6 +259,15 @@ class RunTimeModel:
             alive *= 1.0 - hazard
             survival.append(alive)
         return tuple(survival)
+
+
+def _remaining(curve: SurvivalCurve, age: float) -> Remaining:
+    if age >= curve.limit_seconds:
+        curve = SurvivalCurve(curve.survival, age * (1.0 + OVERDUE) + 600.0)
+    now = curve.at(age)
+    if now <= 1e-9:
+        return certain(OVERDUE * age)
+    return expected([chance / now for chance in curve.after(age)])
 
 
 def history_keys(traits: Traits) -> tuple[HistoryKey, ...]:

@@ -9,7 +9,7 @@ from clusterra_contracts.shape_fit import GpuShapes
 from clusterra_contracts.shapes import Catalogue, WorkerSpec
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
-from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, traits_of_running
+from clusterra_scaler.planner.estimates.run_history import MIB_PER_GIB, RunHistory, RunTimeReader, traits_of_running
 from clusterra_scaler.planner.packing.items import Group, Offering
 from clusterra_scaler.planner.requests.demand import Demand
 
@@ -59,7 +59,9 @@ def offering_of(shape: ShapeName, spec: WorkerSpec, usd_per_hour: float, boot_se
 class JobGroups:
     """Makes groups of demands and of running jobs."""
 
-    def __init__(self, history: RunHistory, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes) -> None:
+    def __init__(
+        self, history: RunHistory | RunTimeReader, specs: Mapping[ShapeName, WorkerSpec], gpu_shapes: GpuShapes
+    ) -> None:
         """`specs` are all shapes that existing and new workers may have."""
         self._history = history
         self._specs = specs
