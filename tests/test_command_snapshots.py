@@ -55,6 +55,11 @@ PASSING = rule(
     r'|^\{"step":\{[^\n]*"state":"(waiting|submitting|submitted)".*\n',
 )
 WORKER = rule("the name of a worker", r"\b((?:compute|general|memory)-[a-z]+)-[a-z0-9]{5}\b", r"\1-00000")
+ALTERNATIVES = rule(
+    "the alternatives of an estimate, whose costs follow from the boots and run times that were seen",
+    r'(?s)"alternatives": \[\n.*?\n  \]',
+    '"alternatives": "<alternatives>"',
+)
 FORMS = ("", "--json", "--quiet")
 
 
@@ -190,7 +195,7 @@ async def test_changing(site: Site) -> None:
 
 
 async def test_submitting(site: Site) -> None:
-    script, rules = str(site.folder / "hello.sh"), (NEW_JOB, BARE_JOB, WORKER)
+    script, rules = str(site.folder / "hello.sh"), (NEW_JOB, BARE_JOB, WORKER, ALTERNATIVES)
     await site.record(
         "submit",
         *(f"-H {script} x", f"-H --json {script}", f"-H --quiet {script}", f"--dry-run {script}"),

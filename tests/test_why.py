@@ -64,6 +64,9 @@ async def test_a_job_is_explained_from_an_empty_fleet_until_it_runs(ada: User, o
             rf"It waits for the worker {place.worker}, which has been booting for \d+ s\.", booting.text
         )
         assert (booting.state, booting.cause, place.shape) == ("pending", "nodes", "memory-xs")
+        for each in (booting, running):
+            assert (each.alternatives[0].shape, each.alternatives[0].verdict) == ("memory-xs", "chosen")
+            assert "too_small" in {other.verdict for other in each.alternatives[1:]}
         assert booting.usd_per_hour
         assert booting.usd_per_hour == pytest.approx(running.usd_per_hour)
         (bought,) = booting.bought

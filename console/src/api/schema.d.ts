@@ -2360,6 +2360,7 @@ export interface components {
             expected_last_start: string | null;
             time_limit_seconds: number | null;
             cost: components["schemas"]["EstimatedCost"] | null;
+            alternatives?: components["schemas"]["ShapeAlternative"][];
             shadow: boolean;
             warnings: string[];
             as_of: string;
@@ -2376,6 +2377,7 @@ export interface components {
             started_at?: string | null;
             expected_start?: string | null;
             usd_per_hour?: number | null;
+            alternatives?: components["schemas"]["ShapeAlternative"][];
             shadow?: boolean;
             generation?: number;
             snapshot_generation?: number;
@@ -3202,6 +3204,16 @@ export interface components {
             real_memory_mib?: number | null;
             gpu_count?: number;
             gpu_model?: string;
+        };
+        ShapeAlternative: {
+            shape: string;
+            usd_per_hour: string;
+            job_usd_per_hour: string | null;
+            expected_usd: string | null;
+            /** @enum {string} */
+            verdict: "chosen" | "preferred" | "costlier" | "unneeded" | "by_rule" | "limited" | "unavailable" | "too_small" | "not_for_it";
+            lacks: ("cpus" | "memory" | "gpus")[];
+            text: string;
         };
         ShapeChange: {
             shape: string;
@@ -4088,6 +4100,7 @@ export type SessionList = components['schemas']['SessionList'];
 export type SetBudget = components['schemas']['SetBudget'];
 export type SetQuota = components['schemas']['SetQuota'];
 export type Shape = components['schemas']['Shape'];
+export type ShapeAlternative = components['schemas']['ShapeAlternative'];
 export type ShapeChange = components['schemas']['ShapeChange'];
 export type ShapeCount = components['schemas']['ShapeCount'];
 export type ShapeView = components['schemas']['ShapeView'];

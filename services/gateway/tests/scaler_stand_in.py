@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from answering import rpc_failure
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.alternatives import Alternative
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
 from clusterra_contracts.rpc.reply import ErrorKind
 from clusterra_contracts.rpc.simulate import (
@@ -20,6 +21,18 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import serve
 from nats.aio.subscription import Subscription
 from proxy_stand_in import ProxyStandIn
+
+ALTERNATIVES = (
+    Alternative(
+        shape="compute-xs",
+        usd_per_hour=0.0725,
+        verdict="chosen",
+        job_usd_per_hour=0.0725 / 2,
+        expected_usd=0.1 + 0.2,
+        text="It is planned on a worker of this shape.",
+    ),
+    Alternative(shape="memory-xs", usd_per_hour=0.1071, verdict="too_small", lacks=("cpus",), text="Too small."),
+)
 
 
 @dataclass
@@ -53,6 +66,7 @@ class ScalerStandIn:
             text="It waits for a worker of the shape compute-xs, which is ordered and not started yet.",
             places=(JobPlace(kind="ordered", shape="compute-xs"),),
             usd_per_hour=0.05,
+            alternatives=ALTERNATIVES,
             generation=7,
             snapshot_generation=9,
             as_of=job.submitted_at,
@@ -65,6 +79,7 @@ class ScalerStandIn:
             workers=(EstimatedWorkers(kind="new", shape="compute-xs", count=5),),
             expected_start=request.job.first_submitted_at,
             usd_per_hour=0.04,
+            alternatives=ALTERNATIVES,
             limit_seconds=5400,
             tasks=request.tasks,
             snapshot_generation=9,

@@ -25,6 +25,9 @@ async def test_an_estimate_has_costs_as_decimal_strings_and_submits_nothing(worl
     }
     assert (body["wait"], body["tasks"], body["time_limit_seconds"]) == ("boot", 10, 5400)
     assert body["workers"] == [{"kind": "new", "shape": "compute-xs", "count": 5}]
+    assert [(each["shape"], each["verdict"]) for each in body["alternatives"]] == [
+        *(("compute-xs", "chosen"), ("memory-xs", "too_small")),
+    ]
     assert body["warnings"] == ["line 2 of the script: no effect"]
     (asked,) = world.acme.prepared
     assert (asked.user.name, asked.user.uid, asked.script) == ("ada", 20001, SUBMISSION["script"])

@@ -395,6 +395,10 @@ async def test_why_returns_the_scalers_explanation(world: World, job_id: str) ->
     assert explanation["job_id"] == job_id
     assert explanation["text"] == "It waits for a worker of the shape compute-xs, which is ordered and not started yet."
     assert explanation["places"] == [{"kind": "ordered", "worker": None, "shape": "compute-xs"}]
+    chosen, too_small = explanation["alternatives"]
+    assert (chosen["shape"], chosen["verdict"], chosen["usd_per_hour"]) == ("compute-xs", "chosen", "0.0725")
+    assert (chosen["job_usd_per_hour"], chosen["expected_usd"]) == ("0.036250", "0.300000")
+    assert (too_small["verdict"], too_small["lacks"], too_small["job_usd_per_hour"]) == ("too_small", ["cpus"], None)
 
     (asked,) = world.acme.scaler.explained
     assert (asked.viewer.user.name, asked.viewer.user.uid, asked.viewer.admin) == ("ada", 20001, False)
@@ -461,6 +465,7 @@ async def test_why_tells_how_a_job_has_ended(world: World, unexplained: ErrorKin
         assert answer.status in (404, 503)
 
     assert (found["state"], found["final_state"], found["exit_code"]) == ("ended", "FAILED", 3)
+    assert found["alternatives"] == []
     assert found["text"] == "It has ended as FAILED with the exit code 3: NonZeroExitCode."
     assert found["ended_at"]
 

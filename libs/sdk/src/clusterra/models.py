@@ -330,6 +330,32 @@ class Shape(Model):
     most: int | None
 
 
+class ShapeAlternative(Model):
+    """One shape of the cluster, compared for one job or array task at the present prices, limits and failures.
+
+    `usd_per_hour` is the list price of one worker, and `job_usd_per_hour` what the job would pay of its workers: its
+    dominant share. `expected_usd` is what the policy `packing` compares: the USD that the job is expected to add in all
+    on new workers of its own, with their boots, less a credit for the capacity that it leaves free. It may be negative.
+    Both are null where a worker does not hold the job, and `expected_usd` also where list prices or the rule of the
+    families decide.
+
+    `verdict` says what becomes of the shape. `chosen`: the job runs on a worker of it, or is planned to. `preferred`:
+    it would be bought, and nothing is bought now. `costlier`: it costs more, or as much and comes later. `unneeded`:
+    the job alone would cost less here, and its place is on a worker that is there, is coming, or is shared. `by_rule`:
+    the rule of the families takes another one. `limited`: a limit of the policy leaves no room. `unavailable`: its
+    workers do not start at present. `too_small`: it lacks what `lacks` names. `not_for_it`: the job must not use it.
+    `text` says it to people.
+    """
+
+    shape: str
+    usd_per_hour: str
+    job_usd_per_hour: str | None
+    expected_usd: str | None
+    verdict: str
+    lacks: tuple[str, ...]
+    text: str
+
+
 class StagingPart(Model):
     """How far the copying in one direction is."""
 
@@ -550,6 +576,7 @@ class Estimate(Model):
     `wait` tells what the job, or the last of its tasks that may run at once, would wait for, and `text` tells it to
     people. `workers` are those that it would use. `expected_start` is that of the job or of its first task,
     `expected_last_start` that of its last task; null where nobody knows. `cost` is null where no worker would do.
+    `alternatives` are the shapes of the cluster, compared for the job or one task, the nearest first, 20 at most.
     `shadow` means that the scaler buys nothing. `warnings` are those that a submit would answer.
     """
 
@@ -563,6 +590,7 @@ class Estimate(Model):
     expected_last_start: datetime | None
     time_limit_seconds: float | None
     cost: EstimatedCost | None
+    alternatives: tuple[ShapeAlternative, ...] = ()
     shadow: bool
     warnings: tuple[str, ...]
     as_of: datetime
@@ -582,7 +610,9 @@ class Explanation(Model):
     Of a waiting or running job: Slurm's `reason`, its `cause`, the planned `places`, what was `bought` for it, and
     `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
     `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
-    scaler has not planned with the job yet, or no longer does. `as_of` is when this was true.
+    scaler has not planned with the job yet, or no longer does. `alternatives` are the shapes of the cluster, the
+    nearest first, 20 at most: none where the planner does not plan for the job, and none of a job that has ended.
+    `as_of` is when this was true.
     """
 
     job_id: str
@@ -595,6 +625,7 @@ class Explanation(Model):
     started_at: datetime | None = None
     expected_start: datetime | None = None
     usd_per_hour: float | None = None
+    alternatives: tuple[ShapeAlternative, ...] = ()
     shadow: bool = False
     generation: int = 0
     snapshot_generation: int = 0

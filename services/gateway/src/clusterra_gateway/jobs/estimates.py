@@ -13,6 +13,7 @@ from clusterra_gateway.bus.requests import ScalerRequests, SlurmRequests
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.jobs.alternatives import ShapeAlternative
 from clusterra_gateway.submission.models import AnyScript, ScriptSubmission, prepare_message
 from clusterra_gateway.submission.reading import read_submission
 
@@ -58,6 +59,7 @@ class JobEstimate(ResponseBody):
     `wait` tells what the job, or the last of its tasks that may run at once, would wait for, and `text` tells it to
     people. `workers` are those that it would use. `expected_start` is that of the job or of its first task,
     `expected_last_start` that of its last task; null where nobody knows. `cost` is null where no worker would do.
+    `alternatives` are the shapes of the cluster, compared for the job or one task, the nearest first, 20 at most.
     `shadow` means that the scaler buys nothing. `warnings` are those that a submit would answer.
     """
 
@@ -71,6 +73,7 @@ class JobEstimate(ResponseBody):
     expected_last_start: datetime | None
     time_limit_seconds: float | None
     cost: EstimatedCost | None
+    alternatives: tuple[ShapeAlternative, ...] = ()
     shadow: bool
     warnings: tuple[str, ...]
     as_of: datetime
@@ -89,6 +92,7 @@ class JobEstimate(ResponseBody):
             expected_last_start=estimate.expected_last_start,
             time_limit_seconds=estimate.limit_seconds,
             cost=EstimatedCost.of(estimate),
+            alternatives=tuple(map(ShapeAlternative.of, estimate.alternatives)),
             shadow=estimate.shadow,
             warnings=prepared.warnings,
             as_of=estimate.as_of,

@@ -23,6 +23,7 @@ from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.jobs.alternatives import ShapeAlternative
 from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.staged_files import JobStaging
 
@@ -38,7 +39,9 @@ class JobExplanation(ResponseBody):
     Of a waiting or running job: Slurm's `reason`, its `cause`, the planned `places`, what was `bought` for it, and
     `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
     `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
-    scaler has not planned with the job yet, or no longer does. `as_of` is when this was true.
+    scaler has not planned with the job yet, or no longer does. `alternatives` are the shapes of the cluster, the
+    nearest first, 20 at most: none where the planner does not plan for the job, and none of a job that has ended.
+    `as_of` is when this was true.
     """
 
     job_id: JobId
@@ -51,6 +54,7 @@ class JobExplanation(ResponseBody):
     started_at: Moment | None = None
     expected_start: Moment | None = None
     usd_per_hour: float | None = None
+    alternatives: tuple[ShapeAlternative, ...] = ()
     shadow: bool = False
     generation: int = 0
     snapshot_generation: int = 0
@@ -186,7 +190,8 @@ class Explanations:
     async def why(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Explains why a job waits, where it runs, or how it ended.
 
-        Of a waiting job: what was bought for it, its expected start, and its cost per hour.
+        Of a waiting job: what was bought for it, its expected start, its cost per hour, and the alternatives:
+        which other shapes the planner does not take for it, and why.
         """
         return json_response(await self.explained(ref, caller.viewer, job_id(request)))
 
@@ -199,7 +204,8 @@ class Explanations:
                 raise
             told = await self._from_records(ref, viewer, job_id, unexplained)
         else:
-            told = JobExplanation(**explanation.model_dump())
+            alternatives = tuple(map(ShapeAlternative.of, explanation.alternatives))
+            told = JobExplanation(**explanation.model_dump(exclude={"alternatives"}), alternatives=alternatives)
         staging = await self._stagings.of_job(ref, job_id, age=timedelta(0))
         return told if staging is None else with_staging(told, staging)
 
