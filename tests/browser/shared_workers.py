@@ -5,7 +5,7 @@ Requests that a worker sends before this has attached to it are not seen. The pa
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -14,7 +14,7 @@ from browser.playwright_api import Context, playwright_error
 
 type Told = Callable[[str, dict[str, Any]], None]
 """Takes an event of the protocol, such as `Network.responseReceived`, and its parameters."""
-_DOMAINS = ("Runtime", "Network")
+_ENABLED = ("Runtime.enable", "Network.enable")
 
 
 async def watch_shared_workers(context: Context, tell: Told) -> None:
@@ -26,25 +26,33 @@ async def watch_shared_workers(context: Context, tell: Told) -> None:
     await page.close()
     numbers, attaching = count(1), set[asyncio.Task[None]]()
 
-    async def attach(target: str) -> None:
+    async def ask(attached: str, *methods: str) -> None:
         # A worker may end before.
         with suppress(playwright_error()):
-            attached = (await session.send("Target.attachToTarget", {"targetId": target, "flatten": False}))[
-                "sessionId"
-            ]
-            for domain in _DOMAINS:
-                message = json.dumps({"id": next(numbers), "method": f"{domain}.enable"})
+            for method in methods:
+                message = json.dumps({"id": next(numbers), "method": method})
                 await session.send("Target.sendMessageToTarget", {"sessionId": attached, "message": message})
+
+    async def attach(target: str) -> None:
+        with suppress(playwright_error()):
+            told = await session.send("Target.attachToTarget", {"targetId": target, "flatten": False})
+            await ask(told["sessionId"], *_ENABLED)
+
+    def begin(work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        attaching.add(task)
+        task.add_done_callback(attaching.discard)
 
     def created(event: dict[str, Any]) -> None:
         target = event["targetInfo"]
         if target["type"] == "shared_worker" and target.get("browserContextId") == belongs_to:
-            task = asyncio.create_task(attach(target["targetId"]))
-            attaching.add(task)
-            task.add_done_callback(attaching.discard)
+            begin(attach(target["targetId"]))
 
     def received(event: dict[str, Any]) -> None:
         message = json.loads(event["message"])
+        if message.get("method") == "Inspector.targetReloadedAfterCrash":
+            # A worker that is started again while somebody is attached waits for them.
+            begin(ask(event["sessionId"], *_ENABLED, "Runtime.runIfWaitingForDebugger"))
         if "method" in message:
             tell(message["method"], message["params"])
 
