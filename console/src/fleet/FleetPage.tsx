@@ -1,8 +1,109 @@
-/** The workers and the decisions about them. */
+/** The workers and the decisions about them: now, over time, and why. */
 
+import { Group, SegmentedControl, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useCallback, useMemo } from "react";
+import { profileQuery } from "../api/queries";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
+import { ProblemView } from "../ui/ProblemView";
+import { DecisionDrawer } from "./DecisionDrawer";
+import { DecisionsTable } from "./DecisionsTable";
+import { FleetChart } from "./FleetChart";
+import { FleetFigures } from "./FleetFigures";
+import { Health } from "./Health";
+import { RANGES, type Range } from "./queries";
+import { ShapesTable } from "./ShapesTable";
+import { useFleet } from "./useFleet";
+import { WorkersTable } from "./WorkersTable";
+import classes from "./fleet.module.css";
+
+const route = getRouteApi("/c/$cluster/fleet");
 
 export function FleetPage() {
-  return <Page title={text("app.page.fleet")}>{null}</Page>;
+  const { cluster } = route.useParams();
+  const { range = "1h", moment } = route.useSearch();
+  const navigate = route.useNavigate();
+  const admin = useQuery(profileQuery).data?.role === "admin";
+  const { detail, fleet, workers, decisions } = useFleet(cluster, range);
+  const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
+  const told = useMemo(() => decisions.data?.pages.flatMap((page) => page.decisions) ?? [], [decisions.data]);
+  const first = workers.data?.pages[0];
+  return (
+    <Page title={text("app.page.fleet")}>
+      {detail.isError ? <ProblemView error={detail.error} retry={() => void detail.refetch()} /> : null}
+      {detail.data ? <Health cluster={detail.data} /> : <div className={classes.health}>{"\u00a0"}</div>}
+      <FleetFigures
+        cluster={detail.data}
+        workers={first}
+        counts={fleet.data?.now}
+        decision={decisions.data === undefined ? undefined : (told[0] ?? null)}
+      />
+      <section className={classes.section} aria-label={text("fleet.chart.title")}>
+        <Group justify="space-between" mb={6}>
+          <Title order={2} fz="lg">
+            {text("fleet.chart.title")}
+          </Title>
+          <SegmentedControl
+            aria-label={text("fleet.range.label")}
+            data={RANGES.map((value) => ({ value, label: text(`fleet.range.${value}`) }))}
+            value={range}
+            onChange={(value) => void navigate({ search: (search) => ({ ...search, range: value as Range }), replace: true })}
+          />
+        </Group>
+        {fleet.isError ? <ProblemView error={fleet.error} retry={() => void fleet.refetch()} /> : <FleetChart fleet={fleet.data} range={range} open={open} />}
+        <Text size="xs" c="dimmed">
+          {text("fleet.chart.hint")} {text("fleet.chart.boots")}{" "}
+          <Link to="/c/$cluster/costs" params={{ cluster }} search={{ by: "shape" }}>
+            {text("fleet.chart.boots_link")}
+          </Link>
+        </Text>
+      </section>
+      <section className={classes.section} aria-label={text("fleet.shapes.title")}>
+        <Title order={2} fz="lg" mb={6}>
+          {text("fleet.shapes.title")}
+        </Title>
+        {workers.isError ? (
+          <ProblemView error={workers.error} retry={() => void workers.refetch()} />
+        ) : (
+          <ShapesTable cluster={detail.data} workers={first} counts={fleet.data?.now ?? (fleet.isError ? [] : undefined)} />
+        )}
+      </section>
+      <section className={classes.section} aria-label={text("fleet.decisions.title")}>
+        <Title order={2} fz="lg" mb={6}>
+          {text("fleet.decisions.title")}
+        </Title>
+        {decisions.isError ? <ProblemView error={decisions.error} retry={() => void decisions.refetch()} /> : null}
+        <DecisionsTable
+          decisions={told}
+          read={decisions.isSuccess}
+          admin={admin}
+          open={open}
+          onEnd={() => {
+            if (decisions.hasNextPage && !decisions.isFetchingNextPage) void decisions.fetchNextPage();
+          }}
+        />
+      </section>
+      <section className={classes.section} aria-label={text("fleet.workers.title")}>
+        <Title order={2} fz="lg" mb={6}>
+          {text("fleet.workers.title")}
+        </Title>
+        <WorkersTable
+          cluster={cluster}
+          pages={workers.data?.pages}
+          onEnd={() => {
+            if (workers.hasNextPage && !workers.isFetchingNextPage) void workers.fetchNextPage();
+          }}
+        />
+      </section>
+      <DecisionDrawer
+        cluster={cluster}
+        detail={detail.data}
+        admin={admin}
+        moment={moment}
+        close={() => void navigate({ search: ({ moment: _closed, ...search }) => search })}
+      />
+    </Page>
+  );
 }

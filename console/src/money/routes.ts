@@ -1,9 +1,25 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
+
+const day = v.fallback(v.optional(v.pipe(v.string(), v.isoDate())), undefined);
+
+const Search = v.object({
+  tab: v.fallback(v.optional(v.picklist(["costs", "limits", "clusters"])), undefined),
+  by: v.fallback(v.optional(v.picklist(["user", "account", "job", "day", "shape", "worker"])), undefined),
+  /** The first and the last day, in UTC. */
+  from: day,
+  until: day,
+  sort: v.fallback(v.optional(v.picklist(["what", "cost", "hours"])), undefined),
+  descending: v.fallback(v.optional(v.boolean()), undefined),
+  /** What the rows of all clusters are. */
+  of: v.fallback(v.optional(v.picklist(["cluster", "user", "account", "tenant"])), undefined),
+});
 
 const costsRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "/costs",
+  validateSearch: Search,
   component: lazyRouteComponent(() => import("./CostsPage"), "CostsPage"),
 });
 

@@ -20,6 +20,15 @@ export const ui = {
     failed: "Failed",
     cancelled: "Cancelled",
   },
+  chart: {
+    legend: "Values at {{time}}",
+    numbers: "The same numbers as a table",
+    time: "When",
+    unknown: "not known",
+  },
+  figures: {
+    unknown: "not known",
+  },
   table: {
     columns: "Columns",
     sort_by: "Sort by {{column}}",

@@ -1,0 +1,79 @@
+/** The workers by shape over time. A click on a moment opens the decision of that moment. */
+
+import { Skeleton, Text } from "@mantine/core";
+import { useMemo } from "react";
+import type { Fleet } from "../api/schema";
+import { text } from "../texts";
+import { Empty } from "../ui/Empty";
+import { count, day } from "../ui/format";
+import { largest, type ChartSeries } from "../ui/stack";
+import { StackedChart } from "../ui/StackedChart";
+import type { Range } from "./queries";
+import { fleetSeries } from "./series";
+
+const MOST_SHAPES = 8;
+
+interface Props {
+  fleet: Fleet | undefined;
+  range: Range;
+  open: (moment: string) => void;
+}
+
+export function FleetChart({ fleet, range, open }: Props) {
+  const { times, series, line, summary } = useMemo(() => drawn(fleet), [fleet]);
+  if (fleet === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
+  return (
+    <>
+      {fleet.complete ? null : (
+        <Text size="sm" c="dimmed">
+          {text("fleet.chart.cut", { time: at(Date.parse(fleet.after)) })}
+        </Text>
+      )}
+      {series.length === 0 ? (
+        <Empty title={text("fleet.chart.none")}>{text("fleet.chart.none_details")}</Empty>
+      ) : (
+        <StackedChart
+          label={text("fleet.chart.label", { range: text(`fleet.range.${range}`) })}
+          summary={summary}
+          times={times}
+          series={series}
+          line={line}
+          whole
+          format={count}
+          time={at}
+          onMoment={(moment) => open(new Date(moment).toISOString())}
+        />
+      )}
+    </>
+  );
+}
+
+function at(moment: number): string {
+  return day(new Date(moment));
+}
+
+function drawn(fleet: Fleet | undefined) {
+  const { times, live, desired } = fleet === undefined ? { times: [], live: [], desired: [] } : fleetSeries(fleet);
+  const series = largest(live, MOST_SHAPES, peak, (rest) => together(rest, times.length));
+  const line = { id: "desired", label: text("fleet.chart.desired"), values: desired };
+  const now = live.reduce((sum, { values }) => sum + (values.at(-1) ?? 0), 0);
+  const wanted = desired.at(-1) ?? null;
+  const summary = text("fleet.chart.summary", {
+    live: count(now),
+    desired: wanted === null ? text("ui.chart.unknown") : count(wanted),
+    time: times.length === 0 ? "" : at(times.at(-1) ?? 0),
+  });
+  return { times, series, line, summary };
+}
+
+function peak({ values }: ChartSeries): number {
+  return values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+}
+
+function together(rest: readonly ChartSeries[], moments: number): ChartSeries {
+  const values = Array.from({ length: moments }, (_, index) => {
+    const known = rest.map((each) => each.values[index] ?? null).filter((value) => value !== null);
+    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);
+  });
+  return { id: "others", label: text("fleet.chart.others", { shapes: count(rest.length) }), values };
+}

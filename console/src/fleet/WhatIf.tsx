@@ -1,0 +1,115 @@
+/** Another policy, tried by the planner on what waits and runs now. Nothing is done. */
+
+import { Button, Checkbox, Group, MultiSelect, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState, type FormEvent } from "react";
+import type { ClusterDetail, PolicyChanges } from "../api/schema";
+import { text } from "../texts";
+import { ProblemView } from "../ui/ProblemView";
+import { changesOf, UNCHANGED, type Tried } from "./policy";
+import { simulate } from "./queries";
+import { SimulationView } from "./SimulationView";
+
+const MOST_WORKERS = 5_000;
+const MOST_USD = 1_000_000;
+const DAY_SECONDS = 86_400;
+
+interface Props {
+  cluster: string;
+  detail: ClusterDetail;
+  /** Whether the person may try it; the API decides. */
+  admin: boolean;
+  /** The shapes of the decision: they come first in the list. */
+  shapes: readonly string[];
+}
+
+export function WhatIf({ cluster, detail, admin, shapes }: Props) {
+  const [tried, setTried] = useState<Tried>(UNCHANGED);
+  const simulation = useMutation({ mutationFn: (policy: PolicyChanges) => simulate(cluster, policy) });
+  const changes = changesOf(tried, detail.shapes);
+  const change = (part: Partial<Tried>) => setTried({ ...tried, ...part });
+  const names = [...new Set([...shapes, ...detail.shapes.map(({ name }) => name)])].filter((name) => detail.shapes.some((each) => each.name === name));
+
+  function compare(event: FormEvent) {
+    event.preventDefault();
+    if (changes !== null && !simulation.isPending) simulation.mutate(changes);
+  }
+
+  return (
+    <Stack gap="xs" mt="lg" component="section">
+      <Title order={3} fz="md">
+        {text("fleet.what_if.title")}
+      </Title>
+      <Text size="sm" c="dimmed">
+        {text(admin ? "fleet.what_if.details" : "fleet.what_if.not_allowed")}
+      </Text>
+      <form onSubmit={compare}>
+        <Stack gap="xs">
+          <Group align="end" gap="xs">
+            <NumberInput
+              label={text("fleet.what_if.workers")}
+              placeholder={String(detail.max_workers)}
+              min={0}
+              max={MOST_WORKERS}
+              allowDecimal={false}
+              value={tried.workers ?? ""}
+              onChange={(value) => change({ workers: numberOf(value) })}
+              w={150}
+            />
+            <NumberInput
+              label={text("fleet.what_if.usd")}
+              placeholder={text("fleet.what_if.unchanged")}
+              min={0.000001}
+              max={MOST_USD}
+              disabled={tried.unlimited}
+              value={tried.usd ?? ""}
+              onChange={(value) => change({ usd: numberOf(value) })}
+              w={170}
+            />
+            <Checkbox label={text("fleet.what_if.no_limit")} checked={tried.unlimited} onChange={(event) => change({ unlimited: event.currentTarget.checked })} mb={8} />
+            <NumberInput
+              label={text("fleet.what_if.idle")}
+              suffix={` ${text("fleet.what_if.seconds")}`}
+              placeholder={text("fleet.what_if.unchanged")}
+              min={0}
+              max={DAY_SECONDS}
+              value={tried.idle ?? ""}
+              onChange={(value) => change({ idle: numberOf(value) })}
+              w={160}
+            />
+          </Group>
+          <Group align="end" gap="xs">
+            <Select
+              label={text("fleet.what_if.policy")}
+              data={[
+                { value: "", label: text("fleet.what_if.unchanged") },
+                { value: "packing", label: text("fleet.what_if.packing") },
+                { value: "family", label: text("fleet.what_if.family") },
+              ]}
+              value={tried.name ?? ""}
+              onChange={(name) => change({ name: name === "packing" || name === "family" ? name : null })}
+              w={240}
+            />
+            <MultiSelect
+              label={text("fleet.what_if.without")}
+              data={names}
+              value={[...tried.without]}
+              onChange={(without) => change({ without })}
+              searchable
+              miw={220}
+            />
+            <Button type="submit" loading={simulation.isPending} disabled={changes === null} title={changes === null ? text("fleet.what_if.same") : undefined}>
+              {text("fleet.what_if.compare")}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+      {simulation.isError ? <ProblemView error={simulation.error} /> : null}
+      <div aria-live="polite">{simulation.data ? <SimulationView simulation={simulation.data} cluster={cluster} /> : null}</div>
+    </Stack>
+  );
+}
+
+function numberOf(value: string | number): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}

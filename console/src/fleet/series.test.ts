@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import type { Fleet } from "../api/schema";
+import { stacked } from "../ui/stack";
+import { fleetSeries, withTold } from "./series";
+
+const START = Date.parse("2026-11-27T05:00:00Z");
+
+/** A fleet whose changes lead from its beginning to its present. */
+function fleet(seed: number): Fleet {
+  let state = seed;
+  const next = (below: number) => (state = (state * 1_103_515_245 + 12_345) % 2_147_483_648) % below;
+  const shapes = ["a", "b", "c"].slice(0, 1 + next(3));
+  const before = shapes.map((shape) => ({ shape, desired: next(5), live: next(5) }));
+  const now = new Map(before.map((count) => [count.shape, count]));
+  let at = START;
+  const changes = Array.from({ length: next(20) }, () => {
+    at += next(3) * 1_000;
+    const count = { shape: shapes[next(shapes.length)] ?? "a", desired: next(9), live: next(9) };
+    now.set(count.shape, count);
+    return { ...count, at: new Date(at).toISOString() };
+  });
+  const moments = { after: new Date(START).toISOString(), as_of: new Date(at + 1_000).toISOString() };
+  return { ...moments, complete: true, before, changes, now: [...now.values()] };
+}
+
+describe("the series of a fleet", () => {
+  test("end with the fleet's present, and their times ascend", () => {
+    for (let seed = 1; seed <= 200; seed += 1) {
+      const given = fleet(seed);
+      const { times, live, desired } = fleetSeries(given);
+      const ends = new Map(live.map(({ id, values }) => [id, values.at(-1)]));
+      for (const count of given.now) expect(ends.get(count.shape) ?? 0).toBe(count.live);
+      expect(desired.at(-1)).toBe(given.now.reduce((sum, count) => sum + (count.desired ?? 0), 0));
+      expect(times).toEqual(times.toSorted((one, other) => one - other));
+      for (const { values } of live) expect(values).toHaveLength(times.length);
+    }
+  });
+
+  test("add up to all live workers", () => {
+    for (let seed = 1; seed <= 50; seed += 1) {
+      const given = fleet(seed);
+      const { times, live } = fleetSeries(given);
+      const total = given.now.reduce((sum, count) => sum + (count.live ?? 0), 0);
+      expect(stacked(live, times.length).at(-1)?.at(-1) ?? 0).toBe(total);
+    }
+  });
+
+  test("say where nobody knows how many there are", () => {
+    const given = { ...fleet(1), before: [{ shape: "a", desired: 1, live: null }], changes: [], now: [{ shape: "a", desired: 1, live: 1 }] };
+
+    expect(fleetSeries(given).live[0]?.values).toEqual([null, 1]);
+  });
+});
+
+describe("what is told", () => {
+  const told = { at: "2026-11-27T09:00:00.000Z", counts: [{ shape: "a", live: 7 }, { shape: "new", desired: 2 }] };
+
+  test("becomes the present", () => {
+    const changed = withTold(fleet(3), told);
+
+    expect(changed.now.find(({ shape }) => shape === "a")?.live).toBe(7);
+    expect(changed.now.find(({ shape }) => shape === "new")).toEqual({ shape: "new", desired: 2, live: 0 });
+    expect(changed.as_of).toBe(told.at);
+  });
+
+  test("twice is told once", () => {
+    const once = withTold(fleet(3), told);
+
+    expect(withTold(once, told)).toBe(once);
+  });
+});

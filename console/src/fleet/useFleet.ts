@@ -1,0 +1,59 @@
+/** What the page of the fleet shows, kept right by events: decisions and counts are patched, workers are read again. */
+
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { clusterQuery } from "../api/queries";
+import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
+import { decisionOf } from "./decisions";
+import { decisionsQuery, fleetQuery, withDecisions, workersQuery, type Range } from "./queries";
+import { withTold } from "./series";
+
+const ENDED = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
+
+export function useFleet(cluster: string, range: Range) {
+  const feed = useFeed();
+  const queries = useQueryClient();
+  const { queryKey: fleetKey } = fleetQuery(cluster, range);
+  const { queryKey: decisionsKey } = decisionsQuery(cluster);
+  const detail = useQuery(clusterQuery(cluster));
+  const fleet = useQuery(fleetQuery(cluster, range));
+  const workers = useInfiniteQuery(workersQuery(cluster));
+  const decisions = useInfiniteQuery(decisionsQuery(cluster));
+
+  useLiveEvents(["scale.decided"], (events) => {
+    queries.setQueryData(decisionsKey, (data) => (data === undefined ? data : withDecisions(data, events)));
+    for (const decision of events.map(decisionOf)) {
+      if (decision === null) continue;
+      const counts = decision.changes.map(({ shape, replicas_after }) => ({ shape, desired: replicas_after }));
+      queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withTold(data, { at: decision.at, counts })));
+    }
+  });
+  useReadAgain(["worker.", "node.", "job.running", ...ENDED], () => void workers.refetch());
+  useReadAgain(["cluster."], () => void detail.refetch());
+
+  // The sums by shape are absolute: they become the end of the series, however many events there were.
+  const now = workers.data?.pages[0];
+  const read = fleet.data !== undefined;
+  useEffect(() => {
+    if (now === undefined || now.workers === null || now.as_of === null || !read) return;
+    const { as_of, shapes } = now;
+    queries.setQueryData(fleetKey, (data) => {
+      if (data === undefined || Date.parse(as_of) < Date.parse(data.as_of)) return data;
+      const live = new Map(shapes.map(({ shape, workers: each }) => [shape, each]));
+      const gone = data.now.filter(({ shape }) => !live.has(shape)).map(({ shape }) => ({ shape, live: 0 }));
+      return withTold(data, { at: as_of, counts: [...[...live].map(([shape, each]) => ({ shape, live: each })), ...gone] });
+    });
+  }, [queries, cluster, range, now, read]);
+
+  const { refetch: fleetAgain } = fleet;
+  const { refetch: decisionsAgain } = decisions;
+  useEffect(
+    () =>
+      feed.onReset(() => {
+        void fleetAgain();
+        void decisionsAgain();
+      }),
+    [feed, fleetAgain, decisionsAgain],
+  );
+  return { detail, fleet, workers, decisions };
+}
