@@ -3,15 +3,18 @@
 import { Skeleton, Text } from "@mantine/core";
 import { useMemo } from "react";
 import type { Fleet } from "../api/schema";
+import { useLiveStatus } from "../live/useLive";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { count, day } from "../ui/format";
 import { largest, type ChartSeries } from "../ui/stack";
 import { StackedChart } from "../ui/StackedChart";
+import { useNow } from "../ui/useNow";
 import type { Range } from "./queries";
-import { fleetSeries } from "./series";
+import { fleetSeries, withTold } from "./series";
 
 const MOST_SHAPES = 8;
+const MINUTE_MS = 60_000;
 
 interface Props {
   fleet: Fleet | undefined;
@@ -20,7 +23,14 @@ interface Props {
 }
 
 export function FleetChart({ fleet, range, open }: Props) {
-  const { times, series, line, summary } = useMemo(() => drawn(fleet), [fleet]);
+  const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
+  const live = useLiveStatus().state === "live";
+  // What no event has changed is still so, as long as events come.
+  const shown = useMemo(
+    () => (fleet === undefined || !live ? fleet : withTold(fleet, { at: new Date(minute).toISOString(), counts: [] })),
+    [fleet, live, minute],
+  );
+  const { times, series, line, summary } = useMemo(() => drawn(shown), [shown]);
   if (fleet === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
   return (
     <>

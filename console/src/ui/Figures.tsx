@@ -26,7 +26,7 @@ export function Figure({ label, value, note }: FigureProps) {
     <div>
       <dt className={classes.label}>{label}</dt>
       <dd className={classes.value}>
-        {value === undefined ? <span className={classes.skeleton} aria-label={text("ui.loading")} /> : (value ?? text("ui.figures.unknown"))}
+        {value === undefined ? <span className={classes.skeleton} role="img" aria-label={text("ui.loading")} /> : (value ?? text("ui.figures.unknown"))}
       </dd>
       {note ? <dd className={classes.note}>{note}</dd> : null}
     </div>
