@@ -7,6 +7,8 @@ import { problemOf, unreachable } from "./problem";
 export const api = createClient<paths>({
   // Looked up at each call: tests replace it.
   fetch: (request) => globalThis.fetch(request).catch((cause: unknown) => Promise.reject(unreachable(cause))),
+  // The gateway takes several values of a parameter with commas between them.
+  querySerializer: { array: { style: "form", explode: false } },
   credentials: "same-origin",
   headers: { Accept: "application/json" },
 });

@@ -16,6 +16,8 @@ const Search = v.object({
   of: v.fallback(v.optional(v.picklist(["cluster", "user", "account", "tenant"])), undefined),
 });
 
+export type CostsSearch = v.InferOutput<typeof Search>;
+
 const costsRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "/costs",

@@ -1,0 +1,78 @@
+/** What each day cost, by what the table has rows of. */
+
+import { Skeleton, Text } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useEffect, useMemo } from "react";
+import type { CostEntry } from "../api/schema";
+import { text } from "../texts";
+import { Empty } from "../ui/Empty";
+import { visible } from "../ui/Foreign";
+import { count, money } from "../ui/format";
+import { ProblemView } from "../ui/ProblemView";
+import { StackedChart } from "../ui/StackedChart";
+import { dayCosts, type By } from "./byDay";
+import { days, type Period } from "./period";
+import { costsQuery } from "./queries";
+
+const MOST_SERIES = 8;
+
+interface Props {
+  cluster: string;
+  period: Period;
+  by: By;
+}
+
+export function CostsChart({ cluster, period, by }: Props) {
+  // Jobs and workers are too many for a picture.
+  const apart = by === "user" || by === "account" || by === "shape" ? by : null;
+  const costs = useInfiniteQuery(costsQuery(cluster, period, apart === null ? ["day"] : ["day", apart]));
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = costs;
+  useEffect(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const all = useMemo(() => days(period), [period.from, period.until]);
+  const pages = costs.data?.pages;
+  const { series } = useMemo(
+    () =>
+      dayCosts(pages?.flatMap(({ rows }) => rows) ?? [], all, { of: (entry) => named(entry, apart), others: (rows) => text("money.chart.others", { rows: count(rows) }) }, MOST_SERIES),
+    [pages, all, apart],
+  );
+  const times = useMemo(() => all.map((day) => Date.parse(`${day}T00:00:00Z`)), [all]);
+  if (costs.isError) return <ProblemView error={costs.error} retry={() => void costs.refetch()} />;
+  if (pages === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
+  if (series.length === 0) return <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty>;
+  const bill = pages[0]?.bill;
+  return (
+    <>
+      <StackedChart
+        label={text("money.chart.label", { from: period.from, until: period.until })}
+        summary={text("money.chart.summary", { bill: bill === undefined ? text("money.unknown") : money(Number(bill.amount), bill.currency) })}
+        times={times}
+        series={series}
+        bars
+        format={format}
+        time={dayText}
+      />
+      {pages.at(-1)?.cursor ? (
+        <Text size="sm" c="dimmed">
+          {text("money.chart.cut")}
+        </Text>
+      ) : null}
+    </>
+  );
+}
+
+function format(value: number): string {
+  return money(value);
+}
+
+function dayText(moment: number): string {
+  return new Date(moment).toISOString().slice(0, 10);
+}
+
+function named(entry: CostEntry, by: "user" | "account" | "shape" | null): string {
+  if (by === "shape" && entry.shape !== null) return visible(entry.shape);
+  if (entry.purpose !== "job") return text(`money.purpose.${entry.purpose}`);
+  if (by === null || by === "shape") return text("money.chart.jobs");
+  return visible(entry[by] ?? text("money.none_named"));
+}

@@ -1,0 +1,46 @@
+/** A period of days in UTC: usual ones, and any other. */
+
+import { Group, SegmentedControl, TextInput } from "@mantine/core";
+import { text } from "../texts";
+import { preset, presetOf, type Period, type Preset } from "./period";
+
+const PRESETS: readonly Preset[] = ["month", "last_month", "days30", "days7"];
+
+interface Props {
+  period: Period;
+  now: number;
+  change: (period: Period) => void;
+}
+
+export function PeriodPicker({ period, now, change }: Props) {
+  const chosen = presetOf(period, now);
+  const shown = chosen === null ? ([...PRESETS, "other"] as const) : PRESETS;
+  const options = shown.map((value) => ({ value, label: text(`money.period.${value}`) }));
+  return (
+    <Group gap="xs" align="end">
+      <SegmentedControl
+        aria-label={text("money.period.label")}
+        data={options}
+        value={chosen ?? "other"}
+        onChange={(value) => {
+          const name = PRESETS.find((each) => each === value);
+          if (name !== undefined) change(preset(name, now));
+        }}
+      />
+      <TextInput
+        type="date"
+        label={text("money.period.from")}
+        value={period.from}
+        max={period.until}
+        onChange={(event) => event.currentTarget.value && change({ ...period, from: event.currentTarget.value })}
+      />
+      <TextInput
+        type="date"
+        label={text("money.period.until")}
+        value={period.until}
+        min={period.from}
+        onChange={(event) => event.currentTarget.value && change({ ...period, until: event.currentTarget.value })}
+      />
+    </Group>
+  );
+}

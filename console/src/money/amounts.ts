@@ -1,0 +1,28 @@
+/** Amounts of the API as they are shown. What is not known is said, and is never zero. */
+
+import type { Money } from "../api/schema";
+import { text } from "../texts";
+import { micro } from "../ui/decimal";
+import { money } from "../ui/format";
+
+/** An amount with its currency. */
+export function amount(given: Money | null | undefined): string {
+  return given === null || given === undefined ? text("money.unknown") : money(Number(given.amount), given.currency);
+}
+
+/** An amount below a head that names the currency: all digits, so that columns add up for who adds. */
+export function bare(given: Money | null | undefined): string {
+  return given === null || given === undefined ? text("money.unknown") : given.amount;
+}
+
+/** The part of a limit that is used; more than 1 beyond it. A limit of zero is used up. */
+export function share(used: Money, limit: Money): number {
+  const whole = micro(limit.amount);
+  return whole === 0n ? 1 : Number((micro(used.amount) * 10_000n) / whole) / 10_000;
+}
+
+/** The amount in an input as the API takes it; null for what is none. */
+export function written(input: string): string | null {
+  const given = input.trim().replace(",", ".");
+  return /^\d{1,9}(\.\d{1,6})?$/.test(given) ? given : null;
+}
