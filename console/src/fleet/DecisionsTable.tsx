@@ -7,6 +7,7 @@ import { Empty } from "../ui/Empty";
 import { Foreign } from "../ui/Foreign";
 import { count } from "../ui/format";
 import { Moment } from "../ui/Moment";
+import { TableBox } from "../ui/TableBox";
 import { changesText, jobsCount, reasonsText, type Decision } from "./decisions";
 import classes from "./fleet.module.css";
 
@@ -29,7 +30,7 @@ export function DecisionsTable({ decisions, read, admin, open, onEnd }: Props) {
         width: "80px",
         cell: ({ at, generation }) => (
           <button type="button" className={classes.link} aria-label={text("fleet.decisions.open", { number: generation })} onClick={() => open(at)}>
-            {count(generation)}
+            {generation}
           </button>
         ),
       },
@@ -40,7 +41,7 @@ export function DecisionsTable({ decisions, read, admin, open, onEnd }: Props) {
     [open],
   );
   return (
-    <div className={classes.list}>
+    <TableBox rows={decisions.length}>
       <DataTable
         label={text("fleet.decisions.title")}
         rows={decisions}
@@ -49,6 +50,6 @@ export function DecisionsTable({ decisions, read, admin, open, onEnd }: Props) {
         onEnd={onEnd}
         empty={read ? <Empty title={text("fleet.decisions.none")}>{text(admin ? "fleet.decisions.none_details" : "fleet.decisions.none_member")}</Empty> : null}
       />
-    </div>
+    </TableBox>
   );
 }

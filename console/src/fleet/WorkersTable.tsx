@@ -10,7 +10,7 @@ import { Empty } from "../ui/Empty";
 import { Foreign } from "../ui/Foreign";
 import { count, day, exact } from "../ui/format";
 import { Elapsed, Moment } from "../ui/Moment";
-import classes from "./fleet.module.css";
+import { TableBox } from "../ui/TableBox";
 import { WorkerState } from "./WorkerState";
 
 interface Props {
@@ -32,7 +32,7 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
   );
   return (
     <>
-      <div className={classes.list}>
+      <TableBox rows={rows.length}>
         <DataTable
           label={text("fleet.workers.title")}
           rows={rows}
@@ -43,7 +43,7 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
           onEnd={onEnd}
           empty={first === undefined ? null : empty}
         />
-      </div>
+      </TableBox>
       {first?.as_of ? (
         <Text size="xs" c="dimmed" mt={4} title={exact(new Date(first.as_of))}>
           {text("fleet.workers.as_of", { time: day(new Date(first.as_of)) })}

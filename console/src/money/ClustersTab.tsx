@@ -11,6 +11,7 @@ import { Empty } from "../ui/Empty";
 import { Foreign, visible } from "../ui/Foreign";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
+import { TableBox } from "../ui/TableBox";
 import { bare } from "./amounts";
 import classes from "./money.module.css";
 import { tenantSummaryQuery, type Of } from "./queries";
@@ -58,7 +59,7 @@ export function ClustersTab({ search, change }: Props) {
       {own ? <Text size="sm">{text("money.own")}</Text> : null}
       {summary.isError ? <ProblemView error={summary.error} retry={() => void summary.refetch()} /> : null}
       {summary.data?.complete === false ? <Text size="sm">{text("money.incomplete")}</Text> : null}
-      <div className={classes.table}>
+      <TableBox rows={rows.length}>
         <DataTable
           label={title}
           rows={rows}
@@ -68,7 +69,7 @@ export function ClustersTab({ search, change }: Props) {
           onSort={setSort}
           empty={summary.isSuccess ? <Empty title={text("money.clusters.none")} /> : null}
         />
-      </div>
+      </TableBox>
       <Text size="xs" c="dimmed" mt={4}>
         {text("money.clusters.sums")}
       </Text>

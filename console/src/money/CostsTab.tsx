@@ -47,9 +47,9 @@ export function CostsTab({ cluster, search, period, now, change }: Props) {
         </Title>
         <CostsChart cluster={cluster} period={period} by={by} />
       </section>
-      <section className={classes.section} aria-label={text("money.table.title", { by: text(`money.by.${by}`) })}>
+      <section className={classes.section} aria-label={text(`money.table.title.${by}`)}>
         <Title order={2} fz="lg" mb={6}>
-          {text("money.table.title", { by: text(`money.by.${by}`) })}
+          {text(`money.table.title.${by}`)}
         </Title>
         <CostsTable
           cluster={cluster}

@@ -9,7 +9,8 @@ import { DataTable, type Sort } from "../ui/DataTable";
 import { Empty } from "../ui/Empty";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { amount } from "./amounts";
+import { TableBox } from "../ui/TableBox";
+import { bare } from "./amounts";
 import type { By } from "./byDay";
 import { costColumns, rowId } from "./costColumns";
 import classes from "./money.module.css";
@@ -34,9 +35,9 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
   return (
     <>
       {costs.isError ? <ProblemView error={costs.error} retry={() => void costs.refetch()} /> : null}
-      <div className={classes.table}>
+      <TableBox rows={rows.length}>
         <DataTable
-          label={text("money.table.title", { by: text(`money.by.${by}`) })}
+          label={text(`money.table.title.${by}`)}
           rows={rows}
           columns={columns}
           rowId={(row) => rowId(row, by)}
@@ -48,7 +49,7 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
           empty={costs.isSuccess ? <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty> : null}
           footer={first === undefined ? undefined : <Sums report={first} />}
         />
-      </div>
+      </TableBox>
       {cut ? (
         <Text size="sm" c="dimmed">
           {text("money.table.cut", { rows: count(rows.length) })}
@@ -78,7 +79,9 @@ function Sums({ report }: { report: CostReport }) {
       {(["shares", "overhead", "bill"] as const).map((each) => (
         <div key={each}>
           <dt>{text(`money.table.${each}`)}</dt>
-          <dd>{amount(report[each])}</dd>
+          <dd>
+            {bare(report[each])} {report[each].currency}
+          </dd>
         </div>
       ))}
     </dl>

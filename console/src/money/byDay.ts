@@ -9,6 +9,7 @@ export type By = "user" | "account" | "job" | "day" | "shape" | "worker";
 interface Sums {
   id: string;
   label: string;
+  overhead: boolean;
   byDay: Map<string, bigint>;
 }
 
@@ -32,14 +33,16 @@ export function dayCosts(entries: readonly CostEntry[], days: readonly string[],
     if (entry.day === null || entry.cost === null) continue;
     const label = names.of(entry);
     const id = `${entry.purpose} ${label}`;
-    const sums = found.get(id) ?? { id, label, byDay: new Map<string, bigint>() };
+    const sums = found.get(id) ?? { id, label, overhead: entry.purpose !== "job", byDay: new Map<string, bigint>() };
     const cost = micro(entry.cost.amount);
     total += cost;
     sums.byDay.set(entry.day, (sums.byDay.get(entry.day) ?? 0n) + cost);
     found.set(id, sums);
   }
-  const together = (rest: readonly Sums[]): Sums => ({ id: "others", label: names.others(rest.length), byDay: merged(rest) });
-  const kept = largest([...found.values()], most, sizeOf, together);
+  const together = (rest: readonly Sums[]): Sums => ({ id: "others", label: names.others(rest.length), overhead: true, byDay: merged(rest) });
+  // Jobs below, and what no job pays above them.
+  const ordered = [...found.values()].toSorted((one, other) => Number(one.overhead) - Number(other.overhead));
+  const kept = largest(ordered, most, sizeOf, together);
   const series = kept.map(({ id, label, byDay }) => ({ id, label, values: days.map((day) => Number(decimal(byDay.get(day) ?? 0n))) }));
   return { series, total: decimal(total) };
 }

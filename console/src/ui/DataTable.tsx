@@ -164,7 +164,13 @@ export function DataTable<Row extends RowData>(props: Props<Row>) {
           </div>
         </div>
       ) : null}
-      {footer === undefined ? null : <div className={classes.footer}>{footer}</div>}
+      {footer === undefined ? null : (
+        <div role="rowgroup" className={classes.footer}>
+          <div role="row">
+            <div role="cell">{footer}</div>
+          </div>
+        </div>
+      )}
     </div>
   );
 }

@@ -10,6 +10,7 @@ import { DataTable, type Column } from "./DataTable";
 import { fill } from "./patterns";
 import type { ChartSeries } from "./stack";
 import classes from "./StackedChart.module.css";
+import { TableBox } from "./TableBox";
 import type { PlotProps } from "./StackedPlot";
 
 const StackedPlot = lazy(() => import("./StackedPlot"));
@@ -100,9 +101,9 @@ function Numbers({ label, times, series, format, time }: NumbersProps) {
     <details onToggle={(event) => setOpened(event.currentTarget.open)}>
       <summary className={classes.summary}>{text("ui.chart.numbers")}</summary>
       {opened ? (
-        <div className={classes.numbers}>
+        <TableBox rows={rows.length}>
           <DataTable label={label} rows={rows} columns={columns} rowId={({ at }) => String(at)} />
-        </div>
+        </TableBox>
       ) : null}
     </details>
   );

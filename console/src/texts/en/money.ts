@@ -69,7 +69,14 @@ export const money = {
     jobs: "Jobs",
   },
   table: {
-    title: "Costs by {{by}}",
+    title: {
+      user: "Costs by person",
+      account: "Costs by account",
+      job: "Costs by job",
+      day: "Costs by day, row by row",
+      shape: "Costs by shape",
+      worker: "Costs by worker",
+    },
     cost: "Cost, USD",
     hours: "Worker hours",
     purpose: "For",
