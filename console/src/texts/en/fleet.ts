@@ -140,7 +140,7 @@ export const fleet = {
     placed: "Jobs with a worker",
     waiting: "Jobs without one",
     waits: "Who waits under the changed policy",
-    wait: "{{jobs}} jobs: {{reason}}",
+    wait: "{{reason}} (jobs: {{jobs}})",
     paused: "The cluster is paused: it buys no worker under any policy.",
     shadow: "The scaler only watches: it buys nothing.",
     as_of: "From the queue as of {{time}}",

@@ -99,7 +99,7 @@ export const money = {
     user: "Person",
     account: "Account",
     tenant: "Workspace",
-    overhead: "Workers that boot or are idle",
+    overhead: "Overhead",
     name: "Name",
     jobs: "Running jobs",
     burn: "USD/h now",
