@@ -63,7 +63,7 @@ function DecisionView({ cluster, decision, moment }: ViewProps) {
         </Text>
       ) : null}
       <Text size="sm">{text("fleet.decision.at", { time: exact(new Date(decision.at)) })}</Text>
-      <Table.ScrollContainer minWidth={520}>
+      <Table.ScrollContainer type="native" minWidth={520} tabIndex={0}>
         <Table aria-label={text("fleet.decision.title", { number: decision.generation })} verticalSpacing={6}>
           <Table.Thead>
             <Table.Tr>

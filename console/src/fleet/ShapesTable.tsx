@@ -29,7 +29,7 @@ export function ShapesTable({ cluster, workers, counts }: Props) {
     );
   }
   return (
-    <Table.ScrollContainer minWidth={620}>
+    <Table.ScrollContainer type="native" minWidth={620} tabIndex={0}>
       <Table aria-label={text("fleet.shapes.title")} verticalSpacing={4} striped={false}>
         <Table.Thead>
           <Table.Tr>

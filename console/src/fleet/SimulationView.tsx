@@ -25,7 +25,7 @@ export function SimulationView({ cluster, simulation }: Props) {
     <Stack gap="xs">
       {paused ? <Text size="sm">{text("fleet.what_if.paused")}</Text> : null}
       {shadow ? <Text size="sm">{text("fleet.what_if.shadow")}</Text> : null}
-      <Table.ScrollContainer minWidth={480}>
+      <Table.ScrollContainer type="native" minWidth={480} tabIndex={0}>
         <Table aria-label={text("fleet.what_if.title")} verticalSpacing={4}>
           <Table.Thead>
             <Table.Tr>
