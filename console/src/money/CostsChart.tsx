@@ -71,8 +71,12 @@ function dayText(moment: number): string {
 }
 
 function named(entry: CostEntry, by: "user" | "account" | "shape" | null): string {
-  if (by === "shape" && entry.shape !== null) return visible(entry.shape);
-  if (entry.purpose !== "job") return text(`money.purpose.${entry.purpose}`);
+  const overhead = entry.purpose === "job" ? null : text(`money.purpose.${entry.purpose}`);
+  if (by === "shape" && entry.shape !== null) {
+    const shape = visible(entry.shape);
+    return overhead === null ? shape : text("money.chart.overhead_of", { shape, overhead });
+  }
+  if (overhead !== null) return overhead;
   if (by === null || by === "shape") return text("money.chart.jobs");
   return visible(entry[by] ?? text("money.none_named"));
 }

@@ -83,7 +83,7 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
       y: { range: (_plot: uPlot, _from: number | null, to: number | null) => [0, Math.max(to ?? 0, whole ? 1 : 0.000_001) * 1.08] },
     },
     axes: [
-      axis,
+      bars ? { ...axis, values: (_plot, splits) => splits.map((seconds) => new Date(seconds * 1_000).toISOString().slice(5, 10)) } : axis,
       { ...axis, size: AXIS_WIDTH, values: (_plot, values) => values.map((value) => latest.current.format(value)), ...(whole ? { incrs: WHOLE_STEPS } : {}) },
     ],
     series: [

@@ -67,6 +67,7 @@ export const money = {
     none: "Nothing was paid in this time",
     none_details: "Costs appear some seconds after a worker has started.",
     jobs: "Jobs",
+    overhead_of: "{{shape}}: {{overhead}}",
   },
   table: {
     title: {

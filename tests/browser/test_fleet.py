@@ -1,0 +1,88 @@
+"""What the page of the fleet tells of workers and decisions, live, and where it leads."""
+
+import pytest
+from clusterra_lab.stack.stack import Stack
+
+from browser.accessibility import violations
+from browser.conftest import Person
+from browser.pictures import picture
+from browser.playwright_api import expect
+
+FLEET = "/c/main/fleet"
+JOB = {"name": "fleet-journey", "time_limit": 5}
+
+
+async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    await ada.page.goto(FLEET)
+    await expect(ada.page.get_by_text("Connected", exact=True)).to_be_visible()
+    await expect(ada.page.get_by_text("Live", exact=True).first).to_be_visible()
+
+    job = await ada.user.submit("#!/bin/bash\nsleep 60\n", JOB)
+
+    decisions = ada.page.get_by_role("table", name="Decisions", exact=True)
+    await expect(decisions.get_by_text(f"for pending job {job.job_id}")).to_be_visible()
+    workers = ada.page.get_by_role("table", name="Workers", exact=True)
+    await expect(workers.get_by_role("link", name=job.job_id, exact=True)).to_be_visible()
+    await expect(workers.get_by_text("Busy")).to_be_visible()
+
+    # By keyboard alone, from the list of decisions to the job that it was for.
+    row = decisions.get_by_role("row").filter(has_text=f"for pending job {job.job_id}")
+    await row.get_by_role("button").focus()
+    await ada.page.keyboard.press("Enter")
+    decision = ada.page.get_by_role("dialog")
+    await expect(decision.get_by_text(f"for pending job {job.job_id}")).to_be_visible()
+    await picture(ada.page, "fleet-decision")
+    assert await violations(ada.page) == []
+    await decision.get_by_label("Workers at most").fill("0")
+    await decision.get_by_role("button", name="Compare").click()
+    await expect(decision.get_by_text("From the queue as of")).to_be_visible()
+    await decision.get_by_role("link", name=job.job_id, exact=True).first.click()
+    await ada.page.wait_for_url(f"**/c/main/jobs/{job.job_id}")
+
+
+async def test_the_decision_of_a_moment_is_a_link(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    job = await ada.user.submit("#!/bin/bash\nsleep 20\n", JOB)
+    await ada.page.goto(f"{FLEET}?range=24h")
+    decisions = ada.page.get_by_role("table", name="Decisions", exact=True)
+    await decisions.get_by_role("button").first.click()
+    await expect(ada.page.get_by_role("dialog")).to_be_visible()
+    address = ada.page.url
+    assert "moment=" in address and "range=24h" in address, job
+
+    await ada.page.goto(address)
+
+    await expect(ada.page.get_by_role("dialog").get_by_role("table").first).to_be_visible()
+    await ada.page.keyboard.press("Escape")
+    await expect(ada.page.get_by_role("dialog")).to_have_count(0)
+    assert "moment=" not in ada.page.url
+
+
+async def test_the_chart_has_its_numbers_as_a_table(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    await ada.page.goto(FLEET)
+    await ada.page.get_by_text("The same numbers as a table").click()
+
+    table = ada.page.get_by_role("table", name="Live workers by shape in the last 1 hour")
+    await expect(table.get_by_role("columnheader", name="Wanted, all shapes")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_everybody_can_use_the_page(lab: Stack, person: Person, theme: str) -> None:
+    ada = await person("ada")
+    await ada.page.emulate_media(color_scheme=theme)
+    await ada.page.goto(FLEET)
+    await expect(ada.page.get_by_role("table", name="Decisions", exact=True)).to_be_visible()
+    await expect(ada.page.get_by_label("Loading")).to_have_count(0)
+
+    assert await violations(ada.page) == []
+    if theme == "light":
+        await picture(ada.page, "fleet")
+
+
+async def test_a_member_is_told_why_decisions_are_not_shown(lab: Stack, person: Person) -> None:
+    grace = await person("grace")
+    await grace.page.goto(FLEET)
+
+    await expect(grace.page.get_by_text("Decisions name the jobs of everybody, and you see your own.")).to_be_visible()
