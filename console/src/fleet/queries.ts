@@ -1,7 +1,7 @@
 /** What the page of the fleet reads: the fleet over time, its workers, and the decisions. */
 
 import { infiniteQueryOptions, queryOptions, type InfiniteData } from "@tanstack/react-query";
-import { api, body } from "../api/client";
+import { api, body, positioned } from "../api/client";
 import type { PolicyChanges } from "../api/schema";
 import { eventRecord, type LiveEvent } from "../live/event";
 import { decisionOf, type Decision } from "./decisions";
@@ -19,6 +19,8 @@ const MOST_LIVE = 1_000;
 export function fleetQuery(cluster: string, range: Range) {
   return queryOptions({
     queryKey: ["fleet", cluster, range],
+    // Events patch it only while the page shows it.
+    staleTime: 0,
     queryFn: ({ signal }) => {
       const after = new Date(Date.now() - LENGTHS[range]).toISOString();
       return body(api.GET("/v1/clusters/{cluster_id}/fleet", { params: { path: { cluster_id: cluster }, query: { after } }, signal }));
@@ -29,6 +31,7 @@ export function fleetQuery(cluster: string, range: Range) {
 export function workersQuery(cluster: string) {
   return infiniteQueryOptions({
     queryKey: ["workers", cluster],
+    staleTime: 0,
     queryFn: ({ pageParam, signal }) =>
       body(
         api.GET("/v1/clusters/{cluster_id}/workers", {
@@ -44,22 +47,25 @@ export function workersQuery(cluster: string) {
 interface DecisionPage {
   decisions: Decision[];
   cursor: string | null;
+  /** In the stream of events; null while the archive is behind it. */
+  position: number | null;
 }
 
 async function decisionPage(cluster: string, query: { limit: number; cursor?: string; before?: string }, signal: AbortSignal): Promise<DecisionPage> {
-  const { events, cursor } = await body(
+  const { data, position } = await positioned(
     api.GET("/v1/clusters/{cluster_id}/events", {
       params: { path: { cluster_id: cluster }, query: { kind: ["scale.decided"], newest_first: true, ...query } },
       signal,
     }),
   );
-  const decisions = events.map(eventRecord).map((event) => (event === null ? null : decisionOf(event)));
-  return { decisions: decisions.filter((decision) => decision !== null), cursor: cursor ?? null };
+  const decisions = data.events.map(eventRecord).map((event) => (event === null ? null : decisionOf(event)));
+  return { decisions: decisions.filter((decision) => decision !== null), cursor: data.cursor ?? null, position };
 }
 
 export function decisionsQuery(cluster: string) {
   return infiniteQueryOptions({
     queryKey: ["decisions", cluster],
+    staleTime: 0,
     queryFn: ({ pageParam, signal }) => decisionPage(cluster, { limit: DECISIONS, ...(pageParam === null ? {} : { cursor: pageParam }) }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.cursor,

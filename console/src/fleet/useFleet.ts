@@ -1,8 +1,9 @@
 /** What the page of the fleet shows, kept right by events: decisions and counts are patched, workers are read again. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import { clusterQuery } from "../api/queries";
+import type { LiveEvent } from "../live/event";
 import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
 import { decisionOf } from "./decisions";
 import { decisionsQuery, fleetQuery, withDecisions, workersQuery, type Range } from "./queries";
@@ -20,8 +21,25 @@ export function useFleet(cluster: string, range: Range) {
   const workers = useInfiniteQuery(workersQuery(cluster));
   const decisions = useInfiniteQuery(decisionsQuery(cluster));
 
-  useLiveEvents(["scale.decided"], (events) => {
+  const listed = (events: readonly LiveEvent[]) =>
     queries.setQueryData(decisionsKey, (data) => (data === undefined ? data : withDecisions(data, events)));
+  const position = decisions.data?.pages[0]?.position ?? null;
+  useEffect(() => {
+    if (position !== null) listed(feed.follow(cluster, position));
+  }, [feed, cluster, position]);
+
+  // What was decided while the fleet was read may be missing in the answer.
+  const missed = useRef(false);
+  const { isFetching, refetch: fleetAgain } = fleet;
+  useEffect(() => {
+    if (isFetching || !missed.current) return;
+    missed.current = false;
+    void fleetAgain();
+  }, [isFetching, fleetAgain]);
+
+  useLiveEvents(["scale.decided"], (events) => {
+    listed(events);
+    missed.current ||= isFetching;
     for (const decision of events.map(decisionOf)) {
       if (decision === null) continue;
       const counts = decision.changes.map(({ shape, replicas_after }) => ({ shape, desired: replicas_after }));
@@ -45,7 +63,6 @@ export function useFleet(cluster: string, range: Range) {
     });
   }, [queries, cluster, range, now, read]);
 
-  const { refetch: fleetAgain } = fleet;
   const { refetch: decisionsAgain } = decisions;
   useEffect(
     () =>
