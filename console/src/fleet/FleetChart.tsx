@@ -6,7 +6,7 @@ import type { Fleet } from "../api/schema";
 import { useLiveStatus } from "../live/useLive";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { count, day } from "../ui/format";
+import { clock, count, day } from "../ui/format";
 import { largest, type ChartSeries } from "../ui/stack";
 import { StackedChart } from "../ui/StackedChart";
 import { useNow } from "../ui/useNow";
@@ -30,13 +30,14 @@ export function FleetChart({ fleet, range, open }: Props) {
     () => (fleet === undefined || !live ? fleet : withTold(fleet, { at: new Date(minute).toISOString(), counts: [] })),
     [fleet, live, minute],
   );
-  const { times, series, line, summary } = useMemo(() => drawn(shown), [shown]);
+  const time = range === "1h" ? clockAt : dayAt;
+  const { times, series, line, summary } = useMemo(() => drawn(shown, time), [shown, time]);
   if (fleet === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
   return (
     <>
       {fleet.complete ? null : (
         <Text size="sm" c="dimmed">
-          {text("fleet.chart.cut", { time: at(Date.parse(fleet.after)) })}
+          {text("fleet.chart.cut", { time: dayAt(Date.parse(fleet.after)) })}
         </Text>
       )}
       {series.length === 0 ? (
@@ -50,7 +51,7 @@ export function FleetChart({ fleet, range, open }: Props) {
           line={line}
           whole
           format={count}
-          time={at}
+          time={time}
           onMoment={(moment) => open(new Date(moment).toISOString())}
         />
       )}
@@ -58,11 +59,15 @@ export function FleetChart({ fleet, range, open }: Props) {
   );
 }
 
-function at(moment: number): string {
+function dayAt(moment: number): string {
   return day(new Date(moment));
 }
 
-function drawn(fleet: Fleet | undefined) {
+function clockAt(moment: number): string {
+  return clock(new Date(moment));
+}
+
+function drawn(fleet: Fleet | undefined, time: (moment: number) => string) {
   const { times, live, desired } = fleet === undefined ? { times: [], live: [], desired: [] } : fleetSeries(fleet);
   const series = largest(live, MOST_SHAPES, peak, (rest) => together(rest, times.length));
   const line = { id: "desired", label: text("fleet.chart.desired"), values: desired };
@@ -71,7 +76,7 @@ function drawn(fleet: Fleet | undefined) {
   const summary = text("fleet.chart.summary", {
     live: count(now),
     desired: wanted === null ? text("ui.chart.unknown") : count(wanted),
-    time: times.length === 0 ? "" : at(times.at(-1) ?? 0),
+    time: times.length === 0 ? "" : time(times.at(-1) ?? 0),
   });
   return { times, series, line, summary };
 }
