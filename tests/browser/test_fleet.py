@@ -17,8 +17,9 @@ JOB = {"name": "fleet-journey", "time_limit": 5}
 async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stack, person: Person) -> None:
     ada = await person("ada")
     await ada.page.goto(FLEET)
-    await expect(ada.page.get_by_text("Connected", exact=True)).to_be_visible()
-    await expect(ada.page.get_by_text("Live", exact=True).first).to_be_visible()
+    await expect(ada.page.get_by_role("list", name="Health of the cluster")).to_contain_text("Connected")
+    await expect(ada.page.get_by_text("Live").first).to_be_visible()
+    await expect(ada.page.get_by_label("Loading")).to_have_count(0)
 
     job = await ada.user.submit("#!/bin/bash\nsleep 60\n", JOB)
 

@@ -12,7 +12,7 @@ import { ClustersTab } from "./ClustersTab";
 import { CostsTab } from "./CostsTab";
 import { LimitsTab } from "./LimitsTab";
 import { dayOf, preset, type Period } from "./period";
-import { summaryQuery, tenantSummaryQuery } from "./queries";
+import { quotasQuery, summaryQuery, tenantSummaryQuery } from "./queries";
 import type { CostsSearch } from "./routes";
 
 const route = getRouteApi("/c/$cluster/costs");
@@ -33,7 +33,10 @@ export function CostsPage() {
   const change = (part: CostsSearch) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true });
   const summary = useQuery({ ...summaryQuery(cluster), enabled: tab === "costs" });
   const all = useQuery({ ...tenantSummaryQuery(search.of ?? "cluster"), enabled: tab === "clusters" });
-  const asOf = tab === "costs" ? summary.data?.as_of : all.data?.as_of;
+  const limits = useQuery({ ...quotasQuery, enabled: tab === "limits" });
+  // Members are not told what admins set, so this tab says its age, too.
+  const limitsAsOf = limits.data === undefined ? undefined : new Date(limits.dataUpdatedAt).toISOString();
+  const asOf = { costs: summary.data?.as_of, limits: limitsAsOf, clusters: all.data?.as_of }[tab];
 
   async function readAgain() {
     setReading(true);
@@ -48,8 +51,7 @@ export function CostsPage() {
     <Page
       title={text("app.page.costs")}
       actions={
-        tab === "limits" ? null : (
-          <>
+        <>
             {asOf === undefined ? null : (
               <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
                 {text("money.as_of", { time: `${day(new Date(asOf))} ${zone()}` })}
@@ -58,8 +60,7 @@ export function CostsPage() {
             <Button variant="default" loading={reading} onClick={() => void readAgain()}>
               {text("money.read_again")}
             </Button>
-          </>
-        )
+        </>
       }
     >
       <Tabs value={tab} onChange={(value) => change({ tab: TABS.find((each) => each === value) })} keepMounted={false} mb="xl">
@@ -84,4 +85,4 @@ export function CostsPage() {
   );
 }
 
-const READ_AGAIN = ["costs", "cost-summary", "cost-summary-of-tenant"] as const;
+const READ_AGAIN = ["costs", "cost-summary", "cost-summary-of-tenant", "quotas", "budgets"] as const;
