@@ -52,14 +52,14 @@ export function CostsPage() {
       title={text("app.page.costs")}
       actions={
         <>
-            {asOf === undefined ? null : (
-              <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
-                {text("money.as_of", { time: `${day(new Date(asOf))} ${zone()}` })}
-              </Text>
-            )}
-            <Button variant="default" loading={reading} onClick={() => void readAgain()}>
-              {text("money.read_again")}
-            </Button>
+          {asOf === undefined ? null : (
+            <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
+              {text("money.as_of", { time: `${day(new Date(asOf))} ${zone()}` })}
+            </Text>
+          )}
+          <Button variant="default" loading={reading} onClick={() => void readAgain()}>
+            {text("money.read_again")}
+          </Button>
         </>
       }
     >
