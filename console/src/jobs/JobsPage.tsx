@@ -6,7 +6,7 @@ import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { text } from "../texts";
 import { DataTable } from "../ui/DataTable";
 import { Empty } from "../ui/Empty";
-import { count } from "../ui/format";
+import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { jobColumns, tableColumns } from "./columns";
@@ -25,7 +25,7 @@ export function JobsPage() {
   const { cluster } = route.useParams();
   const search = route.useSearch();
   const change = useChange();
-  const { query, missing, readOn } = useJobs(cluster);
+  const { query, missing, readOn, whole, since } = useJobs(cluster, search.since);
   const list = query.data;
   const jobs = list?.rows ?? NONE;
   const filters = useMemo(() => filtersOf(search), [search]);
@@ -44,8 +44,8 @@ export function JobsPage() {
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       <FilterBar filters={filters} jobs={jobs} change={change} />
       <div className={classes.line}>
-        <Sum list={list} matching={matching.length} />
-        {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={list?.cursor === null} /> : null}
+        <Sum list={list} matching={matching.length} whole={whole} since={since} />
+        {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} /> : null}
       </div>
       <DataTable
         label={text("app.page.jobs")}
@@ -56,7 +56,7 @@ export function JobsPage() {
         sorted
         sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
         onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
-        empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={list.cursor !== null} />}
+        empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
       />
     </Page>
   );
@@ -95,11 +95,18 @@ function useShown(columns: readonly { id: string; usual?: boolean }[], chosen: r
   );
 }
 
+interface SumProps {
+  list: JobList | undefined;
+  matching: number;
+  whole: boolean;
+  since: Date;
+}
+
 /** How many jobs are shown of how many, and whether some are not here. */
-function Sum({ list, matching }: { list: JobList | undefined; matching: number }) {
+function Sum({ list, matching, whole, since }: SumProps) {
   if (list === undefined) return <span>{text("ui.loading")}</span>;
-  const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length) };
-  if (list.cursor !== null) return <span>{text("jobs.sum_reading", values)}</span>;
+  const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length), since: date(since) };
+  if (!whole) return <span>{text("jobs.sum_reading", values)}</span>;
   if (list.total > list.rows.length) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
   return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
 }

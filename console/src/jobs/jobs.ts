@@ -20,8 +20,15 @@ export function jobsQuery(cluster: string) {
   });
 }
 
+interface PageQuery {
+  limit: number;
+  cursor?: string;
+  /** With it the page also has jobs that Slurm has forgotten, from accounting. */
+  submitted_after?: string;
+}
+
 /** One page of the list, the newest first, with the position in the stream of events that it is complete to. */
-export function jobsPage(cluster: string, query: { limit: number; cursor?: string }, signal: AbortSignal) {
+export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal) {
   return positioned(
     api.GET("/v1/clusters/{cluster_id}/jobs", { params: { path: { cluster_id: cluster }, query }, signal }),
   );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "../api/schema";
 import type { LiveEvent } from "../live/event";
-import { listOf, MOST_JOBS, patched, withPage, withRecord } from "./list";
+import { isWhole, listOf, MOST_JOBS, patched, withHistory, withPage, withRecord } from "./list";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return {
@@ -96,5 +96,29 @@ describe("the list of jobs", () => {
     const after = patched(list, events);
     expect(after.rows.filter(({ state }) => state === "RUNNING")).toHaveLength(1_000);
     expect(after.index).toBe(list.index);
+  });
+});
+
+describe("the jobs that Slurm has forgotten", () => {
+  const since = "2026-01-01T00:00:00.000Z";
+
+  it("are added from accounting, and those that are there stay as events told them", () => {
+    const live = patched(listOf({ jobs: [job("7")], total: 1 }, 5), [event(6, "7", "RUNNING")]);
+
+    const whole = withHistory(live, since, { jobs: [job("7"), job("3")], total: 2 }, 5);
+
+    expect(whole.rows.map(({ job_id, state }) => [job_id, state])).toEqual([
+      ["7", "RUNNING"],
+      ["3", "PENDING"],
+    ]);
+    expect(isWhole(whole, since)).toBe(true);
+  });
+
+  it("are not all there before their last page, or for an earlier day", () => {
+    const first = withHistory(listOf({ jobs: [], total: 0 }, 5), since, { jobs: [job("3")], total: 2, cursor: "next" }, 5);
+
+    expect(isWhole(first, since)).toBe(false);
+    expect(isWhole(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), since)).toBe(true);
+    expect(isWhole(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), "2025-12-01T00:00:00.000Z")).toBe(false);
   });
 });

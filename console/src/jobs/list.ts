@@ -24,8 +24,19 @@ export interface JobList {
   total: number;
   /** The position of the newest event that was applied; that of the first page before the first event. */
   position: number;
-  /** Where the next page begins; null once all pages were read, or as many as are kept. */
+  /** Where the next page begins of what Slurm remembers; null once all pages were read, or as many as are kept. */
   cursor: string | null;
+  /** When its first page was read, in milliseconds of the page's own clock: another reading is another list. */
+  readAt: number;
+  /** How far the accounting was read, for jobs that Slurm has forgotten; null before its first page. */
+  history: History | null;
+}
+
+export interface History {
+  /** The jobs that were submitted from this moment on. */
+  since: string;
+  cursor: string | null;
+  done: boolean;
 }
 
 export interface JobsPage {
@@ -36,7 +47,7 @@ export interface JobsPage {
 
 /** The list of the first page. */
 export function listOf(page: JobsPage, position: number): JobList {
-  const none: JobList = { rows: [], positions: [], index: new Map(), total: 0, position, cursor: null };
+  const none: JobList = { rows: [], positions: [], index: new Map(), total: 0, position, cursor: null, history: null, readAt: performance.now() };
   return withPage(none, page, position);
 }
 
@@ -79,11 +90,12 @@ class Draft {
   }
 
   done(other: Pick<JobList, "total" | "position" | "cursor">): JobList {
-    if (this.dropped.size === 0) return { rows: this.rows, positions: this.positions, index: this.index, ...other };
+    const { history, readAt } = this.list;
+    if (this.dropped.size === 0) return { rows: this.rows, positions: this.positions, index: this.index, history, readAt, ...other };
     const kept = this.rows.map((_, row) => row).filter((row) => !this.dropped.has(this.rows[row]?.job_id ?? ""));
     const rows = kept.map((row) => this.rows[row] as Job);
     const positions = kept.map((row) => this.positions[row] as number);
-    return { rows, positions, index: new Map(rows.map(({ job_id }, row) => [job_id, row])), ...other };
+    return { rows, positions, index: new Map(rows.map(({ job_id }, row) => [job_id, row])), history, readAt, ...other };
   }
 
   get grown(): number {
@@ -114,6 +126,18 @@ export function withPage(list: JobList, page: JobsPage, position: number): JobLi
   startedSince(draft, position);
   const cursor = draft.rows.length >= MOST_JOBS ? null : (page.cursor ?? null);
   return draft.done({ total: Math.max(page.total, draft.rows.length - draft.lost), position: list.position, cursor });
+}
+
+/** The list with a page of the jobs that were submitted from `since` on, also those that Slurm has forgotten. */
+export function withHistory(list: JobList, since: string, page: JobsPage, position: number): JobList {
+  const next = withPage(list, page, position);
+  const done = next.rows.length >= MOST_JOBS || !page.cursor;
+  return { ...next, cursor: list.cursor, history: { since, cursor: page.cursor ?? null, done } };
+}
+
+/** Whether all jobs were read: those that Slurm remembers, and those that were submitted from `since` on. */
+export function isWhole(list: JobList, since: string): boolean {
+  return list.cursor === null && list.history !== null && list.history.done && list.history.since <= since;
 }
 
 /** Tasks that events told of, while the page that has their array is older. */

@@ -4,6 +4,7 @@ const LOCALE = undefined;
 const ZONE = new Intl.DateTimeFormat(LOCALE, { timeZoneName: "short" });
 const CLOCK = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const DATE = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
 const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto", style: "short" });
 
@@ -20,6 +21,11 @@ export function zone(): string {
 /** A moment exactly, with its zone: for `title`, and where the exact time matters. */
 export function exact(moment: Date): string {
   return EXACT.format(moment);
+}
+
+/** The day of a moment, without its time. */
+export function date(moment: Date): string {
+  return DATE.format(moment);
 }
 
 /** A moment as hours, minutes and seconds. */

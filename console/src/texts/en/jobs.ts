@@ -8,8 +8,8 @@ export const jobs = {
   none_match: "No job matches",
   none_match_details: "Take a filter away to see more jobs.",
   missing: "Not all jobs could be read",
-  sum_one: "{{shown}} of {{total}} job",
-  sum_other: "{{shown}} of {{total}} jobs",
+  sum_one: "{{shown}} of {{total}} job since {{since}}, or not ended",
+  sum_other: "{{shown}} of {{total}} jobs since {{since}}, or not ended",
   sum_reading: "{{shown}} jobs match so far; {{kept}} of {{total}} jobs are read",
   sum_too_many:
     "{{shown}} match of the newest {{kept}} jobs. There are {{total}}, and this page keeps at most {{most}}: older jobs are not searched here.",
