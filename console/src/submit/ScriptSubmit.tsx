@@ -1,0 +1,107 @@
+/** A script beside its form, both of the same text, with what the job would cost and when it would start. */
+
+import { Button } from "@mantine/core";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useDeferredValue, useMemo } from "react";
+import { asProblem } from "../api/problem";
+import type { Submission } from "../api/schema";
+import { text } from "../texts";
+import { CodeEditor } from "../ui/CodeEditor";
+import { useDraft } from "../ui/drafts";
+import { Page } from "../ui/Page";
+import { check, fromService } from "./checker";
+import { Draft, firstDraft, submission, variables, withFile } from "./draft";
+import { withField } from "./fields";
+import { JobForm } from "./JobForm";
+import { submitJob } from "./reads";
+import { SubmitBar } from "./SubmitBar";
+import classes from "./SubmitPage.module.css";
+import { useEstimate } from "./useEstimate";
+import { useOneSubmit } from "./useOneSubmit";
+
+export interface Writer {
+  id: string;
+  /** Whether the person's role may submit. */
+  mayWrite: boolean;
+}
+
+interface Props {
+  cluster: string;
+  person: Writer;
+  /** A file of the bucket that the job gets. */
+  file: string | null;
+}
+
+export function ScriptSubmit({ cluster, person, file }: Props) {
+  const navigate = useNavigate();
+  const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, () =>
+    file === null ? firstDraft() : withFile(firstDraft(), file),
+  );
+  const value = useDeferredValue(draft.value);
+  const found = useMemo(() => check(value.script), [value.script]);
+  const environment = useMemo(() => variables(value.environment), [value.environment]);
+  const wrong = found.some(({ severity }) => severity === "error") || environment.problem !== null;
+  const body = useMemo<Submission | null>(() => (wrong || !person.mayWrite ? null : submission(value)), [wrong, person.mayWrite, value]);
+  const estimated = useEstimate(cluster, body);
+  const findings = useMemo(() => {
+    const refused = estimated.error === null ? [] : fromService(asProblem(estimated.error).detail, "error");
+    const warned = (estimated.estimate?.warnings ?? []).flatMap((each) => fromService(each, "warning"));
+    const known = new Set(found.map(({ line, field }) => `${line} ${field}`));
+    // What the text alone has told already is not said twice.
+    return [...found, ...(body === null ? [] : refused), ...(body === null ? [] : warned).filter(({ line, field }) => !known.has(`${line} ${field}`))];
+  }, [found, estimated.error, estimated.estimate, body]);
+  const act = useOneSubmit<Submission, { job_id: string }>({
+    send: (wanted, confirmed, key) =>
+      submitJob(cluster, confirmed === null ? wanted : { ...wanted, job: { ...wanted.job, confirmed_usd_per_hour: confirmed } }, key),
+    done: ({ job_id }) => {
+      draft.forget();
+      void navigate({ to: "/c/$cluster/jobs/$job", params: { cluster, job: job_id } });
+    },
+  });
+  return (
+    <Page
+      title={text("app.page.submit")}
+      actions={
+        <>
+          <Button variant="default" onClick={() => draft.set(firstDraft)}>
+            {text("submit.start_over")}
+          </Button>
+          <Link to="/c/$cluster/templates" params={{ cluster }} search={{}}>
+            {text("submit.from_template")}
+          </Link>
+        </>
+      }
+    >
+      <div className={classes.sides}>
+        <div className={classes.script}>
+          <CodeEditor
+            language="shell"
+            label={text("submit.script")}
+            value={draft.value.script}
+            notes={findings}
+            onChange={(script) => draft.set((before) => (before.script === script ? before : { ...before, script }))}
+          />
+        </div>
+        <div className={classes.form}>
+          <JobForm
+            cluster={cluster}
+            draft={draft.value}
+            findings={findings}
+            problems={estimated.error === null || body === null ? [] : (asProblem(estimated.error).errors ?? [])}
+            environmentProblem={environment.problem}
+            onField={(field, given) => draft.set((before) => ({ ...before, script: withField(before.script, field, given) }))}
+            onDraft={draft.set}
+          />
+        </div>
+      </div>
+      <SubmitBar
+        estimated={body === null ? null : estimated}
+        findings={findings}
+        mayWrite={person.mayWrite}
+        disabled={wrong}
+        act={act}
+        submit={() => act.submit(submission(draft.value))}
+      />
+    </Page>
+  );
+}

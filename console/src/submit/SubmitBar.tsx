@@ -1,0 +1,142 @@
+/** What the job would be, cost and leave, and the button that says what happens. */
+
+import { Button, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { JobEstimate } from "../api/schema";
+import { text } from "../texts";
+import { Confirm } from "../ui/Confirm";
+import { Foreign } from "../ui/Foreign";
+import { duration, exact, money } from "../ui/format";
+import { ProblemView } from "../ui/ProblemView";
+import { useNow } from "../ui/useNow";
+import type { Finding } from "./checker";
+import { Quotas } from "./Quotas";
+import { quotasQuery } from "./reads";
+import classes from "./SubmitPage.module.css";
+import type { Estimated } from "./useEstimate";
+import type { OneSubmit } from "./useOneSubmit";
+
+interface Props<Body> {
+  /** Null where nothing can be estimated. */
+  estimated: Estimated | null;
+  /** What is wrong at the lines of the script: said in words, too. */
+  findings: readonly Finding[];
+  mayWrite: boolean;
+  disabled: boolean;
+  act: OneSubmit<Body>;
+  submit: () => void;
+  /** In place of "Submit". */
+  verb?: string;
+}
+
+export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, submit, verb }: Props<Body>) {
+  const quotas = useQuery(quotasQuery);
+  const estimate = estimated?.estimate ?? null;
+  const button = useLabel(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
+  return (
+    <section aria-label={text("submit.summary")}>
+      {findings.length > 0 ? (
+        <ul className={classes.notes}>
+          {findings.slice(0, 20).map((each) => (
+            <li key={`${each.line} ${each.message}`}>
+              <Foreign>{text(`submit.finding_${each.severity}`, { line: each.line, message: each.message })}</Foreign>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+      {act.error === null ? null : <ProblemView error={act.error} title={text("submit.failed")} />}
+      {estimated?.error && findings.every(({ severity }) => severity !== "error") ? (
+        <ProblemView error={estimated.error} title={text("submit.refused")} />
+      ) : null}
+      <div className={classes.bar}>
+        <Stack gap={4}>
+          <Facts estimate={estimate} old={!(estimated?.current ?? false)} />
+          <Quotas quotas={quotas.data?.quotas ?? null} />
+          {(estimate?.warnings ?? []).filter((each) => !each.startsWith("line ")).map((each) => (
+            <Text size="sm" key={each}>
+              <Foreign>{each}</Foreign>
+            </Text>
+          ))}
+        </Stack>
+        <Stack gap={4} align="end">
+          {mayWrite ? null : <Text size="sm">{text("submit.needs_member")}</Text>}
+          <Button size="sm" onClick={submit} loading={act.pending} disabled={disabled || !mayWrite}>
+            {button}
+          </Button>
+        </Stack>
+      </div>
+      <Confirm
+        opened={act.price !== null}
+        close={act.refuse}
+        title={text("submit.confirm.title")}
+        verb={text("submit.confirm.verb", { price: money(act.price ?? 0) })}
+        act={async () => act.confirm()}
+        dangerous={false}
+      >
+        <Text>{text("submit.confirm.text", { price: money(act.price ?? 0) })}</Text>
+      </Confirm>
+    </section>
+  );
+}
+
+function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }) {
+  const starts = useStart(estimate);
+  const unknown = text("submit.unknown");
+  const cost = estimate?.cost ?? null;
+  const workers = (estimate?.workers ?? []).map(({ kind, shape, count }) =>
+    text(`submit.worker.${kind}`, { shape: shape ?? text("submit.other_shape"), number: count ?? "" }).trim(),
+  );
+  const facts: [string, string, (string | undefined)?][] = [
+    [text("submit.fact.shape"), workers.length > 0 ? workers.join(", ") : unknown],
+    [text("submit.fact.per_hour"), cost === null ? unknown : money(Number(cost.per_hour))],
+    [text("submit.fact.at_most"), cost === null ? unknown : most(cost)],
+    [text("submit.fact.start"), starts ?? unknown, estimate?.expected_start ? exact(new Date(estimate.expected_start)) : undefined],
+  ];
+  return (
+    <>
+      <dl className={classes.facts} data-old={old} aria-busy={old}>
+        {facts.map(([name, value, title]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd title={title}>
+              <Foreign>{value}</Foreign>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      {estimate === null ? null : (
+        <Text size="sm" c="dimmed">
+          <Foreign>{estimate.text}</Foreign>
+        </Text>
+      )}
+    </>
+  );
+}
+
+function most({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): string {
+  const amount = total_at_most ?? at_most;
+  return amount === null ? text("submit.no_limit") : money(Number(amount));
+}
+
+/** When it starts, in words; null where nobody knows. */
+function useStart(estimate: JobEstimate | null): string | null {
+  const now = useNow();
+  if (estimate === null) return null;
+  if (estimate.wait === "nothing") return text("submit.starts.now");
+  if (estimate.expected_start === null) return text(`submit.starts.${estimate.wait}`);
+  const seconds = (Date.parse(estimate.expected_start) - now) / 1000;
+  return seconds < 5 ? text("submit.starts.now") : text("submit.starts.in", { duration: duration(Math.round(seconds)) });
+}
+
+function useLabel(verb: string, estimate: JobEstimate | null): string {
+  const start = useStart(estimate);
+  const cost = estimate?.cost ?? null;
+  const amount = cost === null ? null : (cost.total_at_most ?? cost.at_most);
+  const price =
+    cost === null
+      ? null
+      : amount === null
+        ? text("submit.button.per_hour", { price: money(Number(cost.per_hour)) })
+        : text("submit.button.price", { price: money(Number(amount)) });
+  return [verb, price, start].filter((each) => each !== null).join(" · ");
+}

@@ -1,0 +1,76 @@
+/** A job that is being written: what the page keeps until it is submitted, and the body of its submit. */
+
+import * as v from "valibot";
+import type { Submission } from "../api/schema";
+import { text } from "../texts";
+
+const MOST_FILES = 100;
+const LONGEST_PATH = 4096;
+
+export const Draft = v.object({
+  script: v.string(),
+  /** Lines of the form NAME=VALUE. */
+  environment: v.string(),
+  /** The folder in the shared folder where the job starts, with its files: for staging. */
+  folder: v.string(),
+  files: v.pipe(
+    v.array(v.object({ source: v.pipe(v.string(), v.maxLength(LONGEST_PATH)), destination: v.string() })),
+    v.maxLength(MOST_FILES),
+  ),
+  results: v.pipe(
+    v.array(v.object({ source: v.string(), destination: v.string() })),
+    v.maxLength(32),
+  ),
+});
+export type Draft = v.InferOutput<typeof Draft>;
+
+/** That of the command line: the variables of the person's own shell do not fit the workers. */
+const PATH = "PATH=/usr/local/bin:/usr/bin:/bin";
+const SCRIPT = `#!/bin/bash
+#SBATCH --job-name=hello
+#SBATCH --ntasks=1
+#SBATCH --time=10
+
+echo "hello from $(hostname)"
+`;
+
+export function firstDraft(): Draft {
+  return { script: SCRIPT, environment: PATH, folder: "", files: [], results: [] };
+}
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*=/;
+
+/** The variables of the lines. What is wrong with the first bad one is in `problem`. */
+export function variables(environment: string): { given: string[]; problem: string | null } {
+  const given = environment.split("\n").filter((line) => line.trim() !== "");
+  const bad = given.find((line) => !VARIABLE.test(line));
+  if (bad !== undefined) return { given, problem: text("submit.environment_line", { line: bad.slice(0, 80) }) };
+  return { given, problem: given.length === 0 ? text("submit.environment_empty") : null };
+}
+
+/** The body of a submit, and of its estimate. */
+export function submission(draft: Draft, confirmed: number | null = null): Submission {
+  const staged = draft.files.length > 0 || draft.results.length > 0;
+  return {
+    script: draft.script,
+    job: {
+      environment: variables(draft.environment).given,
+      ...(staged ? { current_working_directory: draft.folder } : {}),
+      ...(confirmed === null ? {} : { confirmed_usd_per_hour: confirmed }),
+    },
+    ...(draft.files.length > 0 ? { stage_in: draft.files } : {}),
+    ...(draft.results.length > 0 ? { stage_out: draft.results } : {}),
+  };
+}
+
+/** A draft with one more file of the bucket, in a folder that the job then needs. */
+export function withFile(draft: Draft, source: string): Draft {
+  if (draft.files.length >= MOST_FILES || draft.files.some((each) => each.source === source)) return draft;
+  const name = source.slice(source.lastIndexOf("/") + 1);
+  return { ...draft, folder: draft.folder || newFolder(), files: [...draft.files, { source, destination: name }] };
+}
+
+/** A folder that no other job uses. */
+export function newFolder(): string {
+  return `run-${crypto.randomUUID().slice(0, 8)}`;
+}

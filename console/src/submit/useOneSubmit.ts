@@ -1,0 +1,62 @@
+/** A submit that happens once: a key for each body, a question where the cost has to be confirmed. */
+
+import { useMutation } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { priceToConfirm } from "./reads";
+
+interface Act<Body, Answer> {
+  /** Sends the body with a price that was confirmed, or null. */
+  send: (body: Body, confirmed: number | null, key: string) => Promise<Answer>;
+  done: (answer: Answer) => void;
+}
+
+export interface OneSubmit<Body> {
+  submit: (body: Body) => void;
+  pending: boolean;
+  error: Error | null;
+  /** The price per hour that is asked for; null where nothing is. */
+  price: number | null;
+  confirm: () => void;
+  refuse: () => void;
+}
+
+export function useOneSubmit<Body, Answer>({ send, done }: Act<Body, Answer>): OneSubmit<Body> {
+  const [price, setPrice] = useState<number | null>(null);
+  const key = useRef({ body: "", key: crypto.randomUUID() });
+  const running = useRef(false);
+  const mutation = useMutation({
+    mutationFn: ({ body, confirmed }: { body: Body; confirmed: number | null }) => {
+      const written = JSON.stringify([body, confirmed]);
+      // Another job is another request; the same one sent again is the same.
+      if (key.current.body !== written) key.current = { body: written, key: crypto.randomUUID() };
+      return send(body, confirmed, key.current.key);
+    },
+    onSuccess: (answer) => {
+      key.current = { body: "", key: crypto.randomUUID() };
+      setPrice(null);
+      done(answer);
+    },
+    onError: (error) => setPrice(priceToConfirm(error)),
+    onSettled: () => {
+      running.current = false;
+    },
+  });
+  function start(body: Body, confirmed: number | null) {
+    if (running.current) return;
+    running.current = true;
+    mutation.mutate({ body, confirmed });
+  }
+  return {
+    submit: (body) => start(body, null),
+    pending: mutation.isPending,
+    error: price === null ? mutation.error : null,
+    price,
+    confirm: () => {
+      if (mutation.variables !== undefined) start(mutation.variables.body, price);
+    },
+    refuse: () => {
+      setPrice(null);
+      mutation.reset();
+    },
+  };
+}
