@@ -8,7 +8,6 @@ import { Confirm } from "../ui/Confirm";
 import { Foreign } from "../ui/Foreign";
 import { duration, exact, money } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { useNow } from "../ui/useNow";
 import type { Finding } from "./checker";
 import { Quotas } from "./Quotas";
 import { quotasQuery } from "./reads";
@@ -32,7 +31,7 @@ interface Props<Body> {
 export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, submit, verb }: Props<Body>) {
   const quotas = useQuery(quotasQuery);
   const estimate = estimated?.estimate ?? null;
-  const button = useLabel(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
+  const button = label(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
   return (
     <section aria-label={text("submit.summary")}>
       {findings.length > 0 ? (
@@ -80,7 +79,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
 }
 
 function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }) {
-  const starts = useStart(estimate);
+  const starts = start(estimate);
   const unknown = text("submit.unknown");
   const cost = estimate?.cost ?? null;
   const workers = (estimate?.workers ?? []).map(({ kind, shape, count }) =>
@@ -119,17 +118,17 @@ function most({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): str
 }
 
 /** When it starts, in words; null where nobody knows. */
-function useStart(estimate: JobEstimate | null): string | null {
-  const now = useNow();
+function start(estimate: JobEstimate | null): string | null {
   if (estimate === null) return null;
   if (estimate.wait === "nothing") return text("submit.starts.now");
   if (estimate.expected_start === null) return text(`submit.starts.${estimate.wait}`);
-  const seconds = (Date.parse(estimate.expected_start) - now) / 1000;
-  return seconds < 5 ? text("submit.starts.now") : text("submit.starts.in", { duration: duration(Math.round(seconds)) });
+  // As of the estimate: a job that is submitted later starts later.
+  const seconds = (Date.parse(estimate.expected_start) - Date.parse(estimate.as_of)) / 1000;
+  return text("submit.starts.in", { duration: duration(Math.max(1, Math.round(seconds))) });
 }
 
-function useLabel(verb: string, estimate: JobEstimate | null): string {
-  const start = useStart(estimate);
+function label(verb: string, estimate: JobEstimate | null): string {
+  const starts = start(estimate);
   const cost = estimate?.cost ?? null;
   const amount = cost === null ? null : (cost.total_at_most ?? cost.at_most);
   const price =
@@ -138,5 +137,5 @@ function useLabel(verb: string, estimate: JobEstimate | null): string {
       : amount === null
         ? text("submit.button.per_hour", { price: money(Number(cost.per_hour)) })
         : text("submit.button.price", { price: money(Number(amount)) });
-  return [verb, price, start].filter((each) => each !== null).join(" · ");
+  return [verb, price, starts].filter((each) => each !== null).join(" · ");
 }
