@@ -1,12 +1,13 @@
 /** What the job would be, cost and leave, and the button that says what happens. */
 
-import { Button, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { JobEstimate } from "../api/schema";
 import { text } from "../texts";
 import { Confirm } from "../ui/Confirm";
 import { Foreign } from "../ui/Foreign";
 import { duration, exact, money } from "../ui/format";
+import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import type { Finding } from "./checker";
 import { Quotas } from "./Quotas";
@@ -33,7 +34,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
   const estimate = estimated?.estimate ?? null;
   const button = label(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
   return (
-    <section aria-label={text("submit.summary")}>
+    <section className={classes.summary} aria-label={text("submit.summary")}>
       {findings.length > 0 ? (
         <ul className={classes.notes}>
           {findings.slice(0, 20).map((each) => (
@@ -50,6 +51,16 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
       <div className={classes.bar}>
         <Stack gap={4}>
           <Facts estimate={estimate} old={!(estimated?.current ?? false)} />
+          {estimated === null || estimate === null ? null : (
+            <Group gap="xs">
+              <Text size="sm" c="dimmed">
+                <Foreign>{estimate.text}</Foreign> {text("submit.as_of")} <Moment at={estimate.as_of} />
+              </Text>
+              <Button variant="subtle" disabled={!estimated.current} onClick={estimated.again}>
+                {text("submit.again")}
+              </Button>
+            </Group>
+          )}
           <Quotas quotas={quotas.data?.quotas ?? null} />
           {(estimate?.warnings ?? []).filter((each) => !each.startsWith("line ")).map((each) => (
             <Text size="sm" key={each}>
@@ -69,7 +80,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
         close={act.refuse}
         title={text("submit.confirm.title")}
         verb={text("submit.confirm.verb", { price: money(act.price ?? 0) })}
-        act={async () => act.confirm()}
+        act={act.confirm}
         dangerous={false}
       >
         <Text>{text("submit.confirm.text", { price: money(act.price ?? 0) })}</Text>
@@ -92,23 +103,16 @@ function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }
     [text("submit.fact.start"), starts ?? unknown, estimate?.expected_start ? exact(new Date(estimate.expected_start)) : undefined],
   ];
   return (
-    <>
-      <dl className={classes.facts} data-old={old} aria-busy={old}>
-        {facts.map(([name, value, title]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd title={title}>
-              <Foreign>{value}</Foreign>
-            </dd>
-          </div>
-        ))}
-      </dl>
-      {estimate === null ? null : (
-        <Text size="sm" c="dimmed">
-          <Foreign>{estimate.text}</Foreign>
-        </Text>
-      )}
-    </>
+    <dl className={classes.facts} data-old={old} aria-busy={old}>
+      {facts.map(([name, value, title]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd title={title}>
+            <Foreign>{value}</Foreign>
+          </dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

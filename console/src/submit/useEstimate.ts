@@ -12,6 +12,8 @@ export interface Estimated {
   error: Error | null;
   /** Whether it is of what stands there now. */
   current: boolean;
+  /** Asks again: what it costs and when it starts changes with time. */
+  again: () => void;
 }
 
 /** Null estimates nothing. The object must be the same as long as the job is. */
@@ -22,5 +24,6 @@ export function useEstimate(cluster: string, submission: ScriptSubmission | null
     estimate: rested === null || found.isError ? null : (found.data ?? null),
     error: found.isError ? found.error : null,
     current: rested === submission && !found.isFetching,
+    again: () => void found.refetch(),
   };
 }

@@ -16,7 +16,8 @@ export interface OneSubmit<Body> {
   error: Error | null;
   /** The price per hour that is asked for; null where nothing is. */
   price: number | null;
-  confirm: () => void;
+  /** Submits it at this price. Rejects with what went wrong. */
+  confirm: () => Promise<void>;
   refuse: () => void;
 }
 
@@ -41,18 +42,19 @@ export function useOneSubmit<Body, Answer>({ send, done }: Act<Body, Answer>): O
       running.current = false;
     },
   });
-  function start(body: Body, confirmed: number | null) {
+  async function start(body: Body, confirmed: number | null): Promise<void> {
     if (running.current) return;
     running.current = true;
-    mutation.mutate({ body, confirmed });
+    await mutation.mutateAsync({ body, confirmed });
   }
   return {
-    submit: (body) => start(body, null),
+    // What went wrong is shown from `error`.
+    submit: (body) => void start(body, null).catch(() => undefined),
     pending: mutation.isPending,
     error: price === null ? mutation.error : null,
     price,
-    confirm: () => {
-      if (mutation.variables !== undefined) start(mutation.variables.body, price);
+    confirm: async () => {
+      if (mutation.variables !== undefined) await start(mutation.variables.body, price);
     },
     refuse: () => {
       setPrice(null);

@@ -145,8 +145,8 @@ function templateColumns(cluster: string): Column<TemplateView>[] {
   ];
 }
 
-/** A template of a workspace without a version in use is a draft. */
-export function stateOf({ origin, version, ready }: Pick<TemplateView, "origin" | "version" | "ready">): "draft" | "usable" | "not_ready" {
-  if (origin === "workspace" && version === null) return "draft";
-  return ready ? "usable" : "not_ready";
+/** A template of a workspace cannot be used before a version is published. */
+export function stateOf({ origin, ready }: Pick<TemplateView, "origin" | "ready">): "draft" | "usable" | "not_ready" {
+  if (ready) return "usable";
+  return origin === "workspace" ? "draft" : "not_ready";
 }

@@ -7,6 +7,8 @@ export const submit = {
   summary: "What would happen",
   option: "--{{option}}",
   verb: "Submit",
+  as_of: "As of",
+  again: "Estimate again",
   failed: "The job was not submitted",
   refused: "The job would be refused",
   needs_member: "Submitting needs the role member. Ask an admin of your workspace.",
