@@ -2,7 +2,7 @@
 
 import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useRouter } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import * as v from "valibot";
 import { asProblem } from "../api/problem";
@@ -78,7 +78,6 @@ const Values = v.record(v.string(), v.string());
 function LaunchForm({ cluster, template, all, person }: FormProps) {
   const parts = useMemo(() => allParts(template, template.definition, all), [template, all]);
   const navigate = useNavigate();
-  const router = useRouter();
   const draft = useDraft({ person: person.id, cluster, name: `template.${template.id}` }, Values, () => ({}));
   const values = useMemo(() => ({ ...firstValues(parts), ...draft.value }), [parts, draft.value]);
   const { request, problems } = useMemo(() => requestOf(parts, values), [parts, values]);
@@ -91,8 +90,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
   function done({ job_id, run_id }: Launched) {
     draft.forget();
     if (job_id !== null) void navigate({ to: "/c/$cluster/jobs/$job", params: { cluster, job: job_id } });
-    // The page of a run is of another room.
-    else router.history.push(`/c/${encodeURIComponent(cluster)}/workflows/${encodeURIComponent(run_id ?? "")}`);
+    else if (run_id !== null) void navigate({ to: "/c/$cluster/workflows/runs/$run", params: { cluster, run: run_id } });
   }
 
   const act = useOneSubmit<FormRequest, Launched>({
@@ -115,13 +113,19 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
         <RenderedScripts rendering={rendering} missing={!ready} />
       </div>
       {said.other === null ? null : <ProblemView error={said.other} title={text("templates.launch.not_rendered")} />}
-      {template.kind === "interactive" ? <Text size="sm">{text("templates.launch.session")}</Text> : null}
       {ready ? null : (
-        <Button variant="default" mt="sm" onClick={() => setStrict(true)}>
+        <Button variant="default" mt="sm" style={{ alignSelf: "start" }} onClick={() => setStrict(true)}>
           {text("templates.launch.what_is_missing")}
         </Button>
       )}
-      {template.ready ? (
+      {template.kind === "interactive" ? (
+        <Text mt="sm">
+          {text("templates.launch.session")}{" "}
+          <Link to="/c/$cluster/sessions" params={{ cluster }} search={{ template: template.id }}>
+            {text("templates.launch.open_session")}
+          </Link>
+        </Text>
+      ) : template.ready ? (
         <SubmitBar
           estimated={wanted === null ? null : rendering.estimated}
           findings={[]}

@@ -78,7 +78,7 @@ export function extensions({ language, label, readOnly, nonce, onChange }: Wante
     look,
     // Tab stays what moves to the next control.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
-    EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
     EditorState.readOnly.of(readOnly),
     // One line break for all systems: the script's own DOS line endings are seen by the checks.
     EditorState.lineSeparator.of("\n"),

@@ -73,7 +73,8 @@ export const templates = {
     start: "Start the workflow",
     not_ready: "Its author has not made this template ready: it can be looked at and not submitted.",
     not_rendered: "These values make no script",
-    session: "This template serves a page. The page Sessions opens it and says when it is ready.",
+    session: "This template serves a page, which Sessions opens.",
+    open_session: "Open a session",
     what_is_missing: "Show what is missing",
   },
   render: {

@@ -1,0 +1,51 @@
+"""Submit: a script and its form are the same text, drafts survive a reload, one job comes of it, also from a template."""
+
+import re
+
+from browser.accessibility import violations
+from browser.conftest import Person
+from browser.playwright_api import Page, expect
+
+JOB = re.compile(r"/c/main/jobs/[0-9]+$")
+HOSTILE_NAME = 'my "job" \u202e<b>x</b>'
+
+
+async def open_submit(page: Page, search: str = "") -> None:
+    await page.goto(f"/c/main/submit{search}")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+async def test_a_script_and_its_form_are_one_and_a_reload_keeps_them(person: Person) -> None:
+    page = (await person("ada")).page
+    await open_submit(page)
+    editor = page.get_by_label("Script", exact=True)
+    await expect(editor).to_contain_text("#SBATCH --time=10")
+    await page.get_by_label("Time limit").fill("7")
+    await page.get_by_label("Name", exact=True).fill(HOSTILE_NAME)
+    await expect(editor).to_contain_text("#SBATCH --time=7")
+    await page.get_by_label("Memory").fill("4Q")
+    await expect(page.get_by_text("Line 5: --mem must be a size")).to_be_visible()
+    await expect(page.get_by_role("button", name="Submit", exact=True)).to_be_disabled()
+    await page.get_by_label("Memory").fill("100M")
+    button = page.get_by_role("button", name=re.compile(r"Submit · ≈ .* USD · start"))
+    await expect(button).to_be_visible()
+    assert await violations(page) == []
+
+    await page.reload()
+    await expect(page.get_by_label("Time limit")).to_have_value("7")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value(HOSTILE_NAME)
+    await button.dblclick()
+    await page.wait_for_url(JOB)
+    await open_submit(page)
+    await expect(page.get_by_label("Time limit")).to_have_value("10")
+
+
+async def test_the_form_of_a_template_makes_a_job(person: Person) -> None:
+    page = (await person("ada")).page
+    await open_submit(page, "?template=array-csv")
+    await page.get_by_label("rows", exact=False).first.fill("sample,size\na,1\nb,2\n")
+    await page.get_by_label("commands", exact=False).first.fill('echo "$ARRAY_ROW_SAMPLE"')
+    await expect(page.get_by_text("2 rows, which make as many tasks")).to_be_visible()
+    await expect(page.get_by_text("An array of 2 tasks")).to_be_visible()
+    await page.get_by_role("button", name=re.compile("Submit ·")).click()
+    await page.wait_for_url(JOB)
