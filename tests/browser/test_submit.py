@@ -1,4 +1,4 @@
-"""Submit: a script and its form are the same text, drafts survive a reload, one job comes of it, also from a template."""
+"""Submit: a script and its form are the same text, drafts survive a reload, one job comes of it."""
 
 import re
 

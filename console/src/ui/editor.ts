@@ -51,6 +51,20 @@ const look = EditorView.theme({
   ".cm-diagnostic-warning": { borderLeftColor: "var(--state-waiting)" },
 });
 
+/**
+ * Text over a selection, without the browser's own editing: that keeps the look of what it replaces by inline styles,
+ * which the page's policy refuses.
+ */
+function typedOver(event: InputEvent, view: EditorView): boolean {
+  const { main } = view.state.selection;
+  const { data } = event;
+  if (event.inputType !== "insertText" || data === null || main.empty || view.state.readOnly) return false;
+  const insert = () => view.state.update(view.state.replaceSelection(data), { userEvent: "input.type", scrollIntoView: true });
+  const handled = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, main.from, main.to, data, insert));
+  if (!handled) view.dispatch(insert());
+  return true;
+}
+
 interface Wanted {
   language: CodeLanguage;
   label: string;
@@ -78,6 +92,7 @@ export function extensions({ language, label, readOnly, nonce, onChange }: Wante
     look,
     // Tab stays what moves to the next control.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
+    EditorView.domEventHandlers({ beforeinput: typedOver }),
     EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
     EditorState.readOnly.of(readOnly),
     // One line break for all systems: the script's own DOS line endings are seen by the checks.
