@@ -28,7 +28,7 @@ NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
-.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -122,6 +122,9 @@ test-chaos: prepare-kubernetes ## Test the Kubernetes edge under random faults (
 test-sbatch: prepare ## Compare jobs of scripts drawn from the grammar of sbatch with those of the real sbatch (CASES=20000)
 	@SBATCH_CASES=$(or $(CASES),20000) SBATCH_SEED=$(or $(SEED),1) $(BIN)/pytest -q services/proxy/tests/test_sbatch_generated.py
 
+record-pictures: prepare console-build ## Record the pictures of all pages of the console, in both themes, into docs/console
+	@CLUSTERRA_RECORD_PICTURES=1 $(BIN)/pytest -q -n0 tests/browser/test_every_page.py
+
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py
 
@@ -159,6 +162,9 @@ bench-latency: prepare ## Measure the time from submit to worker and to run, and
 bench-gateway: prepare ## Measure the gateway beside slurmrestd with 3,000 jobs, 200 clients and 1,000 followers of one output (4 minutes)
 	@PYTHONPATH=bench $(BIN)/python -m gateway
 
+bench-console: prepare console-build ## Measure the console in Chromium with 10,000 jobs: its size, loads, sorts, events and memory (JOBS=N, MINUTES=N, LOADS=N, ROUNDS=N; 10 minutes)
+	@PYTHONPATH=bench:tests $(BIN)/python -m console $(foreach name,JOBS MINUTES LOADS ROUNDS,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
+
 bench-files: prepare ## Measure lists of a folder with 10,000 objects, and presigned URLs, through the gateway (OBJECTS=N, 2 minutes)
 	@PYTHONPATH=bench $(BIN)/python bench/files.py $(if $(OBJECTS),--objects $(OBJECTS))
 
@@ -179,7 +185,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes test-browser console record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs soak bench-latency bench-edge bench-gateway bench-files bench-cli bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes test-browser console record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs record-pictures soak bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif
