@@ -9,6 +9,8 @@ import type { FromTab, LiveState, ToTab } from "./messages";
 
 const REMEMBERED = 5_000;
 const STILL_HERE_MS = 20_000;
+/** A worker that does not answer for so long has died, for whatever reason. */
+const ANSWER_MS = 5_000;
 
 export interface Status {
   state: LiveState;
@@ -25,16 +27,17 @@ export class Feed {
   private remembered: LiveEvent[] = [];
   private from = 0;
   private cluster: string | null = null;
-  private readonly send: (message: FromTab) => void;
+  private worker: Connection;
+  private unanswered: ReturnType<typeof setTimeout> | null = null;
   /** Called when the person signed in or out in another tab. */
   onSessionChanged: () => void = () => undefined;
   status: Status = { state: "connecting", since: Date.now() };
 
   constructor() {
-    this.send = connection((message) => this.hear(message));
-    setInterval(() => this.send({ say: "still-here" }), STILL_HERE_MS);
+    this.worker = connection((message) => this.hear(message));
+    setInterval(() => this.ask({ say: "still-here" }), STILL_HERE_MS);
     window.addEventListener("pagehide", (event: PageTransitionEvent) => {
-      if (!event.persisted) this.send({ say: "leave" });
+      if (!event.persisted) this.worker.send({ say: "leave" });
     });
   }
 
@@ -47,7 +50,7 @@ export class Feed {
       this.cluster = cluster;
       this.remembered = [];
       this.from = position;
-      this.send({ say: "follow", cluster, after: position });
+      this.ask({ say: "follow", cluster, after: position });
       return [];
     }
     return this.remembered.filter((event) => event.position > position);
@@ -72,10 +75,32 @@ export class Feed {
   /** The person signed in or out here: all tabs go along. */
   sessionChanged(): void {
     this.cluster = null;
-    this.send({ say: "session-changed" });
+    this.worker.send({ say: "session-changed" });
+  }
+
+  /** Says what the worker answers. Where it does not, another one takes its place and goes on from here. */
+  private ask(message: FromTab): void {
+    // Before it is said: a hub of this tab answers at once.
+    this.unanswered ??= setTimeout(() => {
+      this.unanswered = null;
+      this.worker.close();
+      this.worker = connection((told) => this.hear(told));
+      this.become({ state: "connecting", since: Date.now() });
+      const after = this.remembered.at(-1)?.position ?? this.from;
+      this.ask(this.cluster === null ? { say: "still-here" } : { say: "follow", cluster: this.cluster, after });
+    }, ANSWER_MS);
+    this.worker.send(message);
+  }
+
+  private become(status: Status): void {
+    this.status = status;
+    for (const watcher of this.watchers) watcher();
   }
 
   private hear(message: ToTab): void {
+    if (this.unanswered !== null) clearTimeout(this.unanswered);
+    this.unanswered = null;
+    if (message.say === "here") return;
     if (message.say === "session-changed") {
       this.cluster = null;
       this.onSessionChanged();
@@ -84,8 +109,7 @@ export class Feed {
     if (message.cluster !== this.cluster) return;
     switch (message.say) {
       case "state":
-        this.status = { state: message.state, since: message.since };
-        for (const watcher of this.watchers) watcher();
+        this.become({ state: message.state, since: message.since });
         break;
       case "reset":
         // The lists that are read again say where they are.
@@ -104,16 +128,21 @@ export class Feed {
   }
 }
 
-/** Connects to the worker of all tabs, or to a hub of this tab alone. Returns how to speak to it. */
-function connection(hear: (message: ToTab) => void): (message: FromTab) => void {
+interface Connection {
+  send: (message: FromTab) => void;
+  close: () => void;
+}
+
+/** Connects to the worker of all tabs, or to a hub of this tab alone. */
+function connection(hear: (message: ToTab) => void): Connection {
   if (typeof SharedWorker === "undefined") {
     const hub = new Hub();
     const port: Port = { postMessage: hear };
     hub.join(port);
-    return (message) => hub.hear(port, message);
+    return { send: (message) => hub.hear(port, message), close: () => hub.hear(port, { say: "leave" }) };
   }
-  const worker = new SharedWorker(new URL("./worker.ts", import.meta.url), { type: "module", name: "clusterra-live" });
-  worker.port.addEventListener("message", (message: MessageEvent<ToTab>) => hear(message.data));
-  worker.port.start();
-  return (message) => worker.port.postMessage(message);
+  const { port } = new SharedWorker(new URL("./worker.ts", import.meta.url), { type: "module", name: "clusterra-live" });
+  port.addEventListener("message", (message: MessageEvent<ToTab>) => hear(message.data));
+  port.start();
+  return { send: (message) => port.postMessage(message), close: () => port.close() };
 }

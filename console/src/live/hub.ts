@@ -58,6 +58,7 @@ export class Hub {
         this.sessionChanged(tab);
         break;
       case "still-here":
+        port.postMessage({ say: "here" });
         break;
     }
   }

@@ -21,4 +21,6 @@ export type ToTab =
   | { say: "events"; cluster: string; events: LiveEvent[] }
   /** Some events are not told: the tab reads its lists again. */
   | { say: "reset"; cluster: string }
-  | { say: "session-changed" };
+  | { say: "session-changed" }
+  /** The answer to `still-here`. */
+  | { say: "here" };
