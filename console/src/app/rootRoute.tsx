@@ -4,9 +4,8 @@ import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, redirect } from "@tanstack/react-router";
 import { clustersQuery, profileQuery } from "../api/queries";
 import { ProblemError } from "../api/problem";
-import { text } from "../texts";
-import { Empty } from "../ui/Empty";
 import { Failure } from "./Failure";
+import { NoPage } from "./NoPage";
 import { Shell } from "./Shell";
 
 export interface RouterContext {
@@ -14,7 +13,11 @@ export interface RouterContext {
 }
 
 export const rootRoute = createRootRouteWithContext<RouterContext>()({
-  notFoundComponent: () => <Empty title={text("app.no_page")}>{text("app.no_page_details")}</Empty>,
+  notFoundComponent: () => (
+    <main>
+      <NoPage />
+    </main>
+  ),
   errorComponent: Failure,
 });
 
@@ -48,4 +51,5 @@ export const clusterRoute = createRoute({
   path: "/c/$cluster",
   beforeLoad: ({ context, location }) => signedIn(context, location.href),
   component: Shell,
+  notFoundComponent: NoPage,
 });
