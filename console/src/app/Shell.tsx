@@ -5,7 +5,7 @@ import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { api, positioned } from "../api/client";
-import { useFeed } from "../live/useLive";
+import { useFeed, useLiveStatus } from "../live/useLive";
 import { text } from "../texts";
 import { Bar } from "./Bar";
 import { ClusterGate } from "./ClusterGate";
@@ -33,9 +33,13 @@ export function Shell() {
   );
 }
 
+/** After how long a position is asked for again that the gateway could not tell, or where the stream was refused. */
+const AGAIN_MS = 3_000;
+
 /** Follows the cluster from now on, also on pages whose lists name no position. */
 function useFollowed(cluster: string): UseQueryResult<{ position: number | null }> {
   const feed = useFeed();
+  const { state } = useLiveStatus();
   const anchor = useQuery({
     queryKey: ["position", cluster],
     queryFn: async ({ signal }) => {
@@ -47,10 +51,16 @@ function useFollowed(cluster: string): UseQueryResult<{ position: number | null 
     staleTime: Number.POSITIVE_INFINITY,
   });
   const position = anchor.data?.position;
+  const { refetch, dataUpdatedAt } = anchor;
   useEffect(() => {
     if (position !== undefined && position !== null) feed.follow(cluster, position);
-  }, [feed, cluster, position]);
-  const { refetch } = anchor;
-  useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
+  }, [feed, cluster, position, dataUpdatedAt]);
+  // A replica that has just started knows no position yet. Whoever was refused may have been let in again.
+  const again = position === null || state === "refused";
+  useEffect(() => {
+    if (!again) return undefined;
+    const timer = setTimeout(() => void refetch(), AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [again, refetch, dataUpdatedAt]);
   return anchor;
 }

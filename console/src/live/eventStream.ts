@@ -17,12 +17,15 @@ export interface EventStream {
   lastId: () => string;
   message: (message: EventSourceMessage) => void;
   state: (state: LiveState) => void;
+  /** Called with each piece that comes, pings included. */
+  heard?: () => void;
   /** Awaited before more is read. */
   ready?: () => Promise<void>;
   /** Ends the stream. */
   signal: AbortSignal;
 }
 
+/** `ended`: it said something, and ended. `failed`: it said nothing. */
 type Outcome = "ended" | "failed" | "refused";
 
 /** Follows a stream until its signal, or until the gateway refuses it. */
@@ -46,7 +49,7 @@ export async function followed(stream: EventStream): Promise<void> {
 async function connection(stream: EventStream): Promise<Outcome> {
   const silent = new AbortController();
   let silence = setTimeout(() => silent.abort(), SILENCE_MS);
-  let connected = false;
+  let spoke = false;
   try {
     const response = await fetch(stream.address, {
       headers: { Accept: "text/event-stream", "Last-Event-ID": stream.lastId() },
@@ -56,20 +59,21 @@ async function connection(stream: EventStream): Promise<Outcome> {
     });
     if ([401, 403, 404].includes(response.status)) return "refused";
     if (!response.ok || response.body === null) return "failed";
-    connected = true;
     stream.state("live");
     const parser = createParser({ onEvent: stream.message });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return "ended";
+      if (done) return spoke ? "ended" : "failed";
+      spoke = true;
+      stream.heard?.();
       clearTimeout(silence);
       silence = setTimeout(() => silent.abort(), SILENCE_MS);
       parser.feed(value);
       await stream.ready?.();
     }
   } catch {
-    return connected ? "ended" : "failed";
+    return spoke ? "ended" : "failed";
   } finally {
     clearTimeout(silence);
   }

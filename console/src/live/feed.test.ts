@@ -72,3 +72,30 @@ test("a worker that has died is replaced, and the tab goes on where it was", asy
   expect(feed.status.state).toBe("live");
   expect(asked).toEqual(["7", "7"]);
 });
+
+test("after a reset the tab still hears what happens", async () => {
+  let say: (lines: string) => void = () => undefined;
+  vi.stubGlobal("fetch", () => {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        say = (lines) => controller.enqueue(new TextEncoder().encode(lines));
+      },
+    });
+    return Promise.resolve(new Response(body));
+  });
+  const feed = new Feed();
+  const told: number[] = [];
+  let resets = 0;
+  feed.listen((events) => told.push(...events.map(({ position }) => position)));
+  feed.onReset(() => void (resets += 1));
+  feed.follow("main", 7);
+  await vi.advanceTimersByTimeAsync(100);
+  const event = '{"id": "e", "subject": "1", "time": "2026-01-01T00:00:00Z", "data": {"kind": "job.running"}}';
+  say('event: reset\nid: 90\ndata: {}\n\n');
+  say(`id: 91\ndata: ${event}\n\n`);
+  await vi.advanceTimersByTimeAsync(1_000);
+
+  expect(resets).toBe(1);
+  expect(told).toEqual([91]);
+  expect(feed.follow("main", 90).map(({ position }) => position)).toEqual([91]);
+});

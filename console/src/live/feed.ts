@@ -5,7 +5,7 @@
 
 import type { LiveEvent } from "./event";
 import { Hub, type Port } from "./hub";
-import type { FromTab, LiveState, ToTab } from "./messages";
+import type { Following, FromTab, LiveState, ToTab } from "./messages";
 
 const REMEMBERED = 5_000;
 const STILL_HERE_MS = 20_000;
@@ -14,8 +14,8 @@ const ANSWER_MS = 5_000;
 
 export interface Status {
   state: LiveState;
-  /** Since when, in milliseconds of `Date.now()`. */
-  since: number;
+  /** When the stream last said something, in milliseconds of `Date.now()`: what is shown is right as of then. */
+  heard: number;
 }
 
 type Listener = (events: LiveEvent[]) => void;
@@ -25,32 +25,31 @@ export class Feed {
   private readonly resets = new Set<() => void>();
   private readonly watchers = new Set<() => void>();
   private remembered: LiveEvent[] = [];
+  /** Everything that was told behind this position is remembered. */
   private from = 0;
-  private cluster: string | null = null;
+  private following: Following | null = null;
+  private turn = 0;
   private worker: Connection;
   private unanswered: ReturnType<typeof setTimeout> | null = null;
   /** Called when the person signed in or out in another tab. */
   onSessionChanged: () => void = () => undefined;
-  status: Status = { state: "connecting", since: Date.now() };
+  status: Status = { state: "connecting", heard: Date.now() };
 
   constructor() {
     this.worker = connection((message) => this.hear(message));
-    setInterval(() => this.ask({ say: "still-here" }), STILL_HERE_MS);
+    setInterval(() => this.stillHere(), STILL_HERE_MS);
     window.addEventListener("pagehide", (event: PageTransitionEvent) => {
       if (!event.persisted) this.worker.send({ say: "leave" });
     });
   }
 
   /**
-   * Sees to it that the events of a cluster after `position` come, and returns those that are here already. Called with
+   * Sees to it that the events of a cluster behind `position` come, and returns those that are here already. Called with
    * the position of each list that was read.
    */
   follow(cluster: string, position: number): LiveEvent[] {
-    if (cluster !== this.cluster || position < this.from) {
-      this.cluster = cluster;
-      this.remembered = [];
-      this.from = position;
-      this.ask({ say: "follow", cluster, after: position });
+    if (this.following === null || cluster !== this.following.cluster || position < this.from) {
+      this.begin(cluster, position);
       return [];
     }
     return this.remembered.filter((event) => event.position > position);
@@ -74,8 +73,21 @@ export class Feed {
 
   /** The person signed in or out here: all tabs go along. */
   sessionChanged(): void {
-    this.cluster = null;
+    this.following = null;
     this.worker.send({ say: "session-changed" });
+  }
+
+  private begin(cluster: string, after: number): void {
+    this.turn += 1;
+    this.following = { turn: this.turn, cluster, after };
+    this.remembered = [];
+    this.from = after;
+    this.ask({ say: "follow", ...this.following });
+  }
+
+  private stillHere(): void {
+    const told = this.remembered.at(-1)?.position ?? this.from;
+    this.ask({ say: "still-here", following: this.following === null ? null : { ...this.following, after: told } });
   }
 
   /** Says what the worker answers. Where it does not, another one takes its place and goes on from here. */
@@ -85,9 +97,8 @@ export class Feed {
       this.unanswered = null;
       this.worker.close();
       this.worker = connection((told) => this.hear(told));
-      this.become({ state: "connecting", since: Date.now() });
-      const after = this.remembered.at(-1)?.position ?? this.from;
-      this.ask(this.cluster === null ? { say: "still-here" } : { say: "follow", cluster: this.cluster, after });
+      this.become({ state: "connecting", heard: this.status.heard });
+      this.stillHere();
     }, ANSWER_MS);
     this.worker.send(message);
   }
@@ -100,31 +111,40 @@ export class Feed {
   private hear(message: ToTab): void {
     if (this.unanswered !== null) clearTimeout(this.unanswered);
     this.unanswered = null;
-    if (message.say === "here") return;
-    if (message.say === "session-changed") {
-      this.cluster = null;
-      this.onSessionChanged();
-      return;
-    }
-    if (message.cluster !== this.cluster) return;
     switch (message.say) {
+      case "here":
+        break;
+      case "session-changed":
+        this.following = null;
+        this.onSessionChanged();
+        break;
       case "state":
-        this.become({ state: message.state, since: message.since });
+        if (message.turn !== this.following?.turn) break;
+        // Whoever is let in again follows again.
+        if (message.state === "refused") this.following = null;
+        if (message.state !== this.status.state || message.heard !== this.status.heard) {
+          this.become({ state: message.state, heard: message.heard });
+        }
         break;
       case "reset":
-        // The lists that are read again say where they are.
-        this.cluster = null;
+        if (message.turn !== this.following?.turn) break;
+        this.remembered = [];
+        this.from = message.position;
         for (const listener of this.resets) listener();
         break;
       case "events":
-        this.remembered.push(...message.events);
-        if (this.remembered.length > 2 * REMEMBERED) {
-          this.remembered = this.remembered.slice(-REMEMBERED);
-          this.from = (this.remembered[0]?.position ?? 1) - 1;
-        }
-        for (const listener of this.listeners) listener(message.events);
+        if (message.turn === this.following?.turn) this.take(message.events);
         break;
     }
+  }
+
+  private take(events: LiveEvent[]): void {
+    this.remembered.push(...events);
+    if (this.remembered.length > 2 * REMEMBERED) {
+      this.remembered = this.remembered.slice(-REMEMBERED);
+      this.from = (this.remembered[0]?.position ?? 1) - 1;
+    }
+    for (const listener of this.listeners) listener(events);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Holds one stream for each cluster that tabs follow, and tells each tab what it has not seen. */
 
 import type { LiveEvent } from "./event";
-import type { FromTab, ToTab } from "./messages";
+import type { Following, FromTab, ToTab } from "./messages";
 import { ClusterStream } from "./stream";
 
 /**
@@ -11,6 +11,7 @@ import { ClusterStream } from "./stream";
 const SILENT_TAB_MS = 180_000;
 /** A stream that nobody follows is kept for a page that is loaded again. */
 const UNUSED_STREAM_MS = 10_000;
+const SWEEP_MS = 5_000;
 
 export interface Port {
   postMessage(message: ToTab): void;
@@ -18,6 +19,7 @@ export interface Port {
 
 interface Tab {
   port: Port;
+  turn: number;
   cluster: string | null;
   /** The last position that the tab was told. */
   told: number;
@@ -26,44 +28,52 @@ interface Tab {
 
 interface Held {
   stream: ClusterStream;
-  since: number;
   unusedSince: number | null;
 }
 
 export class Hub {
   private readonly tabs = new Map<Port, Tab>();
   private readonly streams = new Map<string, Held>();
+  private swept = Date.now();
 
   constructor() {
-    setInterval(() => this.sweep(), 5_000);
+    setInterval(() => this.sweep(), SWEEP_MS);
   }
 
-  join(port: Port): void {
-    this.tabs.set(port, { port, cluster: null, told: 0, heard: Date.now() });
+  join(port: Port): Tab {
+    const tab: Tab = { port, turn: 0, cluster: null, told: 0, heard: Date.now() };
+    this.tabs.set(port, tab);
+    return tab;
   }
 
   hear(port: Port, message: FromTab): void {
-    const tab = this.tabs.get(port);
-    if (tab === undefined) return;
+    const tab = this.tabs.get(port) ?? this.join(port);
     tab.heard = Date.now();
     switch (message.say) {
       case "follow":
-        this.follow(tab, message.cluster, message.after);
+        this.follow(tab, message);
         break;
       case "leave":
         this.tabs.delete(port);
-        this.sweep();
         break;
       case "session-changed":
         this.sessionChanged(tab);
         break;
       case "still-here":
-        port.postMessage({ say: "here" });
+        this.answer(tab, message.following);
         break;
     }
   }
 
-  private follow(tab: Tab, cluster: string, after: number): void {
+  private answer(tab: Tab, following: Following | null): void {
+    const held = tab.cluster === null ? undefined : this.streams.get(tab.cluster);
+    if (following === null) tab.port.postMessage({ say: "here" });
+    else if (held === undefined || tab.turn !== following.turn) this.follow(tab, following);
+    else tellState(tab, held);
+  }
+
+  private follow(tab: Tab, { turn, cluster, after }: Following): void {
+    tab.turn = turn;
     tab.cluster = cluster;
     tab.told = after;
     let held = this.streams.get(cluster);
@@ -72,41 +82,32 @@ export class Hub {
       held?.stream.end();
       held = this.open(cluster, after);
     } else {
-      this.tell(tab, cluster, missed);
+      tell(tab, missed);
     }
     held.unusedSince = null;
-    tab.port.postMessage({ say: "state", cluster, state: held.stream.current, since: held.since });
+    tellState(tab, held);
   }
 
   private open(cluster: string, after: number): Held {
     const held: Held = {
-      since: Date.now(),
       unusedSince: null,
       stream: new ClusterStream(cluster, after, {
-        state: (state) => {
-          held.since = Date.now();
-          for (const tab of this.following(cluster)) {
-            tab.port.postMessage({ say: "state", cluster, state, since: held.since });
-          }
+        state: () => {
+          for (const tab of this.following(cluster)) tellState(tab, held);
         },
         events: (events) => {
-          for (const tab of this.following(cluster)) this.tell(tab, cluster, events);
+          for (const tab of this.following(cluster)) tell(tab, events);
         },
-        reset: () => {
-          for (const tab of this.following(cluster)) tab.port.postMessage({ say: "reset", cluster });
+        reset: (position) => {
+          for (const tab of this.following(cluster)) {
+            tab.told = position;
+            tab.port.postMessage({ say: "reset", turn: tab.turn, position });
+          }
         },
       }),
     };
     this.streams.set(cluster, held);
     return held;
-  }
-
-  private tell(tab: Tab, cluster: string, events: LiveEvent[]): void {
-    const unseen = events.filter((event) => event.position > tab.told);
-    const last = unseen.at(-1);
-    if (last === undefined) return;
-    tab.told = last.position;
-    tab.port.postMessage({ say: "events", cluster, events: unseen });
   }
 
   private sessionChanged(by: Tab): void {
@@ -124,6 +125,10 @@ export class Hub {
 
   private sweep(): void {
     const now = Date.now();
+    const slept = now - this.swept > 3 * SWEEP_MS;
+    this.swept = now;
+    // After the machine slept every tab was silent for long, and will say so soon.
+    if (slept) return;
     for (const [port, tab] of this.tabs) if (now - tab.heard > SILENT_TAB_MS) this.tabs.delete(port);
     for (const [cluster, held] of this.streams) {
       if (this.following(cluster).length > 0) held.unusedSince = null;
@@ -134,4 +139,16 @@ export class Hub {
       }
     }
   }
+}
+
+function tell(tab: Tab, events: readonly LiveEvent[]): void {
+  const unseen = events.filter((event) => event.position > tab.told);
+  const last = unseen.at(-1);
+  if (last === undefined) return;
+  tab.told = last.position;
+  tab.port.postMessage({ say: "events", turn: tab.turn, events: unseen });
+}
+
+function tellState(tab: Tab, { stream }: Held): void {
+  tab.port.postMessage({ say: "state", turn: tab.turn, state: stream.current, heard: stream.heard });
 }

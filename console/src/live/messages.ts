@@ -8,19 +8,28 @@ import type { LiveEvent } from "./event";
  */
 export type LiveState = "connecting" | "live" | "lost" | "refused";
 
+/** What a tab follows. Answers to an earlier `turn` are of no use to it any more. */
+export interface Following {
+  turn: number;
+  cluster: string;
+  /** Events behind this position are wanted. */
+  after: number;
+}
+
 export type FromTab =
-  /** Follow a cluster. `after` is the position of the list that the tab has: events from there on are wanted. */
-  | { say: "follow"; cluster: string; after: number }
+  | ({ say: "follow" } & Following)
+  /** Answered with the state. The worker may have forgotten the tab, such as after the machine slept. */
+  | { say: "still-here"; following: Following | null }
   | { say: "leave" }
   /** The person signed out or in here: other tabs go along. */
-  | { say: "session-changed" }
-  | { say: "still-here" };
+  | { say: "session-changed" };
 
 export type ToTab =
-  | { say: "state"; cluster: string; state: LiveState; since: number }
-  | { say: "events"; cluster: string; events: LiveEvent[] }
-  /** Some events are not told: the tab reads its lists again. */
-  | { say: "reset"; cluster: string }
+  /** `heard`: when the stream last said something, in milliseconds since the epoch. */
+  | { say: "state"; turn: number; state: LiveState; heard: number }
+  | { say: "events"; turn: number; events: LiveEvent[] }
+  /** The events up to `position` are not told: the tab reads its lists again. */
+  | { say: "reset"; turn: number; position: number }
   | { say: "session-changed" }
-  /** The answer to `still-here`. */
+  /** The answer to a tab that follows nothing. */
   | { say: "here" };

@@ -55,6 +55,7 @@ function encoded({ position, text }: { position: number; text: string }): Uint8A
 
 class Tab {
   readonly heard: ToTab[] = [];
+  private turn = 0;
 
   constructor(private readonly hub: Hub) {
     hub.join(this);
@@ -65,7 +66,12 @@ class Tab {
   }
 
   follow(after: number, cluster = "main"): void {
-    this.hub.hear(this, { say: "follow", cluster, after });
+    this.turn += 1;
+    this.hub.hear(this, { say: "follow", turn: this.turn, cluster, after });
+  }
+
+  stillHere(after: number): void {
+    this.hub.hear(this, { say: "still-here", following: { turn: this.turn, cluster: "main", after } });
   }
 
   get positions(): number[] {
@@ -210,6 +216,43 @@ describe("the stream of all tabs", () => {
     expect(gateway.connections).toBe(0);
     expect(there.heard.some((message) => message.say === "session-changed")).toBe(true);
     expect(here.heard.some((message) => message.say === "session-changed")).toBe(false);
+  });
+
+  test("a tab that the hub has forgotten is told again from where it was", async () => {
+    const tab = new Tab(hub);
+    tab.follow(0);
+    await pass();
+    gateway.publish(1);
+    await pass();
+    hub.hear(tab, { say: "leave" });
+    gateway.publish(2);
+    await pass(30_000);
+    tab.stillHere(1);
+    await pass();
+    expect(tab.positions).toEqual([1, 2]);
+    expect(tab.state).toBe("live");
+  });
+
+  test("tabs outlive the sleep of the machine", async () => {
+    const tab = new Tab(hub);
+    tab.follow(0);
+    await pass();
+    vi.setSystemTime(Date.now() + 3_600_000);
+    await pass(6_000);
+    tab.stillHere(0);
+    gateway.publish(1);
+    await pass();
+    expect(tab.positions).toEqual([1]);
+  });
+
+  test("a gateway that answers and says nothing is not asked at once again and again", async () => {
+    vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+      void gateway.fetch(url, init);
+      return Promise.resolve(new Response(""));
+    });
+    new Tab(hub).follow(0);
+    await pass(60_000);
+    expect(gateway.asked.length).toBeLessThan(60);
   });
 
   test("a stream that nobody follows ends", async () => {

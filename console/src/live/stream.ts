@@ -14,9 +14,10 @@ const REMEMBERED = 5_000;
 const BATCH_MS = 40;
 
 export interface StreamObserver {
-  state(state: LiveState): void;
+  state(): void;
   events(events: LiveEvent[]): void;
-  reset(): void;
+  /** Events up to this position are not told. */
+  reset(position: number): void;
 }
 
 export class ClusterStream {
@@ -28,6 +29,8 @@ export class ClusterStream {
   private timer: ReturnType<typeof setTimeout> | null = null;
   private readonly ended = new AbortController();
   current: LiveState = "connecting";
+  /** When it last said something. */
+  heard = Date.now();
 
   constructor(
     cluster: string,
@@ -41,6 +44,9 @@ export class ClusterStream {
       lastId: () => String(this.position),
       message: (message) => this.take(message),
       state: (state) => this.set(state),
+      heard: () => {
+        this.heard = Date.now();
+      },
       signal: this.ended.signal,
     });
   }
@@ -64,7 +70,7 @@ export class ClusterStream {
       this.waiting = [];
       this.from = position;
       this.position = position;
-      this.observer.reset();
+      this.observer.reset(position);
       return;
     }
     if (position <= this.position) return;
@@ -90,6 +96,6 @@ export class ClusterStream {
   private set(state: LiveState): void {
     if (state === this.current) return;
     this.current = state;
-    this.observer.state(state);
+    this.observer.state();
   }
 }
