@@ -1,6 +1,8 @@
 /**
- * Reads single jobs of which events tell too little, such as new ones. A job that is wanted twice is read once; at most
- * four are read at once and ten a second; where more are wanted than the queue holds, one page of the list is read instead.
+ * Reads single jobs of which events tell too little, such as new ones. A job that is wanted twice is read once; one that is
+ * wanted while it is read is read again after that, because the answer under way may be older than what it is wanted for.
+ * At most four are read at once and ten a second; where more are wanted than the queue holds, one page of the list is read
+ * instead.
  */
 
 export interface Source {
@@ -16,7 +18,8 @@ const MOST_WAITING = 100;
 
 export class SingleReads {
   private readonly waiting = new Set<string>();
-  private flying = 0;
+  /** The jobs that are read now; null stands for a page. */
+  private readonly flying = new Set<string | null>();
   private timer: ReturnType<typeof setTimeout> | null = null;
   private overflowed = false;
   private readonly ended = new AbortController();
@@ -46,26 +49,28 @@ export class SingleReads {
   }
 
   private next(): void {
-    if (this.ended.signal.aborted || this.flying >= AT_ONCE) return;
+    if (this.ended.signal.aborted || this.flying.size >= AT_ONCE) return;
     if (this.overflowed) {
+      // One page at a time: the end of that under way asks for the next.
+      if (this.flying.has(null)) return;
       this.overflowed = false;
-      this.fly(this.source.many(this.ended.signal));
+      this.fly(null, this.source.many(this.ended.signal));
     } else {
-      const [jobId] = this.waiting;
+      const jobId = [...this.waiting].find((each) => !this.flying.has(each));
       if (jobId === undefined) return;
       this.waiting.delete(jobId);
-      this.fly(this.source.one(jobId, this.ended.signal));
+      this.fly(jobId, this.source.one(jobId, this.ended.signal));
     }
     if (this.waiting.size > 0) this.schedule();
   }
 
-  private fly(read: Promise<void>): void {
-    this.flying += 1;
+  private fly(what: string | null, read: Promise<void>): void {
+    this.flying.add(what);
     void read
       // What a row lacks is no error of the page; the next event of the job asks again.
       .catch(() => undefined)
       .finally(() => {
-        this.flying -= 1;
+        this.flying.delete(what);
         if (this.waiting.size > 0 || this.overflowed) this.schedule();
       });
   }
