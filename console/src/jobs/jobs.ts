@@ -1,4 +1,4 @@
-/** What is read of jobs. The list is filled page by page (`filling.ts`); a page of one job reads the rest. */
+/** What is read of jobs. The list is filled page by page (`useJobs.ts`); a page of one job reads the rest. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
@@ -9,11 +9,12 @@ const EVENTS = 500;
 
 /** The jobs of a cluster that the caller sees: the first page, to which the others are added. */
 export function jobsQuery(cluster: string) {
+  const queryKey = ["jobs", cluster];
   return queryOptions({
-    queryKey: ["jobs", cluster],
-    queryFn: async ({ signal }): Promise<JobList> => {
+    queryKey,
+    queryFn: async ({ client, signal }): Promise<JobList> => {
       const page = await jobsPage(cluster, { limit: FIRST_PAGE }, signal);
-      return listOf(page.data, page.position ?? 0);
+      return listOf(page.data, page.position ?? 0, client.getQueryData<JobList>(queryKey));
     },
     staleTime: Number.POSITIVE_INFINITY,
     structuralSharing: false,
@@ -38,14 +39,18 @@ export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal)
 export function jobQuery(cluster: string, jobId: string) {
   return queryOptions({
     queryKey: ["job", cluster, jobId],
-    queryFn: ({ signal }) =>
-      body(
-        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}", {
-          params: { path: { cluster_id: cluster, job_id: jobId } },
-          signal,
-        }),
-      ),
+    queryFn: ({ signal }) => readJob(cluster, jobId, signal),
   });
+}
+
+/** Reads one job now, whatever the cache has or is about to have. */
+export function readJob(cluster: string, jobId: string, signal: AbortSignal) {
+  return body(
+    api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}", {
+      params: { path: { cluster_id: cluster, job_id: jobId } },
+      signal,
+    }),
+  );
 }
 
 /** Why a job waits, where it runs, or how it ended. */

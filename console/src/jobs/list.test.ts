@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "../api/schema";
 import type { LiveEvent } from "../live/event";
-import { isWhole, listOf, MOST_JOBS, patched, withHistory, withPage, withRecord } from "./list";
+import { followed, isWhole, listOf, MOST_JOBS, patched, withHistory, withPage, withRecord } from "./list";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return {
@@ -87,6 +87,45 @@ describe("the list of jobs", () => {
     const jobs = Array.from({ length: MOST_JOBS + 5 }, (_, id) => job(String(id)));
     const list = listOf({ jobs, total: jobs.length, cursor: "more" }, 1);
     expect([list.rows.length, list.total, list.cursor]).toEqual([MOST_JOBS, MOST_JOBS + 5, null]);
+  });
+
+  it("shows a new job when it is full, in place of the oldest that has ended", () => {
+    const jobs = Array.from({ length: MOST_JOBS }, (_, id) => job(String(id + 1), { submitted_at: `2026-01-01T00:00:0${id % 9}Z` }));
+    jobs[10] = job("11", { state: "COMPLETED", submitted_at: "2026-01-02T00:00:00Z" });
+    jobs[20] = job("21", { state: "COMPLETED", submitted_at: "2026-01-01T12:00:00Z" });
+    const full = listOf({ jobs, total: jobs.length }, 10);
+    const once = patched(full, [event(11, "99998", "PENDING", { submitted_at: "2026-02-01T00:00:00Z" })]);
+    expect(["99998", "21", "11", "1"].map((id) => once.index.has(id))).toEqual([true, false, true, true]);
+    expect([once.rows.length, once.positions.length, once.total]).toEqual([MOST_JOBS, MOST_JOBS, MOST_JOBS + 1]);
+    expect(once.rows[once.index.get("99998") ?? -1]?.job_id).toBe("99998");
+    const more = [2, 3].map((second) => event(10 + second, `9999${second}`, "PENDING", { submitted_at: `2026-02-01T00:00:0${second}Z` }));
+    const none = patched(once, more);
+    // Where none has ended the oldest goes.
+    expect(["99992", "99993", "11", "1"].map((id) => none.index.has(id))).toEqual([true, true, false, false]);
+    expect([none.rows.length, none.total]).toEqual([MOST_JOBS, MOST_JOBS + 3]);
+    expect(full.index.has("99998")).toBe(false);
+  });
+
+  it("loses no event of the time of its reading when a newer one is told first", () => {
+    const early = patched(listOf({ jobs: [job("1")], total: 1 }, 100), [event(103, "8", "PENDING")]);
+    expect(early.position).toBe(100);
+    const list = followed(early, [event(101, "7", "PENDING"), event(102, "1", "RUNNING"), event(103, "8", "PENDING")]);
+    expect(states(list)).toEqual({ 1: "RUNNING", 7: "PENDING", 8: "PENDING" });
+    expect([list.position, list.total]).toEqual([103, 3]);
+  });
+
+  it("takes no event again of a job that it dropped, once it follows", () => {
+    const told = [event(2, "42_0", "RUNNING"), event(3, "42_1", "RUNNING")];
+    const list = patched(followed(listOf({ jobs: [job("42", { array_tasks: "0-1" })], total: 1 }, 1), []), told);
+    expect(list.index.has("42")).toBe(false);
+    expect(patched(list, [event(2, "42", "PENDING"), ...told])).toBe(list);
+  });
+
+  it("keeps jobs that ended when it is read again", () => {
+    const before = listOf({ jobs: [job("1", { state: "COMPLETED" }), job("2", { state: "RUNNING" }), job("3", { state: "FAILED" })], total: 3 }, 10);
+    const again = listOf({ jobs: [job("3", { state: "PENDING" }), job("4")], total: 2 }, 20, before);
+    expect(states(again)).toEqual({ 1: "COMPLETED", 3: "PENDING", 4: "PENDING" });
+    expect([again.position, again.followed, again.history]).toEqual([20, false, null]);
   });
 
   it("changes a thousand of twenty thousand rows at once", () => {

@@ -8,6 +8,7 @@
 
 import type { Job } from "../api/schema";
 import type { LiveEvent } from "../live/event";
+import { hasEnded } from "../ui/jobStates";
 import { arrayOf, taskOf, without } from "./arrayTasks";
 import { changes, factOf, jobOf, withTold, type Fact } from "./fact";
 
@@ -22,8 +23,13 @@ export interface JobList {
   index: ReadonlyMap<string, number>;
   /** How many jobs the caller sees on the cluster, of which at most `MOST_JOBS` are kept. */
   total: number;
-  /** The position of the newest event that was applied; that of the first page before the first event. */
+  /** The list has all events up to this position: that of its first page, until it follows the events. */
   position: number;
+  /**
+   * Whether it follows the events without a gap. Before, those between its first page and the newest one may still come,
+   * so that none of them raises its position.
+   */
+  followed: boolean;
   /** Where the next page begins of what Slurm remembers; null once all pages were read, or as many as are kept. */
   cursor: string | null;
   /** When its first page was read, in milliseconds of the page's own clock: another reading is another list. */
@@ -45,10 +51,22 @@ export interface JobsPage {
   cursor?: string | null | undefined;
 }
 
-/** The list of the first page. */
-export function listOf(page: JobsPage, position: number): JobList {
-  const none: JobList = { rows: [], positions: [], index: new Map(), total: 0, position, cursor: null, history: null, readAt: performance.now() };
-  return withPage(none, page, position);
+/**
+ * The list of the first page. Of the list before it stay the jobs that ended: what else it had may have changed unseen,
+ * while an ended job changes only by running again, which the pages tell.
+ */
+export function listOf(page: JobsPage, position: number, before?: JobList): JobList {
+  const rows = before?.rows.filter(({ state }) => hasEnded(state)) ?? [];
+  // Events after the page are told again, and of another stream of events they may have lower positions than before.
+  const positions = rows.map(({ job_id }) => Math.min(position, before?.positions[before.index.get(job_id) ?? -1] ?? 0));
+  const kept: JobList = {
+    rows, positions, index: indexOf(rows), total: rows.length, position, followed: false, cursor: null, history: null, readAt: performance.now(),
+  };
+  return withPage(kept, page, position);
+}
+
+function indexOf(rows: readonly Job[]): Map<string, number> {
+  return new Map(rows.map(({ job_id }, row) => [job_id, row]));
 }
 
 class Draft {
@@ -73,7 +91,6 @@ class Draft {
   put(job: Job, position: number): void {
     const row = this.at(job.job_id);
     if (row === undefined) {
-      if (this.rows.length >= MOST_JOBS) return;
       this.own();
       this.index.set(job.job_id, this.rows.length);
       this.rows.push(job);
@@ -90,12 +107,12 @@ class Draft {
   }
 
   done(other: Pick<JobList, "total" | "position" | "cursor">): JobList {
-    const { history, readAt } = this.list;
-    if (this.dropped.size === 0) return { rows: this.rows, positions: this.positions, index: this.index, history, readAt, ...other };
+    this.bound();
+    if (this.dropped.size === 0) return { ...this.list, rows: this.rows, positions: this.positions, index: this.index, ...other };
     const kept = this.rows.map((_, row) => row).filter((row) => !this.dropped.has(this.rows[row]?.job_id ?? ""));
     const rows = kept.map((row) => this.rows[row] as Job);
     const positions = kept.map((row) => this.positions[row] as number);
-    return { rows, positions, index: new Map(rows.map(({ job_id }, row) => [job_id, row])), history, readAt, ...other };
+    return { ...this.list, rows, positions, index: indexOf(rows), ...other };
   }
 
   get grown(): number {
@@ -104,6 +121,16 @@ class Draft {
 
   get lost(): number {
     return this.dropped.size;
+  }
+
+  /** Drops what is too much: of the jobs that ended the oldest, then of the others. New ones are shown so. */
+  private bound(): void {
+    const more = this.rows.length - this.dropped.size - MOST_JOBS;
+    if (more <= 0) return;
+    const rows = this.rows.filter(({ job_id }) => !this.dropped.has(job_id));
+    const ended = rows.filter(({ state }) => hasEnded(state)).sort(byAge);
+    const others = ended.length >= more ? [] : rows.filter(({ state }) => !hasEnded(state)).sort(byAge);
+    for (const { job_id } of [...ended, ...others].slice(0, more)) this.dropped.add(job_id);
   }
 
   /** The index of a list that somebody still has must not learn of rows that it lacks. */
@@ -170,23 +197,28 @@ export function patched(list: JobList, events: readonly LiveEvent[]): JobList {
   if (last === undefined) return list;
   let draft: Draft | null = null;
   let total = list.total;
-  const oldest = list.rows.length >= MOST_JOBS ? oldestOf(list) : null;
+  // Pages to come, and what is left out of a full list, are counted already.
+  const countsAll = list.cursor === null && list.total <= list.rows.length;
+  const isOlder = olderThan(list);
   for (const event of events) {
     const fact = factOf(event);
     if (fact === null) continue;
-    const row = (draft ?? { at: (id: string) => list.index.get(id) }).at(fact.job_id);
-    if (row === undefined && oldest !== null && fact.submitted_at < oldest) continue;
-    if (row !== undefined && ((draft ?? list).positions[row] ?? 0) >= event.position) continue;
-    if (row === undefined && event.position <= list.position) continue;
+    const row = draft === null ? list.index.get(fact.job_id) : draft.at(fact.job_id);
+    const known = row === undefined ? list.position : ((draft ?? list).positions[row] ?? 0);
+    if (event.position <= known || (row === undefined && isOlder(fact))) continue;
     draft ??= new Draft(list);
     const before = draft.grown - draft.lost;
     apply(draft, fact, row, event.position);
-    // A job that pages to come still have is counted already.
-    if (list.cursor === null || fact.kind === "job.submitted") total += draft.grown - draft.lost - before;
+    if (countsAll || fact.kind === "job.submitted") total += draft.grown - draft.lost - before;
   }
-  const position = Math.max(list.position, last.position);
+  const position = list.followed ? Math.max(list.position, last.position) : list.position;
   if (draft === null) return position === list.position ? list : { ...list, position };
   return draft.done({ total: Math.max(total, draft.rows.length - draft.lost), position, cursor: list.cursor });
+}
+
+/** The list after all events since its position, which from then on follows those that come. */
+export function followed(list: JobList, events: readonly LiveEvent[]): JobList {
+  return patched(list.followed ? list : { ...list, followed: true }, events);
 }
 
 function apply(draft: Draft, fact: Fact, row: number | undefined, position: number): void {
@@ -208,6 +240,17 @@ function startedTask(draft: Draft, jobId: string): void {
   else if (rest !== record.array_tasks) draft.put({ ...record, array_tasks: rest }, draft.positions[waiting] ?? 0);
 }
 
-function oldestOf(list: JobList): string {
-  return list.rows.reduce((oldest, { submitted_at }) => (submitted_at < oldest ? submitted_at : oldest), "9999");
+/** Whether a job is older than all that a full list keeps. Where the list is not full none is. */
+function olderThan(list: JobList): (job: { submitted_at: string }) => boolean {
+  if (list.rows.length < MOST_JOBS) return () => false;
+  let oldest: string | null = null;
+  return ({ submitted_at }) => {
+    oldest ??= list.rows.reduce((least, job) => (job.submitted_at < least ? job.submitted_at : least), "9999");
+    return submitted_at < oldest;
+  };
+}
+
+function byAge(one: Job, other: Job): number {
+  if (one.submitted_at !== other.submitted_at) return one.submitted_at < other.submitted_at ? -1 : 1;
+  return Number.parseInt(one.job_id, 10) - Number.parseInt(other.job_id, 10);
 }
