@@ -3,14 +3,11 @@
 import { useQuery, useQueryClient, type QueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import { useFeed, useLiveEvents } from "../live/useLive";
-import { hasEnded } from "../ui/jobStates";
-import { factOf, isWhole as isWholeRecord } from "./fact";
-import { jobQuery, jobsPage, jobsQuery } from "./jobs";
-import { isWhole, patched, withHistory, withPage, withRecord, type JobList } from "./list";
-import { SingleReads } from "./reading";
-import type { LiveEvent } from "../live/event";
+import { jobsPage, jobsQuery } from "./jobs";
+import { isWhole, withHistory, withPage, type JobList } from "./list";
+import type { SingleReads } from "./reading";
+import { changeList, listReads, PAGE, toldOf } from "./wholeRecords";
 
-const PAGE = 1_000;
 /** How far back the list reads, unless somebody asks for more. */
 const USUAL_DAYS = 7;
 
@@ -31,17 +28,14 @@ export function useJobs(cluster: string, sinceDay?: string): Jobs {
   const feed = useFeed();
   const queries = useQueryClient();
   const query = useQuery(jobsQuery(cluster));
-  const reads = useSingleReads(queries, cluster);
+  const reads = useListReads(queries, cluster);
   const readAt = query.data?.readAt;
   useEffect(() => {
     // Events that came while the list was read, the first time and after each reset.
     const list = queries.getQueryData(jobsQuery(cluster).queryKey);
-    if (list !== undefined) apply(queries, cluster, feed.follow(cluster, list.position));
-  }, [feed, queries, cluster, readAt]);
-  useLiveEvents(["job."], (events) => {
-    apply(queries, cluster, events);
-    for (const event of events) wantWhole(queries, cluster, event, reads.current);
-  });
+    if (list !== undefined) toldOf(queries, cluster, feed.follow(cluster, list.position), reads.current, true);
+  }, [feed, queries, cluster, reads, readAt]);
+  useLiveEvents(["job."], (events) => toldOf(queries, cluster, events, reads.current, false));
   const { refetch } = query;
   useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
   const rest = useRest(queries, cluster, since.toISOString(), query.data);
@@ -57,40 +51,10 @@ function beginning(day: string | undefined): Date {
   return wanted < usual ? wanted : usual;
 }
 
-function change(queries: QueryClient, cluster: string, to: (list: JobList) => JobList): void {
-  queries.setQueryData(jobsQuery(cluster).queryKey, (list) => (list === undefined ? list : to(list)));
-}
-
-function apply(queries: QueryClient, cluster: string, events: readonly LiveEvent[]): void {
-  if (events.length > 0) change(queries, cluster, (list) => patched(list, events));
-}
-
-/** Asks for the record of a job that its event tells too little of: a new one, and one that ended. */
-function wantWhole(queries: QueryClient, cluster: string, event: LiveEvent, reads: SingleReads | null): void {
-  const fact = factOf(event);
-  const list = queries.getQueryData(jobsQuery(cluster).queryKey);
-  if (fact === null || list === undefined || reads === null) return;
-  const row = list.index.get(fact.job_id);
-  const job = row === undefined ? undefined : list.rows[row];
-  if (job !== undefined && (!isWholeRecord(job) || hasEnded(job.state))) reads.want(fact.job_id);
-}
-
-function useSingleReads(queries: QueryClient, cluster: string): RefObject<SingleReads | null> {
+function useListReads(queries: QueryClient, cluster: string): RefObject<SingleReads | null> {
   const reads = useRef<SingleReads | null>(null);
   useEffect(() => {
-    const made = new SingleReads({
-      async one(jobId) {
-        const list = queries.getQueryData(jobsQuery(cluster).queryKey);
-        const row = list?.index.get(jobId);
-        const asked = row === undefined ? 0 : (list?.positions[row] ?? 0);
-        const job = await queries.fetchQuery({ ...jobQuery(cluster, jobId), staleTime: 0, gcTime: 60_000 });
-        change(queries, cluster, (now) => withRecord(now, job, asked));
-      },
-      async many(signal) {
-        const page = await jobsPage(cluster, { limit: PAGE }, signal);
-        change(queries, cluster, (now) => ({ ...withPage(now, page.data, page.position ?? 0), cursor: now.cursor }));
-      },
-    });
+    const made = listReads(queries, cluster);
     reads.current = made;
     return () => made.end();
   }, [queries, cluster, reads]);
@@ -101,27 +65,27 @@ function useSingleReads(queries: QueryClient, cluster: string): RefObject<Single
 function useRest(queries: QueryClient, cluster: string, since: string, list: JobList | undefined): Pick<Jobs, "missing" | "readOn" | "whole"> {
   const [missing, setMissing] = useState<Error | null>(null);
   const [attempt, setAttempt] = useState(0);
-  const read = list !== undefined;
+  const readAt = list?.readAt;
   const whole = list !== undefined && isWhole(list, since);
   const cursor = list?.cursor ?? null;
   const earlier = list?.history?.since === since ? list.history.cursor : null;
   useEffect(() => {
-    if (!read || whole) return undefined;
+    if (readAt === undefined || whole) return undefined;
     const ended = new AbortController();
     setMissing(null);
     const page =
       cursor !== null
         ? jobsPage(cluster, { limit: PAGE, cursor }, ended.signal).then(({ data, position }) =>
-            change(queries, cluster, (now) => withPage(now, data, position ?? 0)),
+            changeList(queries, cluster, (now) => withPage(now, data, position ?? 0)),
           )
         : jobsPage(cluster, { limit: PAGE, submitted_after: since, ...(earlier === null ? {} : { cursor: earlier }) }, ended.signal).then(
-            ({ data, position }) => change(queries, cluster, (now) => withHistory(now, since, data, position ?? 0)),
+            ({ data, position }) => changeList(queries, cluster, (now) => withHistory(now, since, data, position ?? 0)),
           );
     page.catch((error: Error) => {
       if (!ended.signal.aborted) setMissing(error);
     });
     return () => ended.abort();
-  }, [queries, cluster, read, whole, cursor, since, earlier, attempt]);
+  }, [queries, cluster, readAt, whole, cursor, since, earlier, attempt]);
   const readOn = useCallback(() => setAttempt((made) => made + 1), []);
   return { missing, readOn, whole };
 }
