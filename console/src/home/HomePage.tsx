@@ -7,36 +7,38 @@ import { useMemo, type ReactNode } from "react";
 import { api, body } from "../api/client";
 import { clusterQuery, profileQuery } from "../api/queries";
 import type { Money } from "../api/schema";
+import { MOST_JOBS, type JobList } from "../jobs/list";
 import { useJobs } from "../jobs/useJobs";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
-import { count, money } from "../ui/format";
-import { hasEnded, stateGroup } from "../ui/jobStates";
+import { money } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { useNow } from "../ui/useNow";
+import { counted, figure } from "./counts";
 import classes from "./HomePage.module.css";
 import { NeedsList } from "./NeedsList";
 import { NewestJobs } from "./NewestJobs";
 import { needs } from "./needs";
 
 const route = getRouteApi("/c/$cluster/");
-const DAY_MS = 86_400_000;
+/** The ends of jobs, which cost from then on what they cost. */
+const ENDS = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
 /** Ages on this page are right to a minute. */
 const MINUTE_MS = 60_000;
 
 export function HomePage() {
   const { cluster } = route.useParams();
   const profile = useQuery(profileQuery);
-  const { query: jobs } = useJobs(cluster);
+  const { query: jobs, whole, missing, readOn } = useJobs(cluster);
   const detail = useQuery(clusterQuery(cluster));
   const quotas = useQuery({
     queryKey: ["quotas"],
     queryFn: ({ signal }) => body(api.GET("/v1/quotas", { signal })),
   });
   useReadAgain(["cluster."], () => void detail.refetch());
-  useReadAgain(["quota.", "job.completed", "job.failed"], () => void quotas.refetch());
-  useReadAgain(["job.running", "job.completed", "job.failed", "job.cancelled", "job.timeout"], () => void profile.refetch());
+  useReadAgain(["quota.", ...ENDS], () => void quotas.refetch());
+  useReadAgain(["job.running", ...ENDS], () => void profile.refetch());
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const user = profile.data?.name ?? "";
   const found = useMemo(
@@ -50,15 +52,18 @@ export function HomePage() {
       }),
     [user, jobs.data, detail.data, quotas.data, minute],
   );
-  const counts = useMemo(() => counted(jobs.data?.rows ?? [], minute), [jobs.data, minute]);
+  const figures = useFigures(jobs.data, whole, minute);
+  const unread = missing !== null || jobs.isError ? text("home.unknown") : null;
+  const complete = whole && !detail.isPending && !quotas.isPending;
   const costs = profile.data?.costs;
   return (
     <Page title={text("app.page.home")}>
       {jobs.isError ? <ProblemView error={jobs.error} retry={() => void jobs.refetch()} /> : null}
+      {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="md" mb="lg" component="dl" className={classes.figures}>
-        <Figure label={text("home.running")}>{jobs.data ? <JobsLink cluster={cluster}>{count(counts.running)}</JobsLink> : null}</Figure>
-        <Figure label={text("home.waiting")}>{jobs.data ? <JobsLink cluster={cluster}>{count(counts.waiting)}</JobsLink> : null}</Figure>
-        <Figure label={text("home.ended_today")}>{jobs.data ? <JobsLink cluster={cluster}>{count(counts.ended)}</JobsLink> : null}</Figure>
+        <Figure label={text("home.running")}>{figures.running === null ? unread : <JobsLink cluster={cluster}>{figures.running}</JobsLink>}</Figure>
+        <Figure label={text("home.waiting")}>{figures.waiting === null ? unread : <JobsLink cluster={cluster}>{figures.waiting}</JobsLink>}</Figure>
+        <Figure label={text("home.ended_today")}>{figures.ended === null ? unread : <JobsLink cluster={cluster}>{figures.ended}</JobsLink>}</Figure>
         <Figure label={text("home.burn_rate")}>{profile.data ? amount(costs?.burn_rate_per_hour) : null}</Figure>
         <Figure label={text("home.month")}>{profile.data ? amount(costs?.month_to_date) : null}</Figure>
         <Figure label={text("home.forecast")}>{profile.data ? amount(costs?.forecast) : null}</Figure>
@@ -72,7 +77,7 @@ export function HomePage() {
         <Title order={2} fz="lg">
           {text("home.needs_you")}
         </Title>
-        <NeedsList cluster={cluster} needs={found} />
+        <NeedsList cluster={cluster} needs={found} none={text(complete ? "home.nothing_needed" : missing ? "jobs.missing" : "ui.loading")} />
       </Stack>
       <Group justify="space-between" mb="xs">
         <Title order={2} fz="lg">
@@ -82,20 +87,20 @@ export function HomePage() {
           {text("home.all_jobs")}
         </Link>
       </Group>
-      <NewestJobs cluster={cluster} user={user} jobs={jobs.data?.rows} />
+      <NewestJobs cluster={cluster} user={user} jobs={jobs.data?.rows} whole={whole} />
     </Page>
   );
 }
 
-function counted(jobs: Iterable<{ state: string; ended_at?: string | null }>, now: number) {
-  const counts = { running: 0, waiting: 0, ended: 0 };
-  for (const { state, ended_at } of jobs) {
-    if (hasEnded(state)) {
-      if (ended_at && now - Date.parse(ended_at) < DAY_MS) counts.ended += 1;
-    } else if (stateGroup(state) === "waiting") counts.waiting += 1;
-    else counts.running += 1;
-  }
-  return counts;
+/** The counts of jobs as they are shown, as lower bounds where not all jobs are here. */
+function useFigures(list: JobList | undefined, whole: boolean, now: number) {
+  return useMemo(() => {
+    const { running, waiting, ended } = counted(list?.rows ?? [], now);
+    const full = list !== undefined && list.rows.length >= MOST_JOBS;
+    // What Slurm remembers has all jobs that have not ended; the accounting is read after it.
+    const active = list !== undefined && list.cursor === null && !full;
+    return { running: figure(running, active), waiting: figure(waiting, active), ended: figure(ended, whole && !full) };
+  }, [list, whole, now]);
 }
 
 function amount(given: Money | null | undefined): string {

@@ -12,13 +12,15 @@ import type { Need } from "./needs";
 interface Props {
   cluster: string;
   needs: readonly Need[];
+  /** What is said where there are none: that nothing needs the person is known only when all was read. */
+  none: string;
 }
 
-export function NeedsList({ cluster, needs }: Props) {
+export function NeedsList({ cluster, needs, none }: Props) {
   if (needs.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        {text("home.nothing_needed")}
+        {none}
       </Text>
     );
   }

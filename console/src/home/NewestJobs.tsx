@@ -17,9 +17,11 @@ interface Props {
   cluster: string;
   user: string;
   jobs: readonly Job[] | undefined;
+  /** Whether all jobs were read: before, no job among them does not mean that there is none. */
+  whole: boolean;
 }
 
-export function NewestJobs({ cluster, user, jobs }: Props) {
+export function NewestJobs({ cluster, user, jobs, whole }: Props) {
   const columns = useMemo(() => tableColumns(jobColumns({ cluster })), [cluster]);
   const rows = useMemo(() => {
     const own = (jobs ?? []).filter((job) => job.user === user);
@@ -45,7 +47,7 @@ export function NewestJobs({ cluster, user, jobs }: Props) {
       shown={COLUMNS}
       rowId={(row) => row.id}
       sorted
-      empty={jobs === undefined ? null : empty}
+      empty={whole ? empty : null}
     />
   );
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Job } from "../api/schema";
+import type { Job, Money, QuotaView } from "../api/schema";
+import { counted, figure } from "./counts";
 import { needs } from "./needs";
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
@@ -10,6 +11,10 @@ function failed(id: number, ended: string | null, user = "ada"): Job {
 
 function found(jobs: Job[]) {
   return needs({ user: "ada", jobs, cluster: undefined, quotas: [], now: NOW });
+}
+
+function money(amount: string): Money {
+  return { amount, currency: "USD" };
 }
 
 describe("what needs a person", () => {
@@ -23,9 +28,38 @@ describe("what needs a person", () => {
     expect(found(jobs)).toEqual([{ kind: "failed", job: jobs[0] }]);
   });
 
-  test("of many failed jobs the first five are named", () => {
-    const jobs = Array.from({ length: 50 }, (_, index) => failed(index + 1, "2026-01-01T23:00:00Z"));
+  test("of many failed jobs the five that ended last are named, the newest first", () => {
+    const jobs = Array.from({ length: 50 }, (_, index) => failed(index + 1, `2026-01-01T2${index % 3}:00:${10 + index}Z`));
 
-    expect(found(jobs)).toHaveLength(5);
+    const named = found(jobs).map((need) => (need.kind === "failed" ? need.job.job_id : null));
+
+    expect(named).toEqual(["48", "45", "42", "39", "36"]);
+  });
+
+  test("quotas that are nearly used do, and one of nothing is used up", () => {
+    const shares = [
+      ["79.999999", "100"],
+      ["80.000000", "100"],
+      ["0.000000", "0.000000"],
+    ].map(([used = "", limit = ""]) => ({ scope: "user", name: limit, used: money(used), limit: money(limit), left: money("0") }) as QuotaView);
+
+    const told = needs({ user: "ada", jobs: [], cluster: undefined, quotas: shares, now: NOW });
+
+    expect(told.map((need) => (need.kind === "quota" ? need.share : null))).toEqual([0.8, 1]);
+  });
+});
+
+describe("the jobs of now", () => {
+  test("are counted by what they do, and those that ended within a day", () => {
+    const job = (state: string, ended: string | null = null) => ({ ...failed(1, ended), state });
+    const list = [job("RUNNING"), job("PENDING"), job("COMPLETED", "2026-01-01T12:00:00Z"), job("FAILED", "2025-12-30T12:00:00Z")];
+
+    expect(counted(list, NOW)).toEqual({ running: 1, waiting: 1, ended: 1 });
+  });
+
+  test("are a lower bound while some of them are not read", () => {
+    expect(figure(3, true)).toBe("3");
+    expect(figure(3, false)).toBe("at least 3");
+    expect(figure(0, false)).toBe(null);
   });
 });

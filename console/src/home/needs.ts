@@ -1,6 +1,7 @@
 /** What needs the person now: failed jobs of the last day, quotas that are nearly used, a cluster in trouble. */
 
 import type { ClusterDetail, Job, QuotaView } from "../api/schema";
+import { share } from "../money/amounts";
 import { stateGroup } from "../ui/jobStates";
 
 export type Need =
@@ -32,16 +33,21 @@ export function needs({ user, jobs, cluster, quotas, now }: Read): Need[] {
     for (const { message, since } of cluster.degraded ?? []) found.push({ kind: "degraded", message, since });
   }
   for (const quota of quotas) {
-    const share = Number(quota.used.amount) / Number(quota.limit.amount);
-    if (share >= NEARLY_USED) found.push({ kind: "quota", quota, share });
+    const used = share(quota.used, quota.limit);
+    if (used >= NEARLY_USED) found.push({ kind: "quota", quota, share: used });
   }
-  let failed = 0;
-  for (const job of jobs) {
-    if (failed === MOST_FAILED) break;
-    if (job.user !== user || stateGroup(job.state) !== "failed") continue;
-    if (job.ended_at === null || job.ended_at === undefined || now - Date.parse(job.ended_at) > DAY_MS) continue;
-    found.push({ kind: "failed", job });
-    failed += 1;
-  }
+  for (const job of failedOf(user, jobs, now)) found.push({ kind: "failed", job });
   return found;
+}
+
+/** The person's jobs that failed within a day: those that ended last, the newest first. */
+function failedOf(user: string, jobs: Iterable<Job>, now: number): Job[] {
+  const failed: { job: Job; ended: number }[] = [];
+  for (const job of jobs) {
+    if (job.user !== user || stateGroup(job.state) !== "failed" || !job.ended_at) continue;
+    const ended = Date.parse(job.ended_at);
+    if (now - ended <= DAY_MS) failed.push({ job, ended });
+  }
+  failed.sort((one, other) => other.ended - one.ended);
+  return failed.slice(0, MOST_FAILED).map(({ job }) => job);
 }

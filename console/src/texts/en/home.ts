@@ -5,6 +5,7 @@ export const home = {
   running: "Running",
   waiting: "Waiting",
   ended_today: "Ended in 24 hours",
+  at_least: "at least {{number}}",
   burn_rate: "Costs per hour",
   month: "This month",
   forecast: "Whole month, expected",
