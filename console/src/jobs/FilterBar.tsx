@@ -1,7 +1,8 @@
 /** The filters of the list: chosen from lists, shown as chips of which each can be taken away, and kept in the URL. */
 
 import { Button, Popover, TextInput } from "@mantine/core";
-import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import type { Job } from "../api/schema";
 import { text } from "../texts";
 import { visible } from "../ui/Foreign";
@@ -22,6 +23,7 @@ export interface FilterProps {
 }
 
 const SEARCH_PAUSE_MS = 150;
+const MOST_SENT = 20;
 
 export function FilterBar({ filters, jobs, change }: FilterProps) {
   return (
@@ -46,15 +48,30 @@ export function FilterBar({ filters, jobs, change }: FilterProps) {
   );
 }
 
-/** What is typed is searched after a pause, so that the URL does not change with each key. */
+/**
+ * What is typed is searched after a pause, so that the URL does not change with each key. What the URL has replaces it only
+ * where it comes from elsewhere, such as a link: what this field sent itself lacks what was typed since.
+ */
 function Search({ find, change }: { find: string; change: (find: string) => void }) {
   const [typed, setTyped] = useState(find);
-  useEffect(() => setTyped(find), [find]);
+  /** What was sent and is not in the URL yet. */
+  const sent = useRef<string[]>([]);
+  const send = useDebouncedCallback((wanted: string) => {
+    if (wanted === (sent.current.at(-1) ?? find)) return;
+    sent.current = [...sent.current, wanted].slice(-MOST_SENT);
+    change(wanted);
+  }, SEARCH_PAUSE_MS);
   useEffect(() => {
-    if (typed.trim() === find) return undefined;
-    const timer = setTimeout(() => change(typed.trim()), SEARCH_PAUSE_MS);
-    return () => clearTimeout(timer);
-  });
+    const own = sent.current.indexOf(find);
+    sent.current = own < 0 ? [] : sent.current.slice(own + 1);
+    if (own >= 0) return;
+    send.cancel();
+    setTyped(find);
+  }, [find, send]);
+  const type = (value: string) => {
+    setTyped(value);
+    send(value.trim());
+  };
   return (
     <TextInput
       type="search"
@@ -62,7 +79,7 @@ function Search({ find, change }: { find: string; change: (find: string) => void
       placeholder={text("jobs.filter.find")}
       maxLength={200}
       value={typed}
-      onChange={(event) => setTyped(event.currentTarget.value)}
+      onChange={(event) => type(event.currentTarget.value)}
       w={200}
     />
   );

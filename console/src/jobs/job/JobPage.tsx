@@ -31,13 +31,15 @@ const OutputView = lazy(() => import("../output/OutputView").then(({ OutputView:
 export function JobPage() {
   const { cluster, job: jobId } = route.useParams();
   const { job, why } = useJob(cluster, jobId);
+  // Another job is another page: no dialogue and no draft of this one stays for it.
+  const page = `${cluster} ${jobId}`;
   const title = text("jobs.title", { number: jobId, name: visible(job.data?.name || (job.data ? text("jobs.unnamed") : "")) });
   const missing = job.error instanceof ProblemError && job.error.status === 404;
   return (
-    <Page title={title} heading={<Foreign>{title}</Foreign>} actions={job.data ? <JobActs cluster={cluster} job={job.data} /> : null}>
+    <Page title={title} heading={<Foreign>{title}</Foreign>} actions={job.data ? <JobActs key={page} cluster={cluster} job={job.data} /> : null}>
       {missing ? <Empty title={text("job.missing")}>{text("job.missing_details")}</Empty> : null}
       {job.isError && !missing ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : null}
-      {job.data ? <Content cluster={cluster} job={job.data} why={why.data} /> : null}
+      {job.data ? <Content key={page} cluster={cluster} job={job.data} why={why.data} /> : null}
       {job.isPending ? <div className={classes.skeleton} aria-label={text("ui.loading")} role="status" /> : null}
       {why.isError && job.data ? <ProblemView error={why.error} title={text("job.why.missing")} retry={() => void why.refetch()} /> : null}
     </Page>
