@@ -10,6 +10,7 @@ import { DataTable } from "../ui/DataTable";
 import { Empty } from "../ui/Empty";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
+import { SavedViews } from "../views/SavedViews";
 import { ActivityFilters } from "./ActivityFilters";
 import { activityColumns } from "./columns";
 import { eventsQuery, withLive, type EventFilters } from "./events";
@@ -34,7 +35,7 @@ export function ActivityPage() {
   const rows = useMemo(() => events.data?.pages.flatMap((page) => page.events).map(rowOf) ?? [], [events.data]);
   const columns = useMemo(() => activityColumns(cluster), [cluster]);
   return (
-    <Page title={text("app.page.activity")}>
+    <Page title={text("app.page.activity")} actions={<SavedViews page="activity" />}>
       <ActivityFilters search={search} change={(changed) => void navigate({ search: changed, replace: true })} />
       {events.isError ? <ProblemView error={events.error} retry={() => void events.refetch()} /> : null}
       {events.data?.pages[0]?.position === null ? (

@@ -10,6 +10,7 @@ import { jobsRoutes } from "../jobs/routes";
 import { moneyRoutes } from "../money/routes";
 import { peopleRoutes } from "../people/routes";
 import { sessionsRoutes } from "../sessions/routes";
+import { sharedLinksRoutes } from "../shared_links/routes";
 import { submitRoutes } from "../submit/routes";
 import { templatesRoutes } from "../templates/routes";
 import { workflowsRoutes } from "../workflows/routes";
@@ -18,6 +19,7 @@ import { clusterRoute, indexRoute, rootRoute } from "./rootRoute";
 
 const tree = rootRoute.addChildren([
   indexRoute,
+  ...sharedLinksRoutes,
   ...signInRoutes,
   clusterRoute.addChildren([
     ...activityRoutes,

@@ -9,6 +9,7 @@ import { Empty } from "../ui/Empty";
 import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
+import { SavedViews } from "../views/SavedViews";
 import { jobColumns, tableColumns } from "./columns";
 import { ColumnChoice, FilterBar } from "./FilterBar";
 import { filtered, filtersOf, isFiltered, type JobsSearch } from "./filters";
@@ -39,7 +40,15 @@ export function JobsPage() {
   const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);
   const tableOf = useMemo(() => tableColumns(columns), [columns]);
   return (
-    <Page title={text("app.page.jobs")} actions={<ColumnChoice columns={columns} shown={shown} change={(to) => change({ columns: to })} />}>
+    <Page
+      title={text("app.page.jobs")}
+      actions={
+        <>
+          <SavedViews page="jobs" />
+          <ColumnChoice columns={columns} shown={shown} change={(to) => change({ columns: to })} />
+        </>
+      }
+    >
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       <FilterBar filters={filters} jobs={jobs} change={change} />

@@ -2,8 +2,10 @@
 
 import type { Job } from "../api/schema";
 
+export type Asked = Pick<Job, "memory_per_node_mib" | "memory_per_cpu_mib" | "node_count" | "cpus">;
+
 /** The memory that a job asks for in MiB, on all its nodes; null where it names none. */
-export function memoryOf(job: Job): number | null {
+export function memoryOf(job: Asked): number | null {
   if (job.memory_per_node_mib) return job.memory_per_node_mib * Math.max(1, job.node_count ?? 1);
   if (job.memory_per_cpu_mib && job.cpus) return job.memory_per_cpu_mib * job.cpus;
   return null;

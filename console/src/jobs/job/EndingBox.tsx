@@ -1,15 +1,15 @@
 /** Why a job failed: Slurm's words, and what they most likely mean. The last lines stand below it. */
 
-import type { JobWithCost } from "../../api/schema";
+import type { Job } from "../../api/schema";
 import { text } from "../../texts";
 import { endingOf } from "./ending";
-import { memoryOf } from "../figures";
+import { memoryOf, type Asked } from "../figures";
 import { bytes } from "../../ui/format";
 import classes from "./job.module.css";
 
 const MIB = 1024 * 1024;
 
-export function EndingBox({ job }: { job: JobWithCost }) {
+export function EndingBox({ job }: { job: Asked & Pick<Job, "state" | "exit_code" | "signal" | "reason"> }) {
   const ending = endingOf(job);
   if (ending === null) return null;
   const asked = memoryOf(job);

@@ -1,9 +1,11 @@
 /** What one can do to a job. Each act works once for each click, and its failure is told beside it. */
 
 import { Button, Group } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useRef, useState } from "react";
+import { profileQuery } from "../../api/queries";
 import type { JobWithCost } from "../../api/schema";
+import { mayList } from "../../shared_links/links";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/Confirm";
 import { Foreign } from "../../ui/Foreign";
@@ -13,15 +15,20 @@ import { cancelJob, holdJob, releaseJob, requeueJob } from "../acts";
 import { isHeld } from "../bulk/plan";
 import { EditForm } from "./EditForm";
 
+const ShareDialog = lazy(() =>
+  import("../../shared_links/ShareDialog").then(({ ShareDialog: component }) => ({ default: component })),
+);
+
 interface Props {
   cluster: string;
   job: JobWithCost;
 }
 
-type Asked = "cancel" | "requeue" | "edit" | null;
+type Asked = "cancel" | "requeue" | "edit" | "share" | null;
 
 export function JobActs({ cluster, job }: Props) {
   const queries = useQueryClient();
+  const { data: me } = useQuery(profileQuery);
   const [asked, setAsked] = useState<Asked>(null);
   const key = useRef(crypto.randomUUID());
   const target = { cluster, job: job.job_id };
@@ -42,6 +49,11 @@ export function JobActs({ cluster, job }: Props) {
   return (
     <>
       <Group gap="xs">
+        {me !== undefined && mayList(me, job) ? (
+          <Button variant="default" onClick={() => setAsked("share")}>
+            {text("job.act.share")}
+          </Button>
+        ) : null}
         {waits ? (
           <Button variant="default" loading={hold.isPending} onClick={() => hold.mutate()}>
             {text(held ? "job.act.release" : "job.act.hold")}
@@ -85,6 +97,11 @@ export function JobActs({ cluster, job }: Props) {
       >
         <span>{text(over ? "job.requeue.ended" : "job.requeue.running")}</span>
       </Confirm>
+      {asked === "share" && me !== undefined ? (
+        <Suspense fallback={null}>
+          <ShareDialog cluster={cluster} job={job} me={me} close={close} />
+        </Suspense>
+      ) : null}
       {asked === "edit" ? <EditForm cluster={cluster} job={job} close={close} changed={changed} /> : null}
     </>
   );

@@ -2,7 +2,7 @@
 
 import { Tabs } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback } from "react";
+import { lazy, Suspense, useCallback, useMemo } from "react";
 import { ProblemError } from "../../api/problem";
 import type { JobExplanation, JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
@@ -12,6 +12,7 @@ import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { Page } from "../../ui/Page";
 import { ProblemView } from "../../ui/ProblemView";
 import type { OutputChoice } from "../output/OutputView";
+import { jobOutput } from "../output/source";
 import { TABS, type Tab } from "../tabs";
 import { EndingBox } from "./EndingBox";
 import { EventsTab } from "./EventsTab";
@@ -20,9 +21,10 @@ import { JobActs } from "./JobActs";
 import classes from "./job.module.css";
 import { JobHead } from "./JobHead";
 import { SameTab } from "./SameTab";
-import { CostBox, UsedBox, WhyBox } from "./SideBoxes";
+import { CostBox, WhyBox } from "./SideBoxes";
 import { StepsTab } from "./StepsTab";
 import { Timeline } from "./Timeline";
+import { UsedBox } from "./UsedBox";
 import { useJob } from "./useJob";
 
 const route = getRouteApi("/c/$cluster/jobs/$job");
@@ -113,14 +115,14 @@ function Output({ cluster, job }: Omit<ContentProps, "why">) {
       }),
     [navigate],
   );
+  const source = useMemo(() => jobOutput(cluster, job.job_id, stream ?? "stdout"), [cluster, job.job_id, stream]);
   if (stateGroup(job.state) === "waiting") {
     return <Empty title={text("job.output.waits")}>{text(job.array_tasks ? "job.output.array" : "job.output.waits_details")}</Empty>;
   }
   return (
     <Suspense fallback={<div className={classes.skeleton} />}>
       <OutputView
-        cluster={cluster}
-        job={job.job_id}
+        source={source}
         running={!hasEnded(job.state)}
         hasErrors={Boolean(job.standard_error)}
         choice={{ stream: stream ?? "stdout", wrap: wrap ?? false, find: find ?? "" }}

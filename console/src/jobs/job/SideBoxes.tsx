@@ -1,26 +1,17 @@
-/** Beside the output: why and where, what it costs, and what was used of what was asked. */
+/** Beside the output: why and where, and what it costs. */
 
-import { useId, type ReactNode } from "react";
 import type { JobExplanation, JobWithCost, Money } from "../../api/schema";
 import { text } from "../../texts";
-import { bytes, count, money, percent } from "../../ui/format";
+import { count, money } from "../../ui/format";
 import { Foreign } from "../../ui/Foreign";
 import { hasEnded } from "../../ui/jobStates";
 import { Moment } from "../../ui/Moment";
 import { useNow } from "../../ui/useNow";
-import { elapsedOf, memoryOf } from "../figures";
+import { Alternatives } from "../Alternatives";
+import { elapsedOf } from "../figures";
+import { Box } from "./Box";
 import classes from "./job.module.css";
 import { useJobCosts } from "./useJob";
-
-function Box({ title, children }: { title: string; children: ReactNode }) {
-  const id = useId();
-  return (
-    <section className={classes.box} aria-labelledby={id}>
-      <h2 id={id}>{title}</h2>
-      {children}
-    </section>
-  );
-}
 
 interface Props {
   job: JobWithCost;
@@ -56,6 +47,12 @@ export function WhyBox({ job, why }: Props) {
               </li>
             ))}
           </ul>
+        </>
+      ) : null}
+      {why?.alternatives?.length ? (
+        <>
+          <h3>{text("job.alternatives.title")}</h3>
+          <Alternatives alternatives={why.alternatives} />
         </>
       ) : null}
       {job.nodes?.length ? <p className={classes.quiet}>{text("job.why.on")} <Foreign>{job.nodes.join(", ")}</Foreign></p> : null}
@@ -97,50 +94,5 @@ export function CostBox({ cluster, job, why }: Props & { cluster: string }) {
       </dl>
       {costs.data ? <p className={classes.quiet}>{text(costs.data.stale ? "job.cost.stale" : "job.cost.as_of")} <Moment at={costs.data.as_of} /></p> : null}
     </Box>
-  );
-}
-
-const MIB = 1024 * 1024;
-
-export function UsedBox({ job }: { job: JobWithCost }) {
-  const asked = memoryOf(job);
-  const peak = job.peak_memory_mib ?? null;
-  const cpus = job.cpus ?? null;
-  const efficiency = job.cpu_efficiency ?? null;
-  return (
-    <Box title={text("job.used.title")}>
-      <Bar
-        name={text("job.used.cpu")}
-        share={efficiency}
-        figures={
-          efficiency === null
-            ? text("job.used.only_asked", { asked: cpus === null ? "–" : count(cpus) })
-            : text("job.used.cpu_of", { used: (efficiency * (cpus ?? 0)).toFixed(1), asked: count(cpus ?? 0), percent: percent(efficiency) })
-        }
-      />
-      <Bar
-        name={text("job.used.memory")}
-        share={peak === null || !asked ? null : peak / asked}
-        figures={
-          peak === null
-            ? text("job.used.only_asked", { asked: asked === null ? "–" : bytes(asked * MIB) })
-            : text("job.used.memory_of", { used: bytes(peak * MIB), asked: asked === null ? "–" : bytes(asked * MIB) })
-        }
-      />
-      {efficiency === null && peak === null ? <p className={classes.quiet}>{text(hasEnded(job.state) ? "job.used.never" : "job.used.later")}</p> : null}
-    </Box>
-  );
-}
-
-function Bar({ name, share, figures }: { name: string; share: number | null; figures: string }) {
-  const width = Math.min(1, Math.max(0, share ?? 0));
-  return (
-    <div className={classes.used}>
-      <span>{name}</span>
-      <span className={classes.bar} role="meter" aria-label={name} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(width * 100)} aria-valuetext={figures}>
-        <span style={{ width: `${width * 100}%` }} />
-      </span>
-      <span className="number">{figures}</span>
-    </div>
   );
 }

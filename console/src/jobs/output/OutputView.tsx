@@ -3,14 +3,15 @@
 import { Button, Checkbox, SegmentedControl } from "@mantine/core";
 import { useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
-import { bytes, count } from "../../ui/format";
+import { bytes, clock, count } from "../../ui/format";
 import { Empty } from "../../ui/Empty";
 import { ProblemView } from "../../ui/ProblemView";
 import { Finder, MOST_FOUND } from "./find";
 import { FindBox } from "./FindBox";
 import { OutputLines, type LinesHandle } from "./OutputLines";
 import classes from "./output.module.css";
-import { outputAddress, type OutputStore, type StreamName } from "./store";
+import type { OutputSource, StreamName } from "./source";
+import type { OutputStore } from "./store";
 import { useOutput } from "./useOutput";
 
 export interface OutputChoice {
@@ -20,8 +21,8 @@ export interface OutputChoice {
 }
 
 interface Props {
-  cluster: string;
-  job: string;
+  /** That of the chosen stream; the same object as long as it is the same output. */
+  source: OutputSource;
   /** Whether the job may still write. */
   running: boolean;
   /** Whether it has a file of its own for stderr. */
@@ -30,8 +31,8 @@ interface Props {
   choose: (to: Partial<OutputChoice>) => void;
 }
 
-export function OutputView({ cluster, job, running, hasErrors, choice, choose }: Props) {
-  const store = useOutput({ cluster, job, stream: choice.stream }, running);
+export function OutputView({ source, running, hasErrors, choice, choose }: Props) {
+  const store = useOutput(source, running);
   const lines = useRef<LinesHandle>(null);
   const [following, setFollowing] = useState(true);
   const finder = useMemo(() => new Finder(choice.find), [choice.find]);
@@ -74,9 +75,11 @@ export function OutputView({ cluster, job, running, hasErrors, choice, choose }:
         <Button variant="default" onClick={() => void jump("end")}>{text("job.output.end")}</Button>
         <Checkbox label={text("job.output.follow")} checked={following} onChange={(event) => (event.currentTarget.checked ? void jump("end") : setFollowing(false))} />
         <Checkbox label={text("job.output.wrap")} checked={choice.wrap} onChange={(event) => choose({ wrap: event.currentTarget.checked })} />
-        <Button variant="default" component="a" href={outputAddress({ cluster, job, stream: choice.stream })} download={`${job}-${choice.stream}.txt`}>
-          {text("job.output.download")}
-        </Button>
+        {source.download === null ? null : (
+          <Button variant="default" component="a" href={source.download.address} download={source.download.name}>
+            {text("job.output.download")}
+          </Button>
+        )}
       </div>
       {store.error !== null && store.state !== "none" ? <ProblemView error={store.error} retry={() => void store.open("end")} /> : null}
       {store.state === "none" ? (
@@ -106,7 +109,13 @@ function StatusLine({ store, running }: { store: OutputStore; running: boolean }
           ? text("job.output.part", { from: bytes(rows.begin), to: bytes(rows.end), size: bytes(size) })
           : text("job.output.whole", { size: bytes(size) })}
       </span>
-      <span>{store.state === "reading" ? text("ui.loading") : running && store.live !== null ? text(`job.output.live.${store.live}`) : text("job.output.still")}</span>
+      <span>{freshness(store, running)}</span>
     </div>
   );
+}
+
+function freshness({ state, live, readAt, source }: OutputStore, running: boolean): string {
+  if (state === "reading") return text("ui.loading");
+  if (source.live === null && readAt !== null) return text("job.output.as_of", { time: clock(new Date(readAt)) });
+  return running && live !== null ? text(`job.output.live.${live}`) : text("job.output.still");
 }

@@ -4,30 +4,17 @@
  */
 
 import type { EventSourceMessage } from "eventsource-parser";
-import { api } from "../../api/client";
 import { ProblemError } from "../../api/problem";
 import { followed } from "../../live/eventStream";
 import type { LiveState } from "../../live/messages";
 import { addBytes, rowsOf } from "./decode";
 import { OutputRows } from "./rows";
+import type { OutputSource } from "./source";
 
 /** How much is read at once. */
 const PART_BYTES = 256 * 1024;
 /** The stream waits for the next frame after so many characters. */
 const FRAME_CHARACTERS = 256 * 1024;
-
-export type StreamName = "stdout" | "stderr";
-
-export interface OutputName {
-  cluster: string;
-  job: string;
-  stream: StreamName;
-}
-
-export function outputAddress({ cluster, job, stream }: OutputName): string {
-  const path = `/v1/clusters/${encodeURIComponent(cluster)}/jobs/${encodeURIComponent(job)}/output`;
-  return stream === "stderr" ? `${path}?stream=stderr` : path;
-}
 
 interface Part {
   bytes: Uint8Array;
@@ -44,6 +31,8 @@ export class OutputStore {
   live: LiveState | null = null;
   /** Whether the job has ended, and everything that it wrote is known. */
   ended = false;
+  /** When the end was read last, in ms since 1970; null before. */
+  readAt: number | null = null;
   /** New whenever something changed. */
   version = 0;
   private readonly watchers = new Set<() => void>();
@@ -56,7 +45,7 @@ export class OutputStore {
   private inFrame = 0;
   private readonly closed = new AbortController();
 
-  constructor(readonly name: OutputName) {}
+  constructor(readonly source: OutputSource) {}
 
   watch = (watcher: () => void): (() => void) => {
     this.watchers.add(watcher);
@@ -79,6 +68,7 @@ export class OutputStore {
       rows.generation = this.rows.generation + 1;
       this.rows = rows;
       this.size = part.size;
+      this.readAt = Date.now();
       this.state = "ready";
     });
   }
@@ -111,16 +101,16 @@ export class OutputStore {
     });
   }
 
-  /** Follows the output from its known end on. */
+  /** Follows the output from its known end on, where its source has a stream. */
   follow(): void {
-    if (this.streaming !== null || this.ended || this.closed.signal.aborted) return;
+    const address = this.source.live;
+    if (address === null || this.streaming !== null || this.ended || this.closed.signal.aborted) return;
     const own = (this.streaming = new AbortController());
     this.streamed = this.state === "ready" ? Math.max(this.size, this.rows.end) : 0;
     // A character that was cut off at the end is read again, whole.
     if (!this.hasLater || this.rows.end > this.size - 4) this.streamed = this.rows.end;
-    const [path, query = ""] = outputAddress(this.name).split("?");
     void followed({
-      address: `${path}/stream${query === "" ? "" : `?${query}`}`,
+      address,
       lastId: () => String(this.streamed),
       message: (message) => this.take(message),
       state: (state) => {
@@ -170,17 +160,8 @@ export class OutputStore {
 
   private async part(range: string): Promise<Part> {
     try {
-      const { data, response } = await api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/output", {
-        params: {
-          path: { cluster_id: this.name.cluster, job_id: this.name.job },
-          query: this.name.stream === "stderr" ? { stream: "stderr" } : {},
-          header: { Range: `bytes=${range}` },
-        },
-        parseAs: "arrayBuffer",
-        signal: this.closed.signal,
-      });
-      const bytes = new Uint8Array((data as ArrayBuffer | undefined) ?? new ArrayBuffer(0));
-      const told = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get("Content-Range") ?? "");
+      const { bytes, range: answered } = await this.source.read(range, this.closed.signal);
+      const told = /^bytes (\d+)-\d+\/(\d+)$/.exec(answered ?? "");
       return told === null ? { bytes, begin: 0, size: bytes.length } : { bytes, begin: Number(told[1]), size: Number(told[2]) };
     } catch (error) {
       // There are no such bytes: the output is empty, or became shorter.

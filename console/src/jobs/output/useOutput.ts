@@ -1,16 +1,18 @@
 /** The output of a job in a component: its end is read at once, and followed while the job runs and the tab is seen. */
 
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { OutputStore, type OutputName } from "./store";
+import type { OutputSource } from "./source";
+import { OutputStore } from "./store";
 
-export function useOutput({ cluster, job, stream }: OutputName, running: boolean): OutputStore {
-  const [store, setStore] = useState(() => new OutputStore({ cluster, job, stream }));
+/** The source is read anew whenever it is another one. */
+export function useOutput(source: OutputSource, running: boolean): OutputStore {
+  const [store, setStore] = useState(() => new OutputStore(source));
   useEffect(() => {
-    const made = new OutputStore({ cluster, job, stream });
+    const made = new OutputStore(source);
     setStore(made);
     void made.open("end");
     return () => made.close();
-  }, [cluster, job, stream]);
+  }, [source]);
   useSyncExternalStore(store.watch, store.snapshot);
   const seen = useSyncExternalStore(watchVisibility, isSeen);
   const read = store.state !== "reading";

@@ -15,6 +15,7 @@ import { sign_in } from "./sign_in";
 import { submit } from "./submit";
 import { templates } from "./templates";
 import { ui } from "./ui";
+import { views } from "./views";
 import { workflows } from "./workflows";
 
 export const en = {
@@ -33,5 +34,6 @@ export const en = {
   submit,
   templates,
   ui,
+  views,
   workflows,
 } as const;

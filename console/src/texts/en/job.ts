@@ -20,6 +20,7 @@ export const job = {
     edit: "Edit",
     requeue: "Requeue",
     cancel: "Cancel",
+    share: "Share",
   },
   cancel: {
     title: "Cancel job {{number}}?",
@@ -115,6 +116,27 @@ export const job = {
       new: "on a new worker",
     },
   },
+  alternatives: {
+    title: "Shapes compared",
+    shape: "Shape",
+    price: "USD/h",
+    price_details: "The list price of a worker",
+    share: "its share {{price}}",
+    rejected: "Rejected: {{text}}",
+    all: "All {{count}} shapes",
+    fewer: "Fewer",
+    verdict: {
+      chosen: "Chosen",
+      preferred: "Preferred",
+      costlier: "Costs more",
+      unneeded: "Not needed",
+      by_rule: "Not by the rule",
+      limited: "Limited",
+      unavailable: "Not available",
+      too_small: "Too small",
+      not_for_it: "Not for this job",
+    },
+  },
   cost: {
     title: "Cost",
     so_far: "So far",
@@ -188,6 +210,7 @@ export const job = {
     part: "{{from}} to {{to}} of {{size}}; scroll for the rest",
     whole: "All {{size}}",
     still: "Whole as of now",
+    as_of: "As of {{time}}",
     live: {
       live: "Live",
       connecting: "Connecting",

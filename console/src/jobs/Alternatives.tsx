@@ -1,0 +1,62 @@
+/** The shapes that the planner compares for a job: what each costs, and why it is taken or not. */
+
+import { Button } from "@mantine/core";
+import { useState } from "react";
+import type { ShapeAlternative } from "../api/schema";
+import { text } from "../texts";
+import { Foreign } from "../ui/Foreign";
+import classes from "./Alternatives.module.css";
+
+const FEW = 5;
+const TAKEN: readonly ShapeAlternative["verdict"][] = ["chosen", "preferred"];
+
+export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlternative[] }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? alternatives : alternatives.slice(0, FEW);
+  return (
+    <>
+      <table className={classes.table}>
+        <thead>
+          <tr>
+            <th scope="col">{text("job.alternatives.shape")}</th>
+            <th scope="col" className="number" title={text("job.alternatives.price_details")}>
+              {text("job.alternatives.price")}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map((each) => (
+            <tr key={each.shape}>
+              <td>
+                <span className={classes.shape} data-taken={TAKEN.includes(each.verdict) || undefined}>
+                  <Foreign>{each.shape}</Foreign> · {text(`job.alternatives.verdict.${each.verdict}`)}
+                </span>
+                {each.text ? (
+                  <span className={classes.why}>
+                    <Foreign>{TAKEN.includes(each.verdict) ? each.text : text("job.alternatives.rejected", { text: each.text })}</Foreign>
+                  </span>
+                ) : null}
+              </td>
+              <td className="number">
+                {price(each.usd_per_hour)}
+                {each.job_usd_per_hour === null ? null : (
+                  <span className={classes.why}>{text("job.alternatives.share", { price: price(each.job_usd_per_hour) })}</span>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {alternatives.length > FEW ? (
+        <Button variant="subtle" onClick={() => setAll(!all)} aria-expanded={all}>
+          {all ? text("job.alternatives.fewer") : text("job.alternatives.all", { count: alternatives.length })}
+        </Button>
+      ) : null}
+    </>
+  );
+}
+
+/** USD per hour with three digits behind the point, as prices of machines have them. */
+function price(usd: string): string {
+  return Number(usd).toLocaleString(undefined, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+}
