@@ -20,6 +20,7 @@ import { useJobs } from "./useJobs";
 
 const route = getRouteApi("/c/$cluster/jobs");
 const BulkActs = lazy(() => import("./bulk/BulkActs").then(({ BulkActs: component }) => ({ default: component })));
+const AllCounts = lazy(() => import("./AllCounts").then(({ AllCounts: component }) => ({ default: component })));
 const NONE: JobList["rows"] = [];
 
 export function JobsPage() {
@@ -54,6 +55,11 @@ export function JobsPage() {
       <FilterBar filters={filters} jobs={jobs} change={change} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} whole={whole} since={since} />
+        {list !== undefined && whole && isCut(list) ? (
+          <Suspense fallback={null}>
+            <AllCounts cluster={cluster} filters={filters} since={since} />
+          </Suspense>
+        ) : null}
         {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} /> : null}
       </div>
       <DataTable
@@ -104,6 +110,11 @@ function useShown(columns: readonly { id: string; usual?: boolean }[], chosen: r
   );
 }
 
+/** Whether there are more jobs than a page keeps; known once all pages were read. */
+function isCut(list: JobList): boolean {
+  return list.total > list.rows.length;
+}
+
 interface SumProps {
   list: JobList | undefined;
   matching: number;
@@ -116,7 +127,7 @@ function Sum({ list, matching, whole, since }: SumProps) {
   if (list === undefined) return <span>{text("ui.loading")}</span>;
   const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length), since: date(since) };
   if (!whole) return <span>{text("jobs.sum_reading", values)}</span>;
-  if (list.total > list.rows.length) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
+  if (isCut(list)) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
   return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
 }
 

@@ -1,12 +1,14 @@
 /** The filters of the list: each is chosen from a list or is a text, so that none can be wrong. All are in the URL. */
 
 import * as v from "valibot";
-import type { Job, JobFilter } from "../api/schema";
+import type { Job, JobFilter, paths } from "../api/schema";
 import { STATE_GROUPS, stateGroup, type StateGroup } from "../ui/jobStates";
 import { arrayOf } from "./arrayTasks";
 
 const MOST_CHOSEN = 50;
 const MOST_CHARACTERS = 200;
+/** The API searches for no longer text. */
+const MOST_SEARCHED = 100;
 
 const Text = v.pipe(v.string(), v.trim(), v.nonEmpty(), v.maxLength(MOST_CHARACTERS));
 const Word = v.union([Text, v.pipe(v.number(), v.transform(String))]);
@@ -33,6 +35,7 @@ export const JobsSearch = v.object({
 });
 
 export type JobsSearch = v.InferOutput<typeof JobsSearch>;
+export type CountsFilter = NonNullable<paths["/v1/clusters/{cluster_id}/jobs/counts"]["get"]["parameters"]["query"]>;
 export type Filters = Pick<JobsSearch, "states" | "users" | "accounts" | "partitions" | "since" | "until" | "find">;
 
 /** The filters of which several values can be chosen from what the jobs have. */
@@ -130,4 +133,20 @@ export function apiFilter(filters: Filters, users: ReadonlySet<string>, me: stri
     ...(partition === undefined ? {} : { partition }),
     user,
   };
+}
+
+/** The filters of the API's counts that mean the same jobs, whatever their states; null where it has none. Jobs from before `known` are not counted. */
+export function countsFilter(filters: Filters, known: Date): CountsFilter | null {
+  if (LISTS.some((key) => (filters[key]?.length ?? 0) > 1)) return null;
+  const { since, until } = filters;
+  const wanted = {
+    user: filters.users?.[0],
+    account: filters.accounts?.[0],
+    partition: filters.partitions?.[0],
+    search: filters.find?.replace(/^#/, "").slice(0, MOST_SEARCHED) || undefined,
+    submitted_after: (since === undefined ? known : new Date(startOfDay(since, 0))).toISOString(),
+    // The API's bounds are both inclusive.
+    submitted_before: until === undefined ? undefined : new Date(startOfDay(until, 1) - 1).toISOString(),
+  };
+  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
 }

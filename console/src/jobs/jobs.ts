@@ -2,6 +2,7 @@
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
+import type { CountsFilter } from "./filters";
 import { listOf, type JobList } from "./list";
 
 const FIRST_PAGE = 200;
@@ -33,6 +34,21 @@ export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal)
   return positioned(
     api.GET("/v1/clusters/{cluster_id}/jobs", { params: { path: { cluster_id: cluster }, query }, signal }),
   );
+}
+
+/** How many jobs match, by state: of all that there are, whatever the list keeps. */
+export function countsQuery(cluster: string, filter: CountsFilter) {
+  return queryOptions({
+    queryKey: ["jobs", cluster, "counts", filter],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/counts", {
+          params: { path: { cluster_id: cluster }, query: filter },
+          signal,
+        }),
+      ),
+    gcTime: 10_000,
+  });
 }
 
 /** One job, with its cost. */

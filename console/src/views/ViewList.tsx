@@ -77,7 +77,7 @@ function SaveForm({ page, query, views }: SaveProps) {
   const [typed, setTyped] = useState("");
   const name = typed.trim();
   const save = useMutation({
-    mutationFn: useOnce(() => saveView(name, page, query ?? "")),
+    mutationFn: useOnce<SavedViewView>(() => saveView(name, page, query ?? "")),
     onSuccess: (view) => {
       queries.setQueryData(viewsQuery.queryKey, (known) => withView(known ?? [], view));
       setTyped("");

@@ -13,6 +13,11 @@ export const jobs = {
   sum_reading: "{{shown}} jobs match so far; {{kept}} of {{total}} jobs are read",
   sum_too_many:
     "{{shown}} match of the newest {{kept}} jobs. There are {{total}}, and this page keeps at most {{most}}: older jobs are not searched here.",
+  counts: {
+    all: "Of all since {{since}} that match: {{counts}}, as of {{time}}",
+    of_state: "{{shown}} {{state}}",
+    again: "Count again",
+  },
   column: {
     state: "State",
     name: "Name",

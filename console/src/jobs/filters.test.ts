@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+import { countsFilter } from "./filters";
+
+const KNOWN = new Date("2026-01-01T00:00:00Z");
+
+describe("the filter of counts", () => {
+  it("is the same filter, with both days", () => {
+    const filter = countsFilter({ users: ["ada"], find: "#42", since: "2026-03-01", until: "2026-03-01" }, KNOWN);
+    expect(filter).toMatchObject({ user: "ada", search: "42" });
+    expect(Date.parse(filter?.submitted_before ?? "") - Date.parse(filter?.submitted_after ?? "")).toBe(86_400_000 - 1);
+  });
+
+  it("is none where the API has none, and whatever the states", () => {
+    expect(countsFilter({ users: ["ada", "grace"] }, KNOWN)).toBeNull();
+    expect(countsFilter({ states: ["failed"] }, KNOWN)).toEqual({ submitted_after: KNOWN.toISOString() });
+  });
+});
