@@ -20,6 +20,18 @@ describe("the stages of a job", () => {
     ]);
   });
 
+  it("tell a worker and its shape once", () => {
+    const at = job.submitted_at;
+    const told = stagesOf(job, [
+      { stage: "decided", at, shape: "xs", reason: "1 more", detail: "xs from 0 to 1 workers" },
+      { stage: "worker_started", at, worker: "w-1", shape: "xs" },
+      { stage: "registered", at, worker: "w-1", shape: "xs", detail: "2 CPUs" },
+      { stage: "running", at, worker: "w-1" },
+      { stage: "running", at, worker: "w-2" },
+    ]);
+    expect(told.map(({ details }) => details)).toEqual(["1 more · xs from 0 to 1 workers", "w-1", "2 CPUs", "", "w-2"]);
+  });
+
   it("are those of its record until then", () => {
     expect(stagesOf(job, undefined).map(({ name, after }) => [name, after])).toEqual([["submitted", null], ["running", 40]]);
   });

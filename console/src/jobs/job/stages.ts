@@ -16,6 +16,7 @@ export interface Stage {
 export function stagesOf(job: JobWithCost, told: readonly ToldStage[] | undefined): Stage[] {
   const stages = told ?? ownStages(job);
   const past: Stage[] = [];
+  let last: Partial<ToldStage> = {};
   for (const { stage, at, ...rest } of stages) {
     if (at === null) continue;
     const before = past.at(-1);
@@ -24,10 +25,19 @@ export function stagesOf(job: JobWithCost, told: readonly ToldStage[] | undefine
       name: stage,
       at,
       after: before === undefined || after === null ? null : Math.max(0, after),
-      details: [rest.worker, rest.shape, rest.reason, rest.detail].filter(Boolean).join(" · "),
+      details: detailsOf(rest, last),
     });
+    last = { worker: rest.worker ?? last.worker ?? null, shape: rest.shape ?? last.shape ?? null };
   }
   return past;
+}
+
+/** What is known of a stage, without what the stage before has told, and what another part of it has in it. */
+function detailsOf(told: Partial<ToldStage>, last: Partial<ToldStage>): string {
+  const { worker, shape, reason, detail } = told;
+  const parts = [worker === last.worker ? null : worker, shape === last.shape ? null : shape, reason, detail];
+  const known = parts.filter((part): part is string => Boolean(part));
+  return known.filter((part) => !known.some((other) => other !== part && other.includes(part))).join(" · ");
 }
 
 function ownStages(job: JobWithCost): ToldStage[] {

@@ -73,7 +73,9 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
         )}
         <Button variant="default" onClick={() => void jump("start")}>{text("job.output.start")}</Button>
         <Button variant="default" onClick={() => void jump("end")}>{text("job.output.end")}</Button>
-        <Checkbox label={text("job.output.follow")} checked={following} onChange={(event) => (event.currentTarget.checked ? void jump("end") : setFollowing(false))} />
+        {source.live === null ? null : (
+          <Checkbox label={text("job.output.follow")} checked={following} onChange={(event) => (event.currentTarget.checked ? void jump("end") : setFollowing(false))} />
+        )}
         <Checkbox label={text("job.output.wrap")} checked={choice.wrap} onChange={(event) => choose({ wrap: event.currentTarget.checked })} />
         {source.download === null ? null : (
           <Button variant="default" component="a" href={source.download.address} download={source.download.name}>
