@@ -1,6 +1,6 @@
 /** What runs, waits and costs now, and what needs the person. */
 
-import { Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Group, SimpleGrid, Stack, Text, Title, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
@@ -120,7 +120,13 @@ function Figure({ label, children }: { label: string; children: ReactNode }) {
   return (
     <div>
       <dt className={classes.label}>{label}</dt>
-      <dd className={classes.value}>{children ?? <span className={classes.skeleton} aria-label={text("ui.loading")} />}</dd>
+      <dd className={classes.value}>
+        {children ?? (
+          <span className={classes.skeleton}>
+            <VisuallyHidden>{text("ui.loading")}</VisuallyHidden>
+          </span>
+        )}
+      </dd>
     </div>
   );
 }
