@@ -1,6 +1,6 @@
 import "@fontsource-variable/inter/wght.css";
 import "@fontsource-variable/jetbrains-mono/wght.css";
-import "@mantine/core/styles.css";
+import "./ui/mantine.css";
 import "./ui/tokens.css";
 
 import { MantineProvider } from "@mantine/core";

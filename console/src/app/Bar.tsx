@@ -1,6 +1,6 @@
 /** The bar above all pages: tenant and cluster, the palette, whether what is shown is live, and the person. */
 
-import { Group, Select } from "@mantine/core";
+import { Group, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { clustersQuery } from "../api/queries";
@@ -45,13 +45,13 @@ function ClusterChoice({ cluster }: { cluster: string }) {
   if (known.length === 0 && cluster === NO_CLUSTER) return null;
   const missing = known.some(({ value }) => value === cluster) ? [] : [{ value: cluster, label: shown(cluster) }];
   return (
-    <Select
+    <NativeSelect
       className={classes.cluster}
+      size="xs"
       aria-label={text("app.cluster")}
       data={[...missing, ...known]}
       value={cluster}
-      searchable={known.length > 10}
-      onChange={(chosen) => chosen && void navigate({ to: pageOf(path), params: { cluster: chosen } })}
+      onChange={(event) => void navigate({ to: pageOf(path), params: { cluster: event.currentTarget.value } })}
     />
   );
 }
