@@ -1,10 +1,11 @@
 /** The frame of all pages: the rail, the bar, and the stream of events of the cluster. */
 
 import { useLocalStorage } from "@mantine/hooks";
-import { useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { api, positioned } from "../api/client";
+import { jobsQuery } from "../jobs/jobs";
 import { useFeed, useLiveStatus } from "../live/useLive";
 import { text } from "../texts";
 import { Bar } from "./Bar";
@@ -40,9 +41,17 @@ const AGAIN_MS = 3_000;
 function useFollowed(cluster: string): UseQueryResult<{ position: number | null }> {
   const feed = useFeed();
   const { state } = useLiveStatus();
+  const queries = useQueryClient();
   const anchor = useQuery({
     queryKey: ["position", cluster],
     queryFn: async ({ signal }) => {
+      const jobs = jobsQuery(cluster);
+      // The list of jobs names a position, too; later, after a reset, it may have one of before.
+      const first = queries.getQueryData(["position", cluster]) === undefined;
+      if (first && queries.getQueryState(jobs.queryKey) !== undefined) {
+        const { position } = await queries.fetchQuery(jobs);
+        if (position > 0) return { position };
+      }
       const params = { path: { cluster_id: cluster }, query: { limit: 1 } };
       const { position } = await positioned(api.GET("/v1/clusters/{cluster_id}/jobs", { params, signal }));
       return { position };

@@ -7,7 +7,7 @@ import type { Job } from "../api/schema";
 import { jobColumns, tableColumns } from "../jobs/columns";
 import { arranged, folded } from "../jobs/rows";
 import { text } from "../texts";
-import { DataTable } from "../ui/DataTable";
+import { RowTable } from "../ui/RowTable";
 import { Empty } from "../ui/Empty";
 
 const SHOWN = 12;
@@ -40,13 +40,12 @@ export function NewestJobs({ cluster, user, jobs, whole }: Props) {
     </Empty>
   );
   return (
-    <DataTable
+    <RowTable
       label={text("home.recent")}
       rows={rows}
       columns={columns}
       shown={COLUMNS}
       rowId={(row) => row.id}
-      sorted
       empty={whole ? empty : null}
     />
   );

@@ -1,9 +1,10 @@
 /** An array in the list: its name opens it in place, and its tasks are counted by state. */
 
-import { Link } from "@tanstack/react-router";
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { Foreign, visible } from "../ui/Foreign";
+import { RowLink } from "../ui/RowLink";
+import { jobAddress } from "./address";
 import classes from "./jobs.module.css";
 import { countsOf, type ArrayRow } from "./rows";
 
@@ -28,9 +29,9 @@ export function ArrayName({ row, cluster, toggle }: NameProps) {
           <span aria-hidden>{row.opened ? "▾" : "▸"}</span>
         </button>
       ) : null}
-      <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: row.id }} className={classes.name}>
+      <RowLink href={jobAddress(cluster, row.id)} className={classes.name}>
         <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
-      </Link>
+      </RowLink>
       <span className={classes.quiet}>{text("jobs.array.tasks", { count: row.total, shown: count(row.total) })}</span>
     </span>
   );

@@ -25,10 +25,24 @@ export interface FilterProps {
 const SEARCH_PAUSE_MS = 150;
 const MOST_SENT = 20;
 
-export function FilterBar({ filters, jobs, change }: FilterProps) {
+interface BarProps extends FilterProps {
+  /** What is typed, and what happens with more of it. */
+  typed: string;
+  type: (typed: string) => void;
+}
+
+export function FilterBar({ filters, jobs, change, typed, type }: BarProps) {
   return (
     <div className={classes.filters} role="group" aria-label={text("jobs.filter.all")}>
-      <Search find={filters.find ?? ""} change={(find) => change({ find: find === "" ? undefined : find })} />
+      <TextInput
+        type="search"
+        aria-label={text("jobs.filter.find")}
+        placeholder={text("jobs.filter.find")}
+        maxLength={200}
+        value={typed}
+        onChange={(event) => type(event.currentTarget.value)}
+        w={200}
+      />
       <Opened label={text("jobs.filter.states")}>
         <StateList chosen={filters.states ?? []} change={(states) => change({ states: states.length === 0 ? undefined : states })} />
       </Opened>
@@ -49,17 +63,18 @@ export function FilterBar({ filters, jobs, change }: FilterProps) {
 }
 
 /**
- * What is typed is searched after a pause, so that the URL does not change with each key. What the URL has replaces it only
- * where it comes from elsewhere, such as a link: what this field sent itself lacks what was typed since.
+ * What is typed in the search: shown at once, and in the URL after a pause, so that it does not change with each key. What
+ * the URL has replaces it only where it comes from elsewhere, such as a link: what was sent from here lacks what was typed
+ * since.
  */
-function Search({ find, change }: { find: string; change: (find: string) => void }) {
+export function useTyped(find: string, change: FilterProps["change"]): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(find);
   /** What was sent and is not in the URL yet. */
   const sent = useRef<string[]>([]);
   const send = useDebouncedCallback((wanted: string) => {
     if (wanted === (sent.current.at(-1) ?? find)) return;
     sent.current = [...sent.current, wanted].slice(-MOST_SENT);
-    change(wanted);
+    change({ find: wanted === "" ? undefined : wanted });
   }, SEARCH_PAUSE_MS);
   useEffect(() => {
     const own = sent.current.indexOf(find);
@@ -72,17 +87,7 @@ function Search({ find, change }: { find: string; change: (find: string) => void
     setTyped(value);
     send(value.trim());
   };
-  return (
-    <TextInput
-      type="search"
-      aria-label={text("jobs.filter.find")}
-      placeholder={text("jobs.filter.find")}
-      maxLength={200}
-      value={typed}
-      onChange={(event) => type(event.currentTarget.value)}
-      w={200}
-    />
-  );
+  return [typed, type];
 }
 
 /** A button that opens what is chosen from. */

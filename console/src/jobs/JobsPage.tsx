@@ -4,15 +4,15 @@ import { Button } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { text } from "../texts";
-import { DataTable } from "../ui/DataTable";
+import { RowTable } from "../ui/RowTable";
 import { Empty } from "../ui/Empty";
 import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
 import { jobColumns, tableColumns } from "./columns";
-import { ColumnChoice, FilterBar } from "./FilterBar";
-import { filtered, filtersOf, isFiltered, type JobsSearch } from "./filters";
+import { ColumnChoice, FilterBar, useTyped } from "./FilterBar";
+import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters";
 import classes from "./jobs.module.css";
 import { MOST_JOBS, type JobList } from "./list";
 import { arranged, folded } from "./rows";
@@ -30,7 +30,8 @@ export function JobsPage() {
   const { query, missing, readOn, whole, since } = useJobs(cluster, search.since);
   const list = query.data;
   const jobs = list?.rows ?? NONE;
-  const filters = useMemo(() => filtersOf(search), [search]);
+  const [typed, type] = useTyped(search.find ?? "", change);
+  const filters = useFilters(search, typed);
   const toggle = useToggle(search.open, change);
   const columns = useMemo(() => jobColumns({ cluster, toggle }), [cluster, toggle]);
   const shown = useShown(columns, search.columns);
@@ -52,7 +53,7 @@ export function JobsPage() {
     >
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
-      <FilterBar filters={filters} jobs={jobs} change={change} />
+      <FilterBar filters={filters} jobs={jobs} change={change} typed={typed} type={type} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} whole={whole} since={since} />
         {list !== undefined && whole && isCut(list) ? (
@@ -62,19 +63,24 @@ export function JobsPage() {
         ) : null}
         {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} /> : null}
       </div>
-      <DataTable
+      <RowTable
         label={text("app.page.jobs")}
         rows={inOrder}
         columns={tableOf}
         shown={shown}
         rowId={(row) => row.id}
-        sorted
         sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
         onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
         empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
       />
     </Page>
   );
+}
+
+/** The filters of the URL with what is typed now; the same ones while they mean the same. */
+function useFilters(search: JobsSearch, typed: string): Filters {
+  const key = JSON.stringify(filtersOf({ ...search, find: typed.trim() || undefined }));
+  return useMemo(() => JSON.parse(key) as Filters, [key]);
 }
 
 type Change = (to: { [Key in keyof JobsSearch]?: JobsSearch[Key] | undefined }) => void;

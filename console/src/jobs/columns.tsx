@@ -1,14 +1,15 @@
 /** The columns of the list of jobs. Names come first; which ones are shown is in the URL. */
 
-import { Link } from "@tanstack/react-router";
 import type { Job } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/RowTable";
 import { count, percent } from "../ui/format";
 import { Foreign } from "../ui/Foreign";
 import { stateGroup, STATE_GROUPS } from "../ui/jobStates";
 import { Elapsed, Moment } from "../ui/Moment";
+import { RowLink } from "../ui/RowLink";
 import { StateMark } from "../ui/StateMark";
+import { jobAddress } from "./address";
 import { ArrayCounts, ArrayName } from "./ArrayCells";
 import { memoryOf } from "./figures";
 import classes from "./jobs.module.css";
@@ -50,14 +51,9 @@ function names({ cluster, toggle }: ColumnActs): JobColumn[] {
         row.kind === "array" ? (
           <ArrayName row={row} cluster={cluster} {...(toggle ? { toggle } : {})} />
         ) : (
-          <Link
-            to="/c/$cluster/jobs/$job"
-            params={{ cluster, job: row.job.job_id }}
-            className={classes.name}
-            data-task={row.kind === "task"}
-          >
+          <RowLink href={jobAddress(cluster, row.job.job_id)} className={classes.name} task={row.kind === "task"}>
             <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
-          </Link>
+          </RowLink>
         ),
     },
     {

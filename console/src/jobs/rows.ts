@@ -30,19 +30,30 @@ export function folded(jobs: readonly Job[], opened: ReadonlySet<string>): Row[]
   for (const job of jobs) {
     if (!job.job_id.includes("_") && !job.array_tasks) {
       // The whole of an array that ended before its tasks were told apart is a job as any other.
-      rows.push({ kind: "job", id: job.job_id, job });
+      rows.push(jobRow(job));
       continue;
     }
     const id = arrayOf(job.job_id);
     const tasks = arrays.get(id);
     if (tasks === undefined) {
-      const made: Job[] = [job];
-      arrays.set(id, made);
-      rows.push({ kind: "array", id, job, tasks: made, counts: {}, total: 0, opened: opened.has(id) });
+      const first: Job[] = [job];
+      arrays.set(id, first);
+      rows.push({ kind: "array", id, job, tasks: first, counts: {}, total: 0, opened: opened.has(id) });
     } else tasks.push(job);
   }
   for (const row of rows) if (row.kind === "array") counted(row);
   return rows;
+}
+
+const made = new WeakMap<Job, JobRow>();
+
+/** The same row for the same record, so that only what has changed is drawn again. */
+function jobRow(job: Job): JobRow {
+  const known = made.get(job);
+  if (known !== undefined) return known;
+  const row: JobRow = { kind: "job", id: job.job_id, job };
+  made.set(job, row);
+  return row;
 }
 
 function counted(row: ArrayRow): void {

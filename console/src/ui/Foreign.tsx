@@ -1,6 +1,6 @@
 /** Text that somebody else wrote, such as the name of a job: shown as it is, and kept from changing what is around it. */
 
-import type { CSSProperties } from "react";
+import classes from "./Foreign.module.css";
 
 // Control characters, and those that change the direction of text, are shown by their numbers.
 // oxlint-disable-next-line no-control-regex
@@ -17,13 +17,10 @@ interface Props {
   cut?: boolean;
 }
 
-const CUT: CSSProperties = { overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap", display: "block" };
-const WRAPPED: CSSProperties = { overflowWrap: "anywhere" };
-
 export function Foreign({ children, cut = false }: Props) {
   const shown = visible(children);
   return (
-    <bdi style={cut ? CUT : WRAPPED} title={cut ? shown.slice(0, 1000) : undefined}>
+    <bdi className={cut ? classes.cut : classes.wrapped} title={cut ? shown.slice(0, 1000) : undefined}>
       {shown}
     </bdi>
   );
