@@ -1,6 +1,6 @@
 /** The cache of what was read, and the reads that every page needs: who the caller is, and their clusters. */
 
-import { MutationCache, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient, queryOptions, type QueryKey } from "@tanstack/react-query";
 import { api, body } from "./client";
 import { NO_ANSWER, ProblemError } from "./problem";
 
@@ -30,8 +30,9 @@ export function queryClient(signedOut: SignedOut): QueryClient {
       queries: {
         retry: retryable,
         retryDelay,
-        // Lists are kept right by the stream of events, and pages without one say how old they are.
-        staleTime: 30_000,
+        // Events patch what a page shows only while it is shown: a page that is opened again reads again. Reads that
+        // say how old they are keep a time of their own.
+        staleTime: 0,
         refetchOnWindowFocus: false,
         networkMode: "always",
       },
@@ -40,8 +41,33 @@ export function queryClient(signedOut: SignedOut): QueryClient {
   });
 }
 
+/** How long a read that says how old it is need not be read again when its page is opened. */
+export const AGED_MS = 30_000;
+
+interface Again {
+  isFetching: boolean;
+  refetch: (options: { cancelRefetch: boolean }) => Promise<unknown>;
+}
+
+/** Reads a query again without an end of the read under way, which may be older than what asks for this one. */
+export async function readAgain({ isFetching, refetch }: Again): Promise<void> {
+  if (isFetching) await refetch({ cancelRefetch: false });
+  await refetch({ cancelRefetch: false });
+}
+
+/** The same for all queries that are shown under some keys; those that are not shown are read when they are. */
+export async function readAllAgain(queries: QueryClient, ...keys: readonly QueryKey[]): Promise<void> {
+  const one = async (queryKey: QueryKey) => {
+    if (queries.isFetching({ queryKey }) > 0) await queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
+    await queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
+  };
+  await Promise.all(keys.map(one));
+}
+
 export const profileQuery = queryOptions({
   queryKey: ["profile"],
+  // Parts of all pages read it, and `useRights` has it read again when it changes.
+  staleTime: AGED_MS,
   queryFn: ({ signal }) => body(api.GET("/v1/users/me", { signal })),
 });
 

@@ -2,6 +2,7 @@
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
+import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { entriesQuery, readBucketAgain, type Entry } from "./entries";
 import type { Root } from "./paths";
@@ -14,8 +15,7 @@ const AFTER_UPLOAD_MS = 1_500;
 
 export function useFolder(cluster: string, root: Root, path: string) {
   const pages = useInfiniteQuery(entriesQuery(cluster, root, path));
-  const { refetch } = pages;
-  useReadAgain(root === "bucket" ? EVENTS : FOLDER_EVENTS, () => void refetch());
+  useReadAgain(root === "bucket" ? EVENTS : FOLDER_EVENTS, () => readAgain(pages));
   useAfterUploads(cluster);
   const entries = useMemo<Entry[]>(() => pages.data?.pages.flatMap((page) => page.entries) ?? [], [pages.data]);
   const unreadable = useMemo(() => (pages.data?.pages ?? []).reduce((sum, page) => sum + page.unreadable, 0), [pages.data]);

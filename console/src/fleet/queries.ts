@@ -19,8 +19,6 @@ const MOST_LIVE = 1_000;
 export function fleetQuery(cluster: string, range: Range) {
   return queryOptions({
     queryKey: ["fleet", cluster, range],
-    // Events patch it only while the page shows it.
-    staleTime: 0,
     queryFn: ({ signal }) => {
       const after = new Date(Date.now() - LENGTHS[range]).toISOString();
       return body(api.GET("/v1/clusters/{cluster_id}/fleet", { params: { path: { cluster_id: cluster }, query: { after } }, signal }));
@@ -31,7 +29,6 @@ export function fleetQuery(cluster: string, range: Range) {
 export function workersQuery(cluster: string) {
   return infiniteQueryOptions({
     queryKey: ["workers", cluster],
-    staleTime: 0,
     queryFn: ({ pageParam, signal }) =>
       body(
         api.GET("/v1/clusters/{cluster_id}/workers", {

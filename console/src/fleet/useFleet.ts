@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
-import { clusterQuery } from "../api/queries";
+import { clusterQuery, readAgain } from "../api/queries";
 import type { LiveEvent } from "../live/event";
 import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
 import { decisionOf } from "./decisions";
@@ -46,8 +46,8 @@ export function useFleet(cluster: string, range: Range) {
       queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withTold(data, { at: decision.at, counts })));
     }
   });
-  useReadAgain(["worker.", "node.", "job.running", ...ENDED], () => void workers.refetch());
-  useReadAgain(["cluster."], () => void detail.refetch());
+  useReadAgain(["worker.", "node.", "job.running", ...ENDED], () => readAgain(workers));
+  useReadAgain(["cluster."], () => readAgain(detail));
 
   // The sums by shape are absolute: they become the end of the series, however many events there were.
   const now = workers.data?.pages[0];

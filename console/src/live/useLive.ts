@@ -3,6 +3,7 @@
 import { createContext, useContext, useEffect, useRef, useSyncExternalStore } from "react";
 import type { LiveEvent } from "./event";
 import type { Feed, Status } from "./feed";
+import { Rereading } from "./rereading";
 
 export const FeedContext = createContext<Feed | null>(null);
 
@@ -35,28 +36,22 @@ export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEve
 }
 
 /**
- * Calls `again` at most once a second while events of these kinds come, and when some were not told. Events for which
- * `matters` is false are left out.
+ * Calls `again` at most once a second while events of these kinds come, and when some were not told. The promise that
+ * it returns is awaited before the next call; while the tab is hidden it is not called. Events for which `matters` is
+ * false are left out.
  */
-export function useReadAgain(kinds: readonly string[], again: () => void, matters?: (event: LiveEvent) => boolean): void {
+export function useReadAgain(kinds: readonly string[], again: () => unknown, matters?: (event: LiveEvent) => boolean): void {
   const feed = useFeed();
-  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const rereading = useRef<Rereading | null>(null);
   const latest = useRef(again);
   latest.current = again;
+  useEffect(() => {
+    const made = new Rereading(() => latest.current());
+    rereading.current = made;
+    return () => made.end();
+  }, []);
   useLiveEvents(kinds, (events) => {
-    if (matters !== undefined && !events.some(matters)) return;
-    timer.current ??= setTimeout(() => {
-      timer.current = null;
-      latest.current();
-    }, READ_AGAIN_MS);
+    if (matters === undefined || events.some(matters)) rereading.current?.want();
   });
-  useEffect(() => feed.onReset(() => latest.current()), [feed]);
-  useEffect(
-    () => () => {
-      if (timer.current !== null) clearTimeout(timer.current);
-    },
-    [],
-  );
+  useEffect(() => feed.onReset(() => rereading.current?.want()), [feed]);
 }
-
-const READ_AGAIN_MS = 1_000;

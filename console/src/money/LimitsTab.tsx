@@ -3,7 +3,7 @@
 import { Button, Group, Skeleton, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import { profileQuery } from "../api/queries";
+import { profileQuery, readAgain } from "../api/queries";
 import type { BudgetView, QuotaView } from "../api/schema";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
@@ -32,8 +32,8 @@ export function LimitsTab() {
   const budgets = useQuery(budgetsQuery);
   const quotas = useQuery(quotasQuery);
   const [act, setAct] = useState<Act | null>(null);
-  useReadAgain(["quota.", ...JOBS], () => void quotas.refetch());
-  useReadAgain(["budget.", ...JOBS], () => void budgets.refetch());
+  useReadAgain(["quota.", ...JOBS], () => readAgain(quotas));
+  useReadAgain(["budget.", ...JOBS], () => readAgain(budgets));
   const admin = profile.data?.role === "admin";
   return (
     <>

@@ -4,7 +4,7 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { profileQuery } from "../api/queries";
+import { profileQuery, readAgain, readAllAgain } from "../api/queries";
 import type { SessionDetail } from "../api/schema";
 import { jobQuery } from "../jobs/jobs";
 import { useReadAgain } from "../live/useLive";
@@ -31,12 +31,9 @@ export function SessionsPage() {
   const role = useQuery(profileQuery).data?.role;
   const sessions = useQuery(sessionsQuery(cluster));
   const rows = sessions.data ?? [];
-  const readAgain = () => {
-    void sessions.refetch();
-    for (const { job_id } of rows) void queries.invalidateQueries(jobQuery(cluster, job_id));
-  };
+  const again = () => Promise.all([readAgain(sessions), readAllAgain(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
   // A session is a job. That its page can be opened is told by no event: Open is there before, and its page waits.
-  useReadAgain(["job."], readAgain, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
+  useReadAgain(["job."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
   const columns = useMemo(() => sessionColumns(cluster, setDoomed), [cluster]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
   const none =
@@ -64,7 +61,7 @@ export function SessionsPage() {
             {text("sessions.as_of")} <Moment at={new Date(sessions.dataUpdatedAt).toISOString()} />
           </Text>
         ) : null}
-        <Button variant="default" loading={sessions.isFetching} onClick={readAgain}>
+        <Button variant="default" loading={sessions.isFetching} onClick={() => void again()}>
           {text("sessions.again")}
         </Button>
       </Group>

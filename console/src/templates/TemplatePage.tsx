@@ -4,7 +4,7 @@ import { Button, Tabs, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { profileQuery } from "../api/queries";
+import { profileQuery, readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/Confirm";
@@ -32,8 +32,7 @@ export function TemplatePage() {
   const isOwn = template.data?.origin === "workspace";
   const versions = useQuery({ ...versionsQuery(id), enabled: isOwn });
   useReadAgain(["template."], () => {
-    void template.refetch();
-    if (isOwn) void versions.refetch();
+    return Promise.all([readAgain(template), isOwn ? readAgain(versions) : null]);
   });
   const data = template.data;
   const title = visible(data?.name ?? id);

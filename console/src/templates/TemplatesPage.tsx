@@ -4,7 +4,7 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { profileQuery } from "../api/queries";
+import { profileQuery, readAgain } from "../api/queries";
 import type { TemplateView } from "../api/schema";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
@@ -26,7 +26,7 @@ export function TemplatesPage() {
   const navigate = route.useNavigate();
   const templates = useQuery(templatesQuery);
   const profile = useQuery(profileQuery);
-  useReadAgain(["template."], () => void templates.refetch());
+  useReadAgain(["template."], () => readAgain(templates));
   const columns = useMemo(() => templateColumns(cluster), [cluster]);
   const rows = useMemo(() => wanted(templates.data?.templates ?? [], search), [templates.data, search]);
   const set = (part: Partial<typeof search>) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true });

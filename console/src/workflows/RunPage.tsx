@@ -7,6 +7,7 @@ import { useMemo, useState } from "react";
 import { api, body } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { RunView } from "../api/schema";
+import { readAgain, readAllAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/Confirm";
@@ -33,7 +34,7 @@ export function RunPage() {
   const jobs = useQuery(runJobsQuery(cluster, run.data));
   useReadAgain(
     ["job."],
-    () => void run.refetch().then(() => queries.invalidateQueries({ queryKey: ["run-jobs", cluster, runId] })),
+    () => readAgain(run).then(() => readAllAgain(queries, ["run-jobs", cluster, runId])),
     ({ data }) => run.data !== undefined && concerns([run.data], data["job_id"]),
   );
   const columns = useMemo(() => stepColumns(cluster, jobs.data ?? new Map()), [cluster, jobs.data]);

@@ -5,6 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { ScheduleView } from "../api/schema";
+import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/Confirm";
@@ -29,7 +30,7 @@ export function SchedulesPage() {
   const [doomed, setDoomed] = useState<ScheduleView | null>(null);
   const schedules = useQuery(schedulesQuery);
   // A tick that submits something is seen by its job; one that was left out, when the page is read again.
-  useReadAgain(["job.submitted"], () => void schedules.refetch());
+  useReadAgain(["job.submitted"], () => readAgain(schedules));
   const rows = useMemo(
     () => (schedules.data?.schedules ?? []).filter((schedule) => schedule.cluster_id === cluster),
     [schedules.data, cluster],

@@ -4,6 +4,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
+import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
 import { DataTable } from "../ui/DataTable";
@@ -26,7 +27,7 @@ export function WorkflowsPage() {
   // A run has no events of its own. The first job of one that somebody else starts is no job of the shown ones.
   useReadAgain(
     ["job."],
-    () => void runs.refetch(),
+    () => readAgain(runs),
     ({ data }) => data.kind === "job.submitted" || concerns(rows, data["job_id"]),
   );
   const start = <Button onClick={() => setStarting(true)}>{text("workflows.start")}</Button>;
