@@ -3,6 +3,7 @@
 import { Checkbox } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
+import { readNextPage, retryPages } from "../api/nextPage";
 import { asProblem } from "../api/problem";
 import { text } from "../texts";
 import { DataTable } from "../ui/DataTable";
@@ -44,12 +45,12 @@ export function FileTable({ cluster, root, path, folder, writable, chosen, choos
     return asProblem(pages.error).status === 404 ? (
       <Empty title={text("files.not_found")}>{text("files.not_found_details")}</Empty>
     ) : (
-      <ProblemView error={pages.error} retry={() => void pages.refetch()} />
+      <ProblemView error={pages.error} retry={() => retryPages(pages)} />
     );
   }
   return (
     <>
-      {pages.isError ? <ProblemView error={pages.error} retry={() => void pages.refetch()} /> : null}
+      {pages.isError ? <ProblemView error={pages.error} retry={() => retryPages(pages)} /> : null}
       <DataTable
         label={text("files.list")}
         rows={entries}
@@ -62,10 +63,8 @@ export function FileTable({ cluster, root, path, folder, writable, chosen, choos
             replace: true,
           })
         }
-        onEnd={() => {
-          if (pages.hasNextPage && !pages.isFetching) void pages.fetchNextPage();
-        }}
-        empty={pages.isSuccess ? <Nothing root={root} path={path} writable={writable} /> : null}
+        onEnd={() => readNextPage(pages)}
+        empty={pages.isSuccess && !pages.hasNextPage ? <Nothing root={root} path={path} writable={writable} /> : null}
       />
       <div className={classes.footer}>
         {selectable && entries.length > 0 ? (

@@ -3,7 +3,8 @@
 import { Group, SegmentedControl, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useCallback, useMemo } from "react";
+import { useCallback } from "react";
+import { readNextPage, retryPages } from "../api/nextPage";
 import { profileQuery } from "../api/queries";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
@@ -28,7 +29,7 @@ export function FleetPage() {
   const admin = useQuery(profileQuery).data?.role === "admin";
   const { detail, fleet, workers, decisions } = useFleet(cluster, range);
   const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
-  const told = useMemo(() => decisions.data?.pages.flatMap((page) => page.decisions) ?? [], [decisions.data]);
+  const { told } = decisions;
   const first = workers.data?.pages[0];
   return (
     <Page title={text("app.page.fleet")}>
@@ -38,7 +39,7 @@ export function FleetPage() {
         cluster={detail.data}
         workers={first}
         counts={fleet.data?.now}
-        decision={decisions.data === undefined ? undefined : (told[0] ?? null)}
+        decision={decisions.pages.data === undefined ? undefined : (told[0] ?? null)}
       />
       <section className={classes.section} aria-label={text("fleet.chart.title")}>
         <Group justify="space-between" mb={6}>
@@ -65,7 +66,7 @@ export function FleetPage() {
           {text("fleet.shapes.title")}
         </Title>
         {workers.isError ? (
-          <ProblemView error={workers.error} retry={() => void workers.refetch()} />
+          <ProblemView error={workers.error} retry={() => retryPages(workers)} />
         ) : (
           <ShapesTable cluster={detail.data} workers={first} counts={fleet.data?.now ?? (fleet.isError ? [] : undefined)} />
         )}
@@ -74,15 +75,13 @@ export function FleetPage() {
         <Title order={2} fz="lg" mb={6}>
           {text("fleet.decisions.title")}
         </Title>
-        {decisions.isError ? <ProblemView error={decisions.error} retry={() => void decisions.refetch()} /> : null}
+        {decisions.pages.isError ? <ProblemView error={decisions.pages.error} retry={() => retryPages(decisions.pages)} /> : null}
         <DecisionsTable
           decisions={told}
-          read={decisions.isSuccess}
+          read={decisions.pages.isSuccess && !decisions.pages.hasNextPage}
           admin={admin}
           open={open}
-          onEnd={() => {
-            if (decisions.hasNextPage && !decisions.isFetchingNextPage) void decisions.fetchNextPage();
-          }}
+          onEnd={() => readNextPage(decisions.pages)}
         />
       </section>
       <section className={classes.section} aria-label={text("fleet.workers.title")}>
@@ -92,9 +91,7 @@ export function FleetPage() {
         <WorkersTable
           cluster={cluster}
           pages={workers.data?.pages}
-          onEnd={() => {
-            if (workers.hasNextPage && !workers.isFetchingNextPage) void workers.fetchNextPage();
-          }}
+          onEnd={() => readNextPage(workers)}
         />
       </section>
       <DecisionDrawer

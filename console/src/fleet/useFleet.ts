@@ -1,12 +1,12 @@
 /** What the page of the fleet shows, kept right by events: decisions and counts are patched, workers are read again. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { clusterQuery, readAgain } from "../api/queries";
-import type { LiveEvent } from "../live/event";
+import { useArchive } from "../live/useArchive";
 import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
 import { decisionOf } from "./decisions";
-import { decisionsQuery, fleetQuery, withDecisions, workersQuery, type Range } from "./queries";
+import { DECISIONS, fleetQuery, workersQuery, type Range } from "./queries";
 import { withTold } from "./series";
 
 const ENDED = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
@@ -15,18 +15,11 @@ export function useFleet(cluster: string, range: Range) {
   const feed = useFeed();
   const queries = useQueryClient();
   const { queryKey: fleetKey } = fleetQuery(cluster, range);
-  const { queryKey: decisionsKey } = decisionsQuery(cluster);
   const detail = useQuery(clusterQuery(cluster));
   const fleet = useQuery(fleetQuery(cluster, range));
   const workers = useInfiniteQuery(workersQuery(cluster));
-  const decisions = useInfiniteQuery(decisionsQuery(cluster));
-
-  const listed = (events: readonly LiveEvent[]) =>
-    queries.setQueryData(decisionsKey, (data) => (data === undefined ? data : withDecisions(data, events)));
-  const position = decisions.data?.pages[0]?.position ?? null;
-  useEffect(() => {
-    if (position !== null) listed(feed.follow(cluster, position));
-  }, [feed, cluster, position]);
+  const { pages, events: decided } = useArchive(cluster, DECISIONS, ({ data }) => data.kind === "scale.decided");
+  const told = useMemo(() => decided.map(decisionOf).filter((decision) => decision !== null), [decided]);
 
   // What was decided while the fleet was read may be missing in the answer.
   const missed = useRef(false);
@@ -38,7 +31,6 @@ export function useFleet(cluster: string, range: Range) {
   }, [isFetching, fleetAgain]);
 
   useLiveEvents(["scale.decided"], (events) => {
-    listed(events);
     missed.current ||= isFetching;
     for (const decision of events.map(decisionOf)) {
       if (decision === null) continue;
@@ -63,14 +55,6 @@ export function useFleet(cluster: string, range: Range) {
     });
   }, [queries, cluster, range, now, read]);
 
-  const { refetch: decisionsAgain } = decisions;
-  useEffect(
-    () =>
-      feed.onReset(() => {
-        void fleetAgain();
-        void decisionsAgain();
-      }),
-    [feed, fleetAgain, decisionsAgain],
-  );
-  return { detail, fleet, workers, decisions };
+  useEffect(() => feed.onReset(() => void fleetAgain()), [feed, fleetAgain]);
+  return { detail, fleet, workers, decisions: { pages, told } };
 }

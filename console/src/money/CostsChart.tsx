@@ -3,6 +3,7 @@
 import { Skeleton, Text } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
+import { readNextPage, retryPages } from "../api/nextPage";
 import type { CostEntry } from "../api/schema";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
@@ -26,10 +27,7 @@ export function CostsChart({ cluster, period, by }: Props) {
   // Jobs and workers are too many for a picture.
   const apart = by === "user" || by === "account" || by === "shape" ? by : null;
   const costs = useInfiniteQuery(costsQuery(cluster, period, apart === null ? ["day"] : ["day", apart]));
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = costs;
-  useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  useEffect(() => readNextPage(costs));
   const all = useMemo(() => days(period), [period.from, period.until]);
   const pages = costs.data?.pages;
   const { series } = useMemo(
@@ -38,7 +36,7 @@ export function CostsChart({ cluster, period, by }: Props) {
     [pages, all, apart],
   );
   const times = useMemo(() => all.map((day) => Date.parse(`${day}T00:00:00Z`)), [all]);
-  if (costs.isError) return <ProblemView error={costs.error} retry={() => void costs.refetch()} />;
+  if (costs.isError) return <ProblemView error={costs.error} retry={() => retryPages(costs)} />;
   if (pages === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
   if (series.length === 0) return <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty>;
   const bill = pages[0]?.bill;

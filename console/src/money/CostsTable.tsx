@@ -3,6 +3,7 @@
 import { Group, Text } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
+import { readNextPage, retryPages } from "../api/nextPage";
 import type { CostReport } from "../api/schema";
 import { text } from "../texts";
 import { DataTable, type Sort } from "../ui/DataTable";
@@ -34,7 +35,7 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
   const cut = pages !== undefined && pages.length === MOST_PAGES && pages.at(-1)?.cursor !== null;
   return (
     <>
-      {costs.isError ? <ProblemView error={costs.error} retry={() => void costs.refetch()} /> : null}
+      {costs.isError ? <ProblemView error={costs.error} retry={() => retryPages(costs)} /> : null}
       <TableBox rows={rows.length}>
         <DataTable
           label={text(`money.table.title.${by}`)}
@@ -43,10 +44,8 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
           rowId={(row) => rowId(row, by)}
           sort={sort}
           onSort={onSort}
-          onEnd={() => {
-            if (costs.hasNextPage && !costs.isFetchingNextPage) void costs.fetchNextPage();
-          }}
-          empty={costs.isSuccess ? <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty> : null}
+          onEnd={() => readNextPage(costs)}
+          empty={costs.isSuccess && !costs.hasNextPage ? <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty> : null}
           footer={first === undefined ? undefined : <Sums report={first} />}
         />
       </TableBox>

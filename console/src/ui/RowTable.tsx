@@ -4,7 +4,7 @@
  */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useCallback, useMemo, useRef, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, type ReactNode } from "react";
 import { text } from "../texts";
 import { useRowLinks } from "./RowLink";
 import classes from "./RowTable.module.css";
@@ -39,7 +39,7 @@ export interface TableProps<Row> {
   empty?: ReactNode;
   /** A line below the rows, such as sums. */
   footer?: ReactNode;
-  /** Called when the last rows come into sight. */
+  /** Called as long as the last rows are in sight, or none are there: reads on where nothing is on its way. */
   onEnd?: () => void;
 }
 
@@ -65,9 +65,10 @@ export function RowTable<Row>(props: TableProps<Row>) {
     estimateSize: () => ROW_HEIGHT,
     getItemKey: keyOf,
     overscan: 8,
-    onChange: ({ range }) => {
-      if (range !== null && range.endIndex >= rows.length - 1 && rows.length > 0) onEnd?.();
-    },
+  });
+  // Whatever brought the end into sight: a scroll, fewer rows, or no more than fit. The page knows what there is to read.
+  useEffect(() => {
+    if ((virtualizer.range?.endIndex ?? -1) >= rows.length - 1) onEnd?.();
   });
   const template = visible.map(({ width }) => width ?? "minmax(90px, 1fr)").join(" ");
 

@@ -4,6 +4,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
+import { readNextPage, retryPages } from "../api/nextPage";
 import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
@@ -34,15 +35,13 @@ export function WorkflowsPage() {
   return (
     <Page title={text("app.page.workflows")} actions={start}>
       <Tabs cluster={cluster} />
-      {runs.isError ? <ProblemView error={runs.error} retry={() => void runs.refetch()} /> : null}
+      {runs.isError ? <ProblemView error={runs.error} retry={() => retryPages(runs)} /> : null}
       <DataTable
         label={text("workflows.runs")}
         rows={rows}
         columns={columns}
         rowId={(run) => run.run_id}
-        onEnd={() => {
-          if (runs.hasNextPage && !runs.isFetching) void runs.fetchNextPage();
-        }}
+        onEnd={() => readNextPage(runs)}
         empty={runs.isSuccess ? <Empty title={text("workflows.none")}>{text("workflows.none_details")}</Empty> : null}
       />
       {runs.hasNextPage ? (
