@@ -3,6 +3,7 @@
 import { Button } from "@mantine/core";
 import { useRouter, type ErrorComponentProps } from "@tanstack/react-router";
 import { text } from "../texts";
+import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 
 export function Failure({ error, reset }: ErrorComponentProps) {
@@ -12,11 +13,11 @@ export function Failure({ error, reset }: ErrorComponentProps) {
     void router.invalidate();
   };
   return (
-    <div style={{ padding: "var(--page-gap)" }}>
+    <Page title={text("app.failed_page")}>
       <ProblemView error={error} retry={again} />
       <Button mt="sm" variant="default" component="a" href="/">
         {text("app.home")}
       </Button>
-    </div>
+    </Page>
   );
 }

@@ -11,6 +11,7 @@ export const app = {
   sign_out_failed: "You are still signed in",
   fold: "Fold",
   unfold: "Unfold",
+  failed_page: "This page cannot be shown",
   no_page: "There is no such page",
   no_page_details: "The address may be mistyped, or what it named is gone.",
   needs_role: "This page needs the role {{role}}",

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { placeOf, type Keyed } from "./staysInPlace";
+
+function rows(...keys: string[]): Keyed {
+  return { count: keys.length, keyAt: (index) => keys[index] ?? index };
+}
+
+test.each([
+  ["new rows above it", rows("new", "newer", "a", "b", "c"), 3],
+  ["rows gone above it", rows("b", "c"), 0],
+  ["no change", rows("a", "b", "c"), 1],
+  ["new rows below it", rows("a", "b", "c", "d"), 1],
+])("a row is found again with %s", (_, now, place) => {
+  expect(placeOf("b", 1, now)).toBe(place);
+});
+
+test("a row that is gone has no place", () => {
+  expect(placeOf("b", 1, rows("a", "c"))).toBeNull();
+  expect(placeOf("b", 9, rows())).toBeNull();
+});
