@@ -2,7 +2,9 @@
 
 import { Button, Group, MultiSelect, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
+import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
+import { DateField } from "../ui/DateField";
 
 interface Search {
   kinds?: string[] | undefined;
@@ -34,7 +36,18 @@ const GROUPS = [
 const PAUSE_MS = 300;
 
 export function ActivityFilters({ search, change }: Props) {
-  const typed = useDebouncedCallback((subject: string) => change({ ...search, subject: subject || undefined }), PAUSE_MS);
+  const { subject: applied = "" } = search;
+  const [subject, setSubject] = useState(applied);
+  // What this field has applied itself: it may have been written on since.
+  const own = useRef(applied);
+  useEffect(() => {
+    if (own.current !== applied) setSubject(applied);
+    own.current = applied;
+  }, [applied]);
+  const apply = useDebouncedCallback((written: string) => {
+    own.current = written;
+    change({ ...search, subject: written || undefined });
+  }, PAUSE_MS);
   const filtered = Object.values(search).some((value) => value !== undefined);
   return (
     <Group gap="xs" mb="sm" align="end">
@@ -47,18 +60,30 @@ export function ActivityFilters({ search, change }: Props) {
         miw={200}
       />
       <TextInput
-        key={search.subject ?? ""}
         label={text("activity.filter.subject")}
         placeholder={text("activity.filter.subject_hint")}
-        defaultValue={search.subject ?? ""}
+        value={subject}
         maxLength={500}
-        onChange={(event) => typed(event.currentTarget.value.trim())}
+        onChange={(event) => {
+          setSubject(event.currentTarget.value);
+          apply(event.currentTarget.value.trim());
+        }}
         miw={220}
       />
-      <DateInput label={text("activity.filter.since")} value={search.since} change={(since) => change({ ...search, since })} />
-      <DateInput label={text("activity.filter.until")} value={search.until} change={(until) => change({ ...search, until })} />
+      {(["since", "until"] as const).map((end) => (
+        <DateField
+          key={end}
+          type="datetime-local"
+          label={text(`activity.filter.${end}`)}
+          value={local(search[end])}
+          apply={(written) => change({ ...search, [end]: chosen(written) })}
+        />
+      ))}
       {filtered ? (
-        <Button variant="default" onClick={() => change({})}>
+        <Button variant="default" onClick={() => {
+            apply.cancel();
+            change({});
+          }}>
           {text("activity.filter.clear")}
         </Button>
       ) : null}
@@ -66,29 +91,15 @@ export function ActivityFilters({ search, change }: Props) {
   );
 }
 
-interface DateProps {
-  label: string;
-  /** ISO 8601 in UTC. */
-  value: string | undefined;
-  change: (value: string | undefined) => void;
+/** A moment of the URL in the viewer's zone, as the input has it. */
+function local(moment: string | undefined): string {
+  if (moment === undefined) return "";
+  const at = new Date(moment);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/** A moment in the viewer's zone. */
-function DateInput({ label, value, change }: DateProps) {
-  return (
-    <TextInput
-      type="datetime-local"
-      label={label}
-      value={value === undefined ? "" : local(new Date(value))}
-      onChange={(event) => {
-        const chosen = new Date(event.currentTarget.value);
-        change(Number.isNaN(chosen.getTime()) ? undefined : chosen.toISOString());
-      }}
-    />
-  );
-}
-
-function local(moment: Date): string {
-  const shifted = new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000);
-  return shifted.toISOString().slice(0, 16);
+/** The moment that an input has, in UTC. */
+function chosen(written: string): string | undefined {
+  const at = new Date(written);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }

@@ -1,7 +1,8 @@
 /** A period of days in UTC: usual ones, and any other. */
 
-import { Group, SegmentedControl, TextInput } from "@mantine/core";
+import { Group, SegmentedControl } from "@mantine/core";
 import { text } from "../texts";
+import { DateField } from "../ui/DateField";
 import { preset, presetOf, type Period, type Preset } from "./period";
 
 const PRESETS: readonly Preset[] = ["month", "last_month", "days30", "days7"];
@@ -27,19 +28,19 @@ export function PeriodPicker({ period, now, change }: Props) {
           if (name !== undefined) change(preset(name, now));
         }}
       />
-      <TextInput
+      <DateField
         type="date"
         label={text("money.period.from")}
         value={period.from}
         max={period.until}
-        onChange={(event) => event.currentTarget.value && change({ ...period, from: event.currentTarget.value })}
+        apply={(from) => from && change({ ...period, from })}
       />
-      <TextInput
+      <DateField
         type="date"
         label={text("money.period.until")}
         value={period.until}
         min={period.from}
-        onChange={(event) => event.currentTarget.value && change({ ...period, until: event.currentTarget.value })}
+        apply={(until) => until && change({ ...period, until })}
       />
     </Group>
   );

@@ -1,15 +1,15 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
+import { dayParam } from "../app/searchParams";
 
-const day = v.fallback(v.optional(v.pipe(v.string(), v.isoDate())), undefined);
 
 const Search = v.object({
   tab: v.fallback(v.optional(v.picklist(["costs", "limits", "clusters"])), undefined),
   by: v.fallback(v.optional(v.picklist(["user", "account", "job", "day", "shape", "worker"])), undefined),
   /** The first and the last day, in UTC. */
-  from: day,
-  until: day,
+  from: dayParam,
+  until: dayParam,
   sort: v.fallback(v.optional(v.picklist(["what", "cost", "hours"])), undefined),
   descending: v.fallback(v.optional(v.boolean()), undefined),
   /** What the rows of all clusters are. */

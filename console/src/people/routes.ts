@@ -1,16 +1,16 @@
 import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
+import { dayParam } from "../app/searchParams";
 import { isSection } from "./sections";
 
 const word = v.fallback(v.optional(v.pipe(v.string(), v.maxLength(200))), undefined);
-const day = v.fallback(v.optional(v.pipe(v.string(), v.isoDate())), undefined);
 const Search = v.object({
   /** What names and addresses must have in them. */
   find: word,
   /** The days of the audit. */
-  from: day,
-  to: day,
+  from: dayParam,
+  to: dayParam,
   /** The action of the audit's entries, such as `member.changed`, or the group of them, such as `member.`. */
   action: word,
 });

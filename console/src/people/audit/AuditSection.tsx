@@ -7,6 +7,7 @@ import { useMemo } from "react";
 import { NO_CLUSTER } from "../../app/rootRoute";
 import { text } from "../../texts";
 import { DataTable, type Column } from "../../ui/DataTable";
+import { DateField } from "../../ui/DateField";
 import { Empty } from "../../ui/Empty";
 import { Foreign, visible } from "../../ui/Foreign";
 import { count } from "../../ui/format";
@@ -41,20 +42,8 @@ export function AuditSection() {
   return (
     <>
       <Group gap="xs" mb="xs" align="end">
-        <TextInput
-          type="date"
-          label={text("people.audit.from")}
-          value={from}
-          max={to}
-          onChange={(event) => choose({ from: event.currentTarget.value || undefined })}
-        />
-        <TextInput
-          type="date"
-          label={text("people.audit.to")}
-          value={to}
-          min={from}
-          onChange={(event) => choose({ to: event.currentTarget.value || undefined })}
-        />
+        <DateField type="date" label={text("people.audit.from")} value={from} max={to} apply={(day) => choose({ from: day || undefined })} />
+        <DateField type="date" label={text("people.audit.to")} value={to} min={from} apply={(day) => choose({ to: day || undefined })} />
         <Select
           label={text("people.audit.action")}
           data={actions.map((action) => ({ value: action, label: actionWord(action) }))}

@@ -1,0 +1,12 @@
+/** Search params that several rooms read. What is wrong with one of them leaves it out: a wrong URL is no error. */
+
+import * as v from "valibot";
+
+/** Valibot takes forms of ISO 8601 that no browser reads, such as an offset of hours alone. */
+const readable = v.check((value: string) => Number.isFinite(Date.parse(value)));
+
+/** A moment, such as `2026-01-01T00:00:00Z`. */
+export const momentParam = v.fallback(v.optional(v.pipe(v.string(), v.isoTimestamp(), readable)), undefined);
+
+/** A day, such as `2026-01-01`. */
+export const dayParam = v.fallback(v.optional(v.pipe(v.string(), v.isoDate(), readable)), undefined);
