@@ -10,8 +10,8 @@ import { clock, count, day } from "../ui/format";
 import { largest, type ChartSeries } from "../ui/stack";
 import { StackedChart } from "../ui/StackedChart";
 import { useNow } from "../ui/useNow";
-import type { Range } from "./queries";
-import { fleetSeries, withTold } from "./series";
+import { LENGTHS, type Range } from "./queries";
+import { fleetSeries, from, withTold } from "./series";
 
 const MOST_SHAPES = 8;
 const MINUTE_MS = 60_000;
@@ -27,8 +27,8 @@ export function FleetChart({ fleet, range, open }: Props) {
   const live = useLiveStatus().state === "live";
   // What no event has changed is still so, as long as events come.
   const shown = useMemo(
-    () => (fleet === undefined || !live ? fleet : withTold(fleet, { at: new Date(minute).toISOString(), counts: [] })),
-    [fleet, live, minute],
+    () => (fleet === undefined || !live ? fleet : from(withTold(fleet, { at: new Date(minute).toISOString(), counts: [] }), minute - LENGTHS[range])),
+    [fleet, live, minute, range],
   );
   const time = range === "1h" ? clockAt : dayAt;
   const { times, series, line, summary } = useMemo(() => drawn(shown, time), [shown, time]);

@@ -10,7 +10,8 @@ export const RANGES = ["1h", "6h", "24h", "7d"] as const;
 export type Range = (typeof RANGES)[number];
 
 const HOUR_MS = 3_600_000;
-const LENGTHS: Record<Range, number> = { "1h": HOUR_MS, "6h": 6 * HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS };
+/** In milliseconds. */
+export const LENGTHS: Record<Range, number> = { "1h": HOUR_MS, "6h": 6 * HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS };
 const WORKERS = 500;
 
 export function fleetQuery(cluster: string, range: Range) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fleet } from "../api/schema";
 import { stacked } from "../ui/stack";
-import { fleetSeries, withTold } from "./series";
+import { fleetSeries, from, withTold } from "./series";
 
 const START = Date.parse("2026-11-27T05:00:00Z");
 
@@ -67,5 +67,27 @@ describe("what is told", () => {
     const once = withTold(fleet(3), told);
 
     expect(withTold(once, told)).toBe(once);
+  });
+});
+
+describe("a fleet from a moment on", () => {
+  test("begins with what was so then, and ends as before", () => {
+    for (let seed = 1; seed <= 100; seed += 1) {
+      const given = fleet(seed);
+      const moment = START + (seed % 20) * 1_000;
+      const later = from(given, moment);
+      expect(later.changes).toEqual(given.changes.filter(({ at }) => Date.parse(at) >= moment));
+      const last = new Map(given.before.map((count) => [count.shape, count.live]));
+      for (const { at, shape, live } of given.changes) if (Date.parse(at) < moment) last.set(shape, live);
+      for (const { shape, live } of later.before) expect(live).toBe(last.get(shape));
+      expect(fleetSeries(later).desired.at(-1)).toBe(fleetSeries(given).desired.at(-1));
+      expect(fleetSeries(later).times[0]).toBe(moment);
+    }
+  });
+
+  test("that is before its beginning is the same one", () => {
+    const given = fleet(3);
+
+    expect(from(given, START - 1)).toBe(given);
   });
 });

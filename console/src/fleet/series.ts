@@ -76,13 +76,19 @@ export function withTold(fleet: Fleet, told: Told): Fleet {
 
 function cut(fleet: Fleet): Fleet {
   const surplus = fleet.changes.length - MOST_CHANGES;
-  if (surplus <= 0) return fleet;
+  return surplus <= 0 ? fleet : folded(fleet, surplus, fleet.changes[surplus - 1]?.at ?? fleet.after);
+}
+
+/** The fleet from a moment on, in milliseconds since the epoch: what changed before it is the beginning. */
+export function from(fleet: Fleet, moment: number): Fleet {
+  if (moment <= Date.parse(fleet.after)) return fleet;
+  const kept = fleet.changes.findIndex(({ at }) => Date.parse(at) >= moment);
+  return folded(fleet, kept === -1 ? fleet.changes.length : kept, new Date(moment).toISOString());
+}
+
+/** The fleet without its first changes, which have led to another beginning. */
+function folded(fleet: Fleet, changes: number, after: string): Fleet {
   const before = new Map(fleet.before.map((count) => [count.shape, count]));
-  for (const { at: _at, ...count } of fleet.changes.slice(0, surplus)) before.set(count.shape, count);
-  return {
-    ...fleet,
-    after: fleet.changes[surplus - 1]?.at ?? fleet.after,
-    before: [...before.values()],
-    changes: fleet.changes.slice(surplus),
-  };
+  for (const { at: _at, ...count } of fleet.changes.slice(0, changes)) before.set(count.shape, count);
+  return { ...fleet, after, before: [...before.values()], changes: fleet.changes.slice(changes) };
 }

@@ -4,6 +4,7 @@
  */
 
 import { api, body, done } from "../../api/client";
+import { ProblemError } from "../../api/problem";
 import type { SentPart } from "../../api/schema";
 import { sha256 } from "./hash";
 import { cutOf, partCount, partRange } from "./plan";
@@ -14,7 +15,7 @@ export interface Source {
   /** Of the file in the bucket. */
   path: string;
   file: File;
-  /** The same when a failed upload is tried again. */
+  /** The same when a failed upload is tried again; another one when that upload is gone. */
   key: string;
 }
 
@@ -51,6 +52,21 @@ interface Upload {
 }
 
 async function sendParts(source: Source, signal: AbortSignal, progress: (bytes: number) => void): Promise<void> {
+  try {
+    await sendUpload(source, signal, progress);
+  } catch (error) {
+    if (signal.aborted || !isGone(error)) throw error;
+    // The same key is answered with the same upload for a day, also when that is gone.
+    source.key = crypto.randomUUID();
+    await sendUpload(source, signal, progress);
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof ProblemError && error.status === 404;
+}
+
+async function sendUpload(source: Source, signal: AbortSignal, progress: (bytes: number) => void): Promise<void> {
   const begun =
     (await persistently(signal, () => begunBefore(source, signal))) ??
     (await persistently(signal, () => begin(source, signal)));
