@@ -2,7 +2,7 @@
 
 import { Button } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useDeferredValue, useMemo } from "react";
+import { useDeferredValue, useEffect, useMemo } from "react";
 import { asProblem } from "../api/problem";
 import type { Submission } from "../api/schema";
 import { text } from "../texts";
@@ -28,15 +28,21 @@ export interface Writer {
 interface Props {
   cluster: string;
   person: Writer;
-  /** A file of the bucket that the job gets. */
+  /** A file of the bucket that the job gets, whatever is written of it already. */
   file: string | null;
+  /** Called when the draft has the file. */
+  fileTaken: () => void;
 }
 
-export function ScriptSubmit({ cluster, person, file }: Props) {
+export function ScriptSubmit({ cluster, person, file, fileTaken }: Props) {
   const navigate = useNavigate();
-  const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, () =>
-    file === null ? firstDraft() : withFile(firstDraft(), file),
-  );
+  const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, firstDraft);
+  const { set } = draft;
+  useEffect(() => {
+    if (file === null) return;
+    set((before) => withFile(before, file));
+    fileTaken();
+  }, [file, set, fileTaken]);
   const value = useDeferredValue(draft.value);
   const found = useMemo(() => check(value.script), [value.script]);
   const environment = useMemo(() => variables(value.environment), [value.environment]);

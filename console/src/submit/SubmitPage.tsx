@@ -2,6 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
+import { useCallback } from "react";
 import { profileQuery } from "../api/queries";
 import { TemplateLaunch } from "../templates/TemplateLaunch";
 import { text } from "../texts";
@@ -13,11 +14,14 @@ const route = getRouteApi("/c/$cluster/submit");
 export function SubmitPage() {
   const { cluster } = route.useParams();
   const { template, file } = route.useSearch();
+  const navigate = route.useNavigate();
+  // The draft has it from then on: a file that is taken out again stays out.
+  const fileTaken = useCallback(() => void navigate({ search: ({ file: _taken, ...search }) => search, replace: true }), [navigate]);
   const profile = useQuery(profileQuery);
   if (profile.data === undefined) return <Page title={text("app.page.submit")}>{null}</Page>;
   const person = { id: profile.data.id, mayWrite: profile.data.role !== "viewer" };
   return template === undefined ? (
-    <ScriptSubmit key={cluster} cluster={cluster} person={person} file={file ?? null} />
+    <ScriptSubmit key={cluster} cluster={cluster} person={person} file={file ?? null} fileTaken={fileTaken} />
   ) : (
     <TemplateLaunch key={`${cluster} ${template}`} cluster={cluster} template={template} person={person} />
   );

@@ -43,7 +43,7 @@ export function RunPage() {
     <Page
       title={title}
       heading={<Foreign>{title}</Foreign>}
-      actions={run.data ? <Acts cluster={cluster} run={run.data} /> : null}
+      actions={run.data ? <Acts key={runId} cluster={cluster} run={run.data} /> : null}
     >
       <Tabs cluster={cluster} />
       {run.isPending ? <Skeleton height={120} /> : null}
