@@ -8,6 +8,5 @@ export function launchablesQuery(kind?: "batch" | "interactive" | "preset" | "wo
     queryKey: ["launchables", kind ?? "all"],
     queryFn: ({ signal }) =>
       body(api.GET("/v1/launchables", { params: { query: kind === undefined ? {} : { kind } }, signal })),
-    staleTime: 60_000,
   });
 }
