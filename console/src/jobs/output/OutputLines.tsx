@@ -3,7 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
 import { text } from "../../texts";
-import { styleAfter } from "./ansi";
+import { PLAIN, styleAfter, type Style } from "./ansi";
 import { OutputRow } from "./OutputRow";
 import classes from "./output.module.css";
 import type { OutputRows } from "./rows";
@@ -14,7 +14,9 @@ const LINE_HEIGHT = 18;
 const NEAR_LINES = 60;
 /** With fewer lines than that, an earlier part is read at once. */
 const FEW_LINES = 100;
+/** The colours of the first row in sight are looked for in so many rows before it, and so many characters. */
 const LOOKED_BACK = 200;
+const LOOKED_BACK_CHARACTERS = 100_000;
 
 export interface LinesHandle {
   jump: (where: "start" | "end") => void;
@@ -80,7 +82,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     else if (!up && !following && left < LINE_HEIGHT && !store.hasLater) setFollowing(true);
   }
 
-  let style = items.length === 0 ? "" : styleAt(rows, firstShown);
+  let style = items.length === 0 ? PLAIN : styleAt(rows, firstShown);
   return (
     <div ref={scroller} className={classes.scroller} onScroll={scrolled} tabIndex={0} role="log" aria-live="off" aria-label={text("job.output.lines")}>
       <div className={classes.rows} data-wrap={wrap} style={{ height: virtualizer.getTotalSize() }}>
@@ -107,9 +109,14 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
 }
 
 /** The colours that are in force at a row, from the rows just before it. */
-function styleAt(rows: OutputRows, index: number): string {
-  let style = "";
-  for (let at = Math.max(0, index - LOOKED_BACK); at < index; at += 1) style = styleAfter(style, rows.at(at)?.text ?? "");
+function styleAt(rows: OutputRows, index: number): Style {
+  let from = index;
+  for (let characters = 0; from > Math.max(0, index - LOOKED_BACK); from -= 1) {
+    characters += rows.at(from - 1)?.text.length ?? 0;
+    if (characters > LOOKED_BACK_CHARACTERS) break;
+  }
+  let style = PLAIN;
+  for (let at = from; at < index; at += 1) style = styleAfter(style, rows.at(at)?.text ?? "");
   return style;
 }
 

@@ -2,12 +2,12 @@
 
 import { memo } from "react";
 import { visible } from "../../ui/Foreign";
-import { pieces, type Piece } from "./ansi";
+import { pieces, PLAIN, sameStyle, type Piece, type Style } from "./ansi";
 import classes from "./output.module.css";
 
 interface Props {
   text: string;
-  style: string;
+  style: Style;
   continued: boolean;
   find: string;
   current: boolean;
@@ -22,12 +22,23 @@ export const OutputRow = memo(function OutputRow({ text, style, continued, find,
       {text === "" ? " " : null}
     </div>
   );
-});
+}, isSame);
+
+/** A style is found anew each time, and mostly the same. */
+function isSame(one: Props, other: Props): boolean {
+  return (
+    one.text === other.text &&
+    one.continued === other.continued &&
+    one.find === other.find &&
+    one.current === other.current &&
+    sameStyle(one.style, other.style)
+  );
+}
 
 function PieceText({ piece, find }: { piece: Piece; find: string }) {
   const shown = visible(piece.text);
   const marked = find === "" ? shown : parts(shown, find);
-  if (!piece.color && !piece.background && !piece.bold && !piece.dim && !piece.italic && !piece.underline) return marked;
+  if (sameStyle(piece, PLAIN)) return marked;
   return (
     <span
       className={classes.piece}
@@ -37,6 +48,8 @@ function PieceText({ piece, find }: { piece: Piece; find: string }) {
       data-dim={piece.dim || undefined}
       data-italic={piece.italic || undefined}
       data-underline={piece.underline || undefined}
+      data-inverse={piece.inverse || undefined}
+      data-strike={piece.strike || undefined}
     >
       {marked}
     </span>

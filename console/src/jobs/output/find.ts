@@ -1,16 +1,10 @@
 /** The search in the rows that are kept: each row is looked at once, whatever comes behind it. */
 
+import { plain } from "./ansi";
 import type { OutputRows } from "./rows";
 
 /** A search tells no more rows than that. */
 export const MOST_FOUND = 10_000;
-// oxlint-disable-next-line no-control-regex
-const ESCAPES = /\u001b\[[0-9;]*[A-Za-z]/g;
-
-/** A row as people see it, without the codes of its colours. */
-export function plain(text: string): string {
-  return text.includes("\u001b") ? text.replace(ESCAPES, "") : text;
-}
 
 export class Finder {
   private readonly wanted: string;
