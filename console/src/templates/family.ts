@@ -30,7 +30,7 @@ function ofPreset(preset: TemplateView, all: readonly TemplateView[]): Part[] {
   const given = preset.static_values as Record<string, unknown>;
   return partsOf(parent).map((part) => {
     const known = own.get(keyOf(part)) ?? part;
-    return part.name in given ? { ...known, default: shown(part.widget, given[part.name]) } : known;
+    return Object.hasOwn(given, part.name) ? { ...known, default: shown(part.widget, given[part.name]) } : known;
   });
 }
 
@@ -56,7 +56,7 @@ function ofSteps(definition: unknown, all: readonly TemplateView[]): Part[] {
     if (template === undefined) return [];
     return partsOf(template).map((part) => {
       const given = part.group === "params" ? step.param_overrides : step.input_overrides;
-      const known = part.name in given ? shown(part.widget, given[part.name]) : part.default;
+      const known = Object.hasOwn(given, part.name) ? shown(part.widget, given[part.name]) : part.default;
       return {
         ...part,
         name: `${step.step_id}.${part.name}`,
