@@ -1,5 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { UploadQueue } from "./queue";
+import { endPage } from "../../ui/leaving";
+import { UploadQueue, uploads } from "./queue";
 import type { Source } from "./transfer";
 
 interface Running {
@@ -16,6 +17,10 @@ const send = (source: Source, signal: AbortSignal, progress: (bytes: number) => 
     running.push({ source, signal, progress, resolve, reject });
     signal.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
   });
+const { transferred } = vi.hoisted(() => ({ transferred: [] as AbortSignal[] }));
+vi.mock("./transfer", () => ({
+  upload: (_: Source, signal: AbortSignal) => new Promise(() => void transferred.push(signal)),
+}));
 const named = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ path: `data/${index}`, file: new File(["1234"], `${index}`) }));
 const settled = async () => {
@@ -66,4 +71,12 @@ test("what is cancelled has not failed, and nothing that waited begins", async (
   await settled();
   expect(running).toHaveLength(4);
   expect(queue.snapshot()).toMatchObject({ total: 0, running: [], failed: [] });
+});
+
+test("with the session all uploads end at once, and the browser does not ask", () => {
+  uploads.add("main", named(5));
+  expect(uploads.isBusy).toBe(true);
+  endPage();
+  expect(transferred.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+  expect(uploads.isBusy).toBe(false);
 });

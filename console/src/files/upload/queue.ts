@@ -1,6 +1,7 @@
 /** The uploads of this tab: at most three files at once, the others wait. They go on while one looks at other pages. */
 
 import { useSyncExternalStore } from "react";
+import { whenLeft } from "../../ui/leaving";
 import type { NamedFile } from "./dropped";
 import { upload, type Source } from "./transfer";
 
@@ -69,6 +70,11 @@ export class UploadQueue {
     this.changed();
   }
 
+  /** Whether a page that is left now would cut off an upload. */
+  get isBusy(): boolean {
+    return this.running.size + this.waiting.length > 0;
+  }
+
   /** Cancels what is left, and forgets what was done. */
   cancelAll(): void {
     this.waiting = [];
@@ -76,6 +82,8 @@ export class UploadQueue {
     this.done = 0;
     this.doneBytes = 0;
     for (const { abort } of this.running.values()) abort.abort();
+    // Those end by themselves, a moment later: they are no reason to stay.
+    this.running.clear();
     this.changed();
   }
 
@@ -102,8 +110,10 @@ export class UploadQueue {
         transfer.sent = sent;
         this.changed();
       });
-      this.done += 1;
-      this.doneBytes += transfer.file.size;
+      if (!signal.aborted) {
+        this.done += 1;
+        this.doneBytes += transfer.file.size;
+      }
     } catch (error) {
       if (!signal.aborted) this.failed.push({ ...transfer, error });
     }
@@ -141,10 +151,12 @@ export const uploads = new UploadQueue(upload);
 // A page that is left takes its uploads with it: the browser asks first.
 if (typeof window !== "undefined") {
   window.addEventListener("beforeunload", (event) => {
-    const { running, waiting } = uploads.snapshot();
-    if (running.length + waiting > 0) event.preventDefault();
+    if (uploads.isBusy) event.preventDefault();
   });
 }
+
+// Uploads belong to the session that began them: the next one has other rights, or is somebody else's.
+whenLeft(() => uploads.cancelAll());
 
 export function useUploads(): Uploads {
   return useSyncExternalStore(uploads.watch, uploads.snapshot);

@@ -6,6 +6,7 @@
 import { api, body, done } from "../../api/client";
 import { ProblemError } from "../../api/problem";
 import type { SentPart } from "../../api/schema";
+import { isBeingLeft } from "../../ui/leaving";
 import { sha256 } from "./hash";
 import { cutOf, partCount, partRange } from "./plan";
 import { persistently, put } from "./send";
@@ -75,8 +76,9 @@ async function sendUpload(source: Source, signal: AbortSignal, progress: (bytes:
     const key = crypto.randomUUID();
     await persistently(signal, () => complete(source, begun.id, { parts, key }, signal));
   } catch (error) {
-    // After a failure the parts stay, so that the upload can go on. Who cancels wants none of them.
-    if (signal.aborted) await forget(source.cluster, source.path, begun.id).catch(() => undefined);
+    // After a failure the parts stay, so that the upload can go on. Who cancels wants none of them. With the end of the
+    // session nothing is sent any more: it would be sent as whoever signs in next.
+    if (signal.aborted && !isBeingLeft()) await forget(source.cluster, source.path, begun.id).catch(() => undefined);
     throw error;
   }
 }
