@@ -10,7 +10,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "./api/queries";
 import { router } from "./app/router";
-import { watchRestored, whenSessionEnds } from "./app/session";
+import { watchPerson, watchRestored, whenSessionEnds } from "./app/session";
 import { Feed } from "./live/feed";
 import { FeedContext } from "./live/useLive";
 import { theme, variables } from "./ui/theme";
@@ -24,6 +24,7 @@ const sessionEnded = whenSessionEnds(queries);
 const pages = router(queries);
 
 feed.onSessionChanged = sessionEnded;
+watchPerson(queries, sessionEnded);
 watchRestored();
 
 const root = document.getElementById("root");

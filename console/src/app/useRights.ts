@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import { profileQuery } from "../api/queries";
 import { useFeed, useLiveEvents, useLiveStatus } from "../live/useLive";
-import { notePerson } from "./session";
+import { isOfPage, leave, notePerson } from "./session";
 
 export function useRights(): void {
   const queries = useQueryClient();
@@ -28,10 +28,23 @@ export function useRights(): void {
     if (events.some(({ data }) => data["subject"] === profile?.name)) readAgain();
   });
 
+  // A session can be replaced by a page that is not of the console, such as that of the API's reference.
+  useEffect(() => {
+    const shown = () => {
+      if (!document.hidden) readAgain();
+    };
+    document.addEventListener("visibilitychange", shown);
+    return () => document.removeEventListener("visibilitychange", shown);
+  }, [readAgain]);
+
   const id = profile?.id;
   useEffect(() => {
-    if (id !== undefined && notePerson(id)) feed.sessionChanged();
-  }, [id, feed]);
+    if (id === undefined) return;
+    const changed = notePerson(id);
+    const other = !isOfPage(id);
+    if (changed || other) feed.sessionChanged();
+    if (other) leave(queries);
+  }, [id, feed, queries]);
 
   // What another role has read is not this one's to see.
   const role = profile?.role;
