@@ -6,28 +6,18 @@
 import { ProblemError, unreachable } from "../api/problem";
 import { text } from "../texts";
 import { contentAddress } from "./acts";
+import { imageSize, imageType } from "./images";
 import type { Root } from "./paths";
 
 export const TEXT_BYTES = 256 * 1024;
 export const IMAGE_BYTES = 16 * 1024 * 1024;
+/** A small file can hold a very large image: in memory each pixel takes four bytes. */
+export const IMAGE_PIXELS = 50_000_000;
 
 export type Preview =
   | { kind: "text"; text: string; whole: boolean }
   | { kind: "image"; image: Blob }
   | { kind: "none" };
-
-const SIGNATURES: readonly { type: string; at: number; bytes: readonly number[] }[] = [
-  { type: "image/png", at: 0, bytes: [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a] },
-  { type: "image/jpeg", at: 0, bytes: [0xff, 0xd8, 0xff] },
-  { type: "image/gif", at: 0, bytes: [0x47, 0x49, 0x46, 0x38] },
-  { type: "image/webp", at: 8, bytes: [0x57, 0x45, 0x42, 0x50] },
-];
-
-/** The type of an image by its first bytes; null for anything else. */
-export function imageType(first: Uint8Array): string | null {
-  const found = SIGNATURES.find(({ at, bytes }) => bytes.every((byte, index) => first[at + index] === byte));
-  return found?.type ?? null;
-}
 
 /** The bytes as UTF-8; null where they are no text. A character that the end cuts is left out. */
 export function asText(bytes: Uint8Array): string | null {
@@ -58,11 +48,18 @@ export async function readPreview(cluster: string, root: Root, path: string, siz
   if (type !== null) {
     const read = size <= IMAGE_BYTES ? await first.upTo(IMAGE_BYTES) : false;
     await first.stop();
-    return read ? { kind: "image", image: new Blob([first.joined()], { type }) } : { kind: "none" };
+    const bytes = first.joined();
+    return read && isShown(bytes) ? { kind: "image", image: new Blob([bytes], { type }) } : { kind: "none" };
   }
   await first.stop();
   const shown = asText(first.joined().subarray(0, TEXT_BYTES));
   return shown === null ? { kind: "none" } : { kind: "text", text: shown, whole: size <= TEXT_BYTES };
+}
+
+/** Whether an image is small enough to be shown. One that does not say its size is not. */
+export function isShown(bytes: Uint8Array): boolean {
+  const size = imageSize(bytes);
+  return size !== null && size.width > 0 && size.height > 0 && size.width * size.height <= IMAGE_PIXELS;
 }
 
 /** The beginning of a stream. */
