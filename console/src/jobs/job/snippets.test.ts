@@ -14,6 +14,7 @@ const HOSTILE = [
   "\u001b[31m\u202eevil\u2028",
   "ü€😀",
   "a'\n'b\\",
+  "!!\n'fa'c!7'",
 ];
 
 describe("quoting", () => {
@@ -23,6 +24,10 @@ describe("quoting", () => {
       expect(word).not.toMatch(/[\n\r]/);
       expect(execFileSync("bash", ["-c", `printf %s ${word}`]).toString()).toBe(value);
     }
+  });
+
+  it("has no quote and no `!` within the quotes of C", () => {
+    expect(shellWord("a'!\n'!")).toBe("$'a\\x27\\x21\\x0a\\x27\\x21'");
   });
 
   it("gives Python exactly the string, on one line", () => {

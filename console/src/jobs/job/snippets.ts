@@ -12,11 +12,11 @@ export function shellWord(value: string): string {
   return `'${value.replaceAll("'", `'\\''`)}'`;
 }
 
-/** A character within `$'…'`. */
+/** A character within `$'…'`. A quote ends no word and a `!` repeats no command in a shell that reads them otherwise. */
 function ansiC(character: string): string {
   const code = character.codePointAt(0) ?? 0;
-  if (character === "'" || character === "\\") return `\\${character}`;
-  if (code >= 0x20 && code < 0x7f) return character;
+  if (character === "\\") return "\\\\";
+  if (code >= 0x20 && code < 0x7f && character !== "'" && character !== "!") return character;
   return [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("").replaceAll("\\x00", "");
 }
 
