@@ -1,22 +1,25 @@
 /** One job, kept right by its events: what they tell is patched at once, the rest is read again. */
 
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient, type Query } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
 import { changes, factOf } from "../fact";
 import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../jobs";
+import { Readings } from "./readings";
 
-const READ_AGAIN_MS = 500;
+const SOON_MS = 500;
+/** What is long to read, and changes little with each task of an array. */
+const SLOW_MS = 5_000;
+const SLOW: ReadonlySet<unknown> = new Set(["timeline", "events"]);
+/** Events of a job that its timeline has a stage for: it runs, waits anew, or has ended. */
+const STAGES = /^job\.(?:running|requeued|completed|failed|cancelled|timeout)$/;
 
 export function useJob(cluster: string, jobId: string) {
   const queries = useQueryClient();
   const job = useQuery(jobQuery(cluster, jobId));
   const why = useQuery(whyQuery(cluster, jobId));
-  const again = useCallback(() => {
-    void queries.invalidateQueries({ queryKey: ["job", cluster, jobId] });
-  }, [queries, cluster, jobId]);
-  const readSoon = useReadSoon(again);
+  const readSoon = useReadings(cluster, jobId);
   useLiveEvents(["job.", "action."], (events) => {
     const own = events.filter(({ subject }) => subject === jobId || arrayOf(subject) === jobId);
     if (own.length === 0) return;
@@ -25,29 +28,41 @@ export function useJob(cluster: string, jobId: string) {
       if (fact === null || fact.job_id !== jobId) continue;
       queries.setQueryData(jobQuery(cluster, jobId).queryKey, (known) => (known === undefined ? known : { ...known, ...changes(fact) }));
     }
-    readSoon();
+    readSoon(own.some(({ subject, data }) => subject === jobId && STAGES.test(data.kind)));
   });
   return { job, why };
 }
 
-/** Reads again a moment after the first event, once for all that come until then; and after events that were not told. */
-function useReadSoon(again: () => void): () => void {
+/** Reads again what events tell too little of; and after events that were not told. */
+function useReadings(cluster: string, jobId: string): (stage: boolean) => void {
+  const queries = useQueryClient();
   const feed = useFeed();
-  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
-  useEffect(() => feed.onReset(again), [feed, again]);
-  useEffect(
-    () => () => {
-      if (timer.current !== null) clearTimeout(timer.current);
-      timer.current = null;
-    },
-    [again],
-  );
-  return useCallback(() => {
-    timer.current ??= setTimeout(() => {
-      timer.current = null;
-      again();
-    }, READ_AGAIN_MS);
-  }, [again]);
+  const current = useRef<{ quick: Readings; slow: Readings } | null>(null);
+  useEffect(() => {
+    const readings = (slow: boolean) =>
+      new Readings(async () => {
+        const reads = { queryKey: ["job", cluster, jobId], predicate: ({ queryKey }: Query) => SLOW.has(queryKey[3]) === slow };
+        // A read that is under way may have begun before what is told now.
+        const underWay = queries.isFetching(reads) > 0;
+        await queries.invalidateQueries(reads, { cancelRefetch: false });
+        return !underWay;
+      });
+    const both = { quick: readings(false), slow: readings(true) };
+    current.current = both;
+    const stopListening = feed.onReset(() => {
+      both.quick.within(0);
+      both.slow.within(0);
+    });
+    return () => {
+      stopListening();
+      both.quick.stop();
+      both.slow.stop();
+    };
+  }, [queries, feed, cluster, jobId]);
+  return useCallback((stage) => {
+    current.current?.quick.within(SOON_MS);
+    current.current?.slow.within(stage ? SOON_MS : SLOW_MS);
+  }, []);
 }
 
 export function useJobCosts(cluster: string, jobId: string) {
