@@ -10,7 +10,7 @@ import { CodeEditor } from "../ui/CodeEditor";
 import { useDraft } from "../ui/drafts";
 import { Page } from "../ui/Page";
 import { check, fromService } from "./checker";
-import { Draft, firstDraft, submission, variables, withFile } from "./draft";
+import { Draft, firstDraft, keptOf, submission, variables, withFile } from "./draft";
 import { withField } from "./fields";
 import { JobForm } from "./JobForm";
 import { submitJob } from "./reads";
@@ -36,7 +36,7 @@ interface Props {
 
 export function ScriptSubmit({ cluster, person, file, fileTaken }: Props) {
   const navigate = useNavigate();
-  const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, firstDraft);
+  const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, firstDraft, keptOf);
   const { set } = draft;
   useEffect(() => {
     if (file === null) return;

@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import type { Submission } from "../api/schema";
 import { text } from "../texts";
+import { withoutSecrets } from "../ui/drafts";
 
 const MOST_FILES = 100;
 const LONGEST_PATH = 4096;
@@ -36,6 +37,11 @@ echo "hello from $(hostname)"
 
 export function firstDraft(): Draft {
   return { script: SCRIPT, environment: PATH, folder: "", files: [], results: [] };
+}
+
+/** What of it the browser keeps. */
+export function keptOf(draft: Draft): Draft {
+  return { ...draft, environment: withoutSecrets(draft.environment) };
 }
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*=/;

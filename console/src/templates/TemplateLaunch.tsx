@@ -21,7 +21,7 @@ import { RenderedScripts } from "./RenderedScripts";
 import { TemplateForm } from "./TemplateForm";
 import classes from "./Templates.module.css";
 import { useRendered } from "./useRendered";
-import { firstValues, ofService, requestOf, type Part, type FormRequest } from "./values";
+import { firstValues, keptOf, ofService, requestOf, type Part, type FormRequest } from "./values";
 
 interface Props {
   cluster: string;
@@ -78,7 +78,7 @@ const Values = v.record(v.string(), v.string());
 function LaunchForm({ cluster, template, all, person }: FormProps) {
   const parts = useMemo(() => allParts(template, template.definition, all), [template, all]);
   const navigate = useNavigate();
-  const draft = useDraft({ person: person.id, cluster, name: `template.${template.id}` }, Values, () => ({}));
+  const draft = useDraft({ person: person.id, cluster, name: `template.${template.id}` }, Values, () => ({}), (given) => keptOf(parts, given));
   const values = useMemo(() => ({ ...firstValues(parts), ...draft.value }), [parts, draft.value]);
   const { request, problems } = useMemo(() => requestOf(parts, values), [parts, values]);
   const [strict, setStrict] = useState(false);

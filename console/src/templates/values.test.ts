@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readTable } from "./table";
-import { firstValues, keyOf, ofService, requestOf, type Part } from "./values";
+import { firstValues, keptOf, keyOf, ofService, requestOf, type Part } from "./values";
 
 function part(given: Partial<Part>): Part {
   return {
@@ -10,6 +10,12 @@ function part(given: Partial<Part>): Part {
 }
 
 describe("the values of a form", () => {
+  it("are kept without the secrets of an environment, and nothing else is cut", () => {
+    const parts = [part({ name: "env", widget: "env_map" }), part({ name: "other", widget: "env_map" }), part({ name: "script", widget: "textarea" })];
+    const given = { "params.env": "A=1\nMY_TOKEN=t", "params.script": "#!/bin/bash\nMY_TOKEN=$(cat token)" };
+    expect(keptOf(parts, given)).toEqual({ ...given, "params.env": "A=1\nMY_TOKEN" });
+  });
+
   it.each<[Partial<Part>, string, unknown]>([
     [{ widget: "number", min: 1, max: 10 }, "5", 5],
     [{ widget: "number" }, "1e3", 1000],

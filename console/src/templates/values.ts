@@ -2,6 +2,7 @@
 
 import type { InputView, ParameterView, TemplateView } from "../api/schema";
 import { text } from "../texts";
+import { withoutSecrets } from "../ui/drafts";
 
 /** What is asked for. */
 export interface Part {
@@ -98,6 +99,12 @@ export function shown(widget: Part["widget"], value: unknown): string | null {
 
 export function firstValues(parts: readonly Part[]): Values {
   return Object.fromEntries(parts.map((part) => [keyOf(part), part.default ?? (part.widget === "bool" ? "false" : "")]));
+}
+
+/** What of the values the browser keeps. */
+export function keptOf(parts: readonly Part[], values: Values): Values {
+  const environments = parts.filter(({ widget }) => widget === "env_map").map(keyOf).filter((key) => Object.hasOwn(values, key));
+  return { ...values, ...Object.fromEntries(environments.map((key) => [key, withoutSecrets(values[key] ?? "")])) };
 }
 
 export interface FormRequest {

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { forgetDraft, LARGEST_DRAFT, MOST_DRAFTS, readDraft, writeDraft } from "./drafts";
+import { forgetDraft, LARGEST_DRAFT, MOST_DRAFTS, readDraft, withoutSecrets, writeDraft } from "./drafts";
 
 function storage(): Storage {
   const kept = new Map<string, string>();
@@ -48,5 +48,12 @@ describe("drafts", () => {
     kept.setItem("clusterra:draft:ada:main:submit", "{");
     expect(readDraft(kept, place, v.string())).toBeNull();
     expect(writeDraft(kept, place, "a", 1)).toBe(true);
+  });
+
+  it("keep no value of a variable that is named as a secret, and all else", () => {
+    const environment = "PATH=/bin\nAWS_SECRET_ACCESS_KEY=a=b\nhf_token = x \nexport DB_PASSWORD=\nMY_SECRET=s\nKEYS=1\nTOKEN_FILE=/x\nKEY=k";
+    expect(withoutSecrets(environment)).toBe(
+      "PATH=/bin\nAWS_SECRET_ACCESS_KEY\nhf_token\nexport DB_PASSWORD\nMY_SECRET\nKEYS=1\nTOKEN_FILE=/x\nKEY",
+    );
   });
 });

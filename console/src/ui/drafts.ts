@@ -2,12 +2,14 @@
 
 import { useCallback, useEffect, useRef, useState } from "react";
 import * as v from "valibot";
+import { isBeingLeft } from "./leaving";
 
 /** A larger draft is not kept. */
 export const LARGEST_DRAFT = 256 * 1024;
 /** With one more the oldest goes. */
 export const MOST_DRAFTS = 20;
 const WAIT_MS = 300;
+const SECRET = /^([ \t]*(?:export[ \t]+)?[A-Za-z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD))[ \t]*=.*$/gim;
 
 const Kept = v.object({ at: v.number(), draft: v.unknown() });
 
@@ -36,6 +38,15 @@ export function readDraft<T>(storage: Storage, place: DraftPlace, schema: v.Gene
   } catch {
     return null;
   }
+}
+
+/**
+ * An environment, as lines of the form NAME=VALUE, for keeping: whoever has this browser can read what it keeps, and an
+ * environment may hold keys. Of variables that are named as such only the name is kept, without `=`, so that the form asks
+ * for the value again. Those with other names are kept as they are.
+ */
+export function withoutSecrets(environment: string): string {
+  return environment.replace(SECRET, "$1");
 }
 
 /** Keeps a draft. False where it is too large, or the browser keeps nothing. */
@@ -80,6 +91,9 @@ function age(written: string | null): number {
   }
 }
 
+/** What of a draft is kept, where it is not all of it. */
+type ToKeep<T> = (value: T) => T;
+
 interface Draft<T> {
   value: T;
   set: (change: (before: T) => T) => void;
@@ -87,16 +101,19 @@ interface Draft<T> {
   forget: () => void;
 }
 
-/** A draft that survives a reload. `first` is what there is without one. */
-export function useDraft<T>(place: DraftPlace, schema: v.GenericSchema<unknown, T>, first: () => T): Draft<T> {
+/** A draft that survives a reload. `first` is what there is without one; `toKeep` leaves out what must not be kept. */
+export function useDraft<T>(place: DraftPlace, schema: v.GenericSchema<unknown, T>, first: () => T, toKeep?: ToKeep<T>): Draft<T> {
   const [value, setValue] = useState<T>(() => readDraft(localStorage, place, schema) ?? first());
   const pending = useRef<{ value: T } | null>(null);
-  const latest = useRef(place);
-  latest.current = place;
+  const latest = useRef({ place, toKeep });
+  latest.current = { place, toKeep };
   const write = useCallback(() => {
-    if (pending.current === null) return;
-    writeDraft(localStorage, latest.current, pending.current.value, Date.now());
+    const written = pending.current;
     pending.current = null;
+    // The person has been forgotten, and their drafts with them.
+    if (written === null || isBeingLeft()) return;
+    const kept = latest.current.toKeep?.(written.value) ?? written.value;
+    writeDraft(localStorage, latest.current.place, kept, Date.now());
   }, []);
   useEffect(() => {
     const timer = setTimeout(write, WAIT_MS);
@@ -118,7 +135,7 @@ export function useDraft<T>(place: DraftPlace, schema: v.GenericSchema<unknown, 
   }, []);
   const forget = useCallback(() => {
     pending.current = null;
-    forgetDraft(localStorage, latest.current);
+    forgetDraft(localStorage, latest.current.place);
   }, []);
   return { value, set, forget };
 }
