@@ -10,3 +10,11 @@ export function launchablesQuery(kind?: "batch" | "interactive" | "preset" | "wo
       body(api.GET("/v1/launchables", { params: { query: kind === undefined ? {} : { kind } }, signal })),
   });
 }
+
+/** One template with its definition. */
+export function templateQuery(id: string) {
+  return queryOptions({
+    queryKey: ["template", id],
+    queryFn: ({ signal }) => body(api.GET("/v1/templates/{template_id}", { params: { path: { template_id: id } }, signal })),
+  });
+}

@@ -2,13 +2,14 @@
 
 import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState, type FormEvent } from "react";
+import { useMemo, useRef, type FormEvent } from "react";
 import { launchablesQuery } from "../api/launchables";
+import { ParametersForm } from "../parameters/ParametersForm";
+import { useParameters } from "../parameters/useParameters";
+import { partsOf } from "../parameters/values";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { Foreign, visible } from "../ui/Foreign";
-import { inputField, isSimple, missing, type Values } from "../ui/parameterValues";
-import { ParameterFields } from "../ui/ParameterFields";
 import { ProblemView } from "../ui/ProblemView";
 import { useOnce } from "../ui/useOnce";
 import { sessionsQuery, startSession } from "./sessions";
@@ -23,17 +24,14 @@ interface Props {
 export function StartSession({ cluster, template, choose, close }: Props) {
   const queries = useQueryClient();
   const templates = useQuery(launchablesQuery("interactive"));
-  const [params, setParams] = useState<Values>({});
-  const [inputs, setInputs] = useState<Values>({});
   const key = useRef(crypto.randomUUID());
   const options = templates.data?.launchables ?? [];
   const chosen = options.find(({ id }) => id === template) ?? (options.length === 1 ? options[0] : undefined);
-  const fields = [...(chosen?.parameters ?? [])].toSorted((a, b) => Number(a.advanced) - Number(b.advanced));
-  const inputFields = (chosen?.inputs ?? []).map(inputField);
-  const hidden = fields.filter((field) => !isSimple(field));
-  const incomplete = chosen === undefined || missing([...fields, ...inputFields], { ...params, ...inputs }).length > 0;
+  const parts = useMemo(() => (chosen === undefined ? [] : partsOf(chosen)), [chosen]);
+  const parameters = useParameters(parts);
+  const incomplete = chosen === undefined || Object.keys(parameters.problems).length > 0;
   const start = useMutation({
-    mutationFn: useOnce(() => startSession(cluster, { template_id: chosen?.id ?? "", params, inputs }, key.current)),
+    mutationFn: useOnce(() => startSession(cluster, { template_id: chosen?.id ?? "", ...parameters.request }, key.current)),
     onSuccess: async () => {
       key.current = crypto.randomUUID();
       await queries.invalidateQueries(sessionsQuery(cluster));
@@ -65,8 +63,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
             data={options.map(({ id, name }) => ({ value: id, label: visible(name || id) }))}
             value={chosen?.id ?? null}
             onChange={(id) => {
-              setParams({});
-              setInputs({});
+              parameters.clear();
               edited();
               if (id !== null) choose(id);
             }}
@@ -81,15 +78,18 @@ export function StartSession({ cluster, template, choose, close }: Props) {
                   <Foreign>{text("sessions.form.tools", { tools: chosen.tools.join(", ") })}</Foreign>
                 </Text>
               ) : null}
+              <ParametersForm
+                parts={parts}
+                values={parameters.values}
+                problems={parameters.problems}
+                strict={false}
+                onChange={(name, value) => {
+                  parameters.change(name, value);
+                  edited();
+                }}
+              />
             </>
           )}
-          <ParameterFields fields={inputFields} values={inputs} onChange={(values) => (setInputs(values), edited())} />
-          <ParameterFields fields={fields} values={params} onChange={(values) => (setParams(values), edited())} />
-          {hidden.length > 0 ? (
-            <Text size="xs" c="dimmed">
-              {text("sessions.form.not_simple", { names: visible(hidden.map(({ name }) => name).join(", ")) })}
-            </Text>
-          ) : null}
           {start.isError ? <ProblemView error={start.error} /> : null}
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={close}>

@@ -5,8 +5,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import * as v from "valibot";
+import { launchablesQuery, templateQuery } from "../api/launchables";
 import { asProblem } from "../api/problem";
 import type { Launched, TemplateDetail, TemplateView } from "../api/schema";
+import { allParts } from "../parameters/family";
+import { ParametersForm } from "../parameters/ParametersForm";
+import { firstValues, keptOf, ofService, requestOf, type FormRequest, type Part } from "../parameters/values";
 import type { Writer } from "../submit/ScriptSubmit";
 import { SubmitBar } from "../submit/SubmitBar";
 import { useOneSubmit } from "../submit/useOneSubmit";
@@ -15,13 +19,10 @@ import { useDraft } from "../ui/drafts";
 import { Foreign, visible } from "../ui/Foreign";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
-import { allParts } from "./family";
-import { launch, launchablesQuery, templateQuery } from "./reads";
+import { launch } from "./reads";
 import { RenderedScripts } from "./RenderedScripts";
-import { TemplateForm } from "./TemplateForm";
 import classes from "./Templates.module.css";
 import { useRendered } from "./useRendered";
-import { firstValues, keptOf, ofService, requestOf, type Part, type FormRequest } from "./values";
 
 interface Props {
   cluster: string;
@@ -31,7 +32,7 @@ interface Props {
 
 export function TemplateLaunch({ cluster, template, person }: Props) {
   const detail = useQuery(templateQuery(template));
-  const all = useQuery(launchablesQuery);
+  const all = useQuery(launchablesQuery());
   const error = detail.error ?? all.error;
   const title = text("templates.launch.title", { name: visible(detail.data?.name ?? template) });
   return (
@@ -103,7 +104,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
         <Foreign>{template.description}</Foreign>
       </Text>
       <div className={classes.sides}>
-        <TemplateForm
+        <ParametersForm
           parts={parts}
           values={values}
           problems={{ ...problems, ...said.ofParts }}

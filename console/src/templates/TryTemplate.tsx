@@ -4,17 +4,18 @@ import { Text, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import * as v from "valibot";
+import { launchablesQuery } from "../api/launchables";
 import { asProblem } from "../api/problem";
 import type { TemplateDetail } from "../api/schema";
+import { allParts } from "../parameters/family";
+import { ParametersForm } from "../parameters/ParametersForm";
+import { useParameters } from "../parameters/useParameters";
+import { ofService, type FormRequest } from "../parameters/values";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
-import { allParts } from "./family";
-import { launchablesQuery } from "./reads";
 import { RenderedScripts } from "./RenderedScripts";
-import { TemplateForm } from "./TemplateForm";
 import classes from "./Templates.module.css";
 import { useRendered } from "./useRendered";
-import { firstValues, ofService, requestOf, type FormRequest, type Values } from "./values";
 
 interface Props {
   cluster: string;
@@ -34,11 +35,9 @@ export function TryTemplate({ cluster, template, version, mayRender }: Props) {
 }
 
 function TryForm({ cluster, template }: Pick<Props, "cluster" | "template">) {
-  const all = useQuery(launchablesQuery);
-  const [given, setGiven] = useState<Values>({});
+  const all = useQuery(launchablesQuery());
   const parts = useMemo(() => allParts(template, template.definition, all.data?.launchables ?? []), [template, all.data]);
-  const values = useMemo(() => ({ ...firstValues(parts), ...given }), [parts, given]);
-  const { request, problems } = useMemo(() => requestOf(parts, values), [parts, values]);
+  const { values, request, problems, change } = useParameters(parts);
   const ready = Object.keys(problems).length === 0;
   const wanted = useMemo(() => (ready ? request : null), [ready, request]);
   const rendering = useRendered({ cluster, id: template.id, version: template.version, request: wanted, estimate: false });
@@ -49,12 +48,12 @@ function TryForm({ cluster, template }: Pick<Props, "cluster" | "template">) {
         <ProblemView error={rendering.error} title={text("templates.launch.not_rendered")} />
       ) : null}
       <div className={classes.sides}>
-        <TemplateForm
+        <ParametersForm
           parts={parts}
           values={values}
           problems={{ ...problems, ...said }}
           strict={false}
-          onChange={(key, value) => setGiven((before) => ({ ...before, [key]: value }))}
+          onChange={change}
         />
         <RenderedScripts rendering={rendering} missing={!ready} />
       </div>

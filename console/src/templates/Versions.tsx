@@ -4,12 +4,13 @@ import { Button, Group, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { templateQuery } from "../api/launchables";
 import type { VersionView } from "../api/schema";
 import { text } from "../texts";
 import { Foreign } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { publish, templateQuery, templatesQuery, versionsQuery } from "./reads";
+import { publish, templatesQuery, versionsQuery } from "./reads";
 import { ReviewDialog } from "./ReviewDialog";
 import classes from "./Templates.module.css";
 

@@ -3,24 +3,12 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
 import type { Launched, VersionList } from "../api/schema";
-import type { FormRequest } from "./values";
+import type { FormRequest } from "../parameters/values";
 
 export const templatesQuery = queryOptions({
   queryKey: ["templates"],
   queryFn: ({ signal }) => body(api.GET("/v1/templates", { signal })),
 });
-
-export const launchablesQuery = queryOptions({
-  queryKey: ["launchables"],
-  queryFn: ({ signal }) => body(api.GET("/v1/launchables", { signal })),
-});
-
-export function templateQuery(id: string) {
-  return queryOptions({
-    queryKey: ["template", id],
-    queryFn: ({ signal }) => body(api.GET("/v1/templates/{template_id}", { params: { path: { template_id: id } }, signal })),
-  });
-}
 
 export function versionsQuery(id: string) {
   return queryOptions({

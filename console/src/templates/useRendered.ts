@@ -6,7 +6,7 @@ import { useMemo } from "react";
 import type { DryRender, ScriptSubmission } from "../api/schema";
 import { useEstimate, type Estimated } from "../submit/useEstimate";
 import { renderQuery } from "./reads";
-import type { FormRequest } from "./values";
+import type { FormRequest } from "../parameters/values";
 
 const REST_MS = 500;
 /** The gateway gives jobs of templates no other variables than these. */

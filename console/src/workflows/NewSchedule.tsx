@@ -1,13 +1,16 @@
 /** The form for a schedule: a template, its values, and the times. */
 
-import { Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
-import { launchablesQuery } from "../api/launchables";
+import { useMemo, useState, type FormEvent } from "react";
+import { launchablesQuery, templateQuery } from "../api/launchables";
+import type { TemplateView } from "../api/schema";
+import { allParts } from "../parameters/family";
+import { ParametersForm } from "../parameters/ParametersForm";
+import { useParameters } from "../parameters/useParameters";
+import type { Part } from "../parameters/values";
 import { text } from "../texts";
 import { visible } from "../ui/Foreign";
-import { inputField, isSimple, missing, type Values } from "../ui/parameterValues";
-import { ParameterFields } from "../ui/ParameterFields";
 import { ProblemView } from "../ui/ProblemView";
 import { useOnce } from "../ui/useOnce";
 import { useNow } from "../ui/useNow";
@@ -22,6 +25,8 @@ interface Props {
   close: () => void;
 }
 
+const NONE: readonly TemplateView[] = [];
+const NO_PARTS: readonly Part[] = [];
 const TIMES = 3;
 const MINUTE_MS = 60_000;
 
@@ -31,20 +36,18 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
   const [name, setName] = useState("");
   const [cron, setCron] = useState("0 6 * * *");
   const [missed, setMissed] = useState<"skip" | "last">("skip");
-  const [params, setParams] = useState<Values>({});
-  const [inputs, setInputs] = useState<Values>({});
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const times = readCron(cron, new Date(minute), TIMES);
-  const options = (templates.data?.launchables ?? []).filter(({ ready, kind }) => ready && kind !== "interactive");
+  const all = templates.data?.launchables ?? NONE;
+  const options = all.filter(({ ready, kind }) => ready && kind !== "interactive");
   const chosen = options.find(({ id }) => id === template);
-  const fields = chosen?.parameters ?? [];
-  const inputFields = (chosen?.inputs ?? []).map(inputField);
-  const hidden = fields.filter((field) => !isSimple(field));
-  const incomplete =
-    chosen === undefined || name.trim() === "" || "problem" in times || missing([...fields, ...inputFields], { ...params, ...inputs }).length > 0;
+  const detail = useQuery({ ...templateQuery(chosen?.id ?? ""), enabled: chosen !== undefined });
+  const parts = useMemo(() => (detail.data === undefined ? null : allParts(detail.data, detail.data.definition, all)), [detail.data, all]);
+  const parameters = useParameters(parts ?? NO_PARTS);
+  const incomplete = parts === null || name.trim() === "" || "problem" in times || Object.keys(parameters.problems).length > 0;
   const create = useMutation({
     mutationFn: useOnce(() =>
-      createSchedule({ name: name.trim(), template_id: template, cluster_id: cluster, cron: cron.trim(), missed, params, inputs }),
+      createSchedule({ name: name.trim(), template_id: template, cluster_id: cluster, cron: cron.trim(), missed, ...parameters.request }),
     ),
     onSuccess: async () => {
       await queries.invalidateQueries(schedulesQuery);
@@ -68,8 +71,7 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
             data={options.map(({ id, name: called }) => ({ value: id, label: visible(called || id) }))}
             value={chosen?.id ?? null}
             onChange={(id) => {
-              setParams({});
-              setInputs({});
+              parameters.clear();
               if (id !== null) choose(id);
             }}
           />
@@ -99,13 +101,16 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
             value={missed}
             onChange={(value) => setMissed(value === "last" ? "last" : "skip")}
           />
-          <ParameterFields fields={inputFields} values={inputs} onChange={setInputs} />
-          <ParameterFields fields={fields} values={params} onChange={setParams} />
-          {hidden.length > 0 ? (
-            <Text size="xs" c="dimmed">
-              {text("workflows.schedule.not_simple", { names: visible(hidden.map((field) => field.name).join(", ")) })}
-            </Text>
-          ) : null}
+          {detail.isError ? <ProblemView error={detail.error} retry={() => void detail.refetch()} /> : null}
+          {parts === null ? null : (
+            <ParametersForm
+              parts={parts}
+              values={parameters.values}
+              problems={parameters.problems}
+              strict={false}
+              onChange={parameters.change}
+            />
+          )}
           {create.isError ? <ProblemView error={create.error} /> : null}
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={close}>

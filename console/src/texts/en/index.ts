@@ -8,6 +8,7 @@ import { home } from "./home";
 import { job } from "./job";
 import { jobs } from "./jobs";
 import { money } from "./money";
+import { parameters } from "./parameters";
 import { people } from "./people";
 import { sessions } from "./sessions";
 import { shared_links } from "./shared_links";
@@ -27,6 +28,7 @@ export const en = {
   job,
   jobs,
   money,
+  parameters,
   people,
   sessions,
   shared_links,

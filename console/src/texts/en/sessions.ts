@@ -35,7 +35,6 @@ export const sessions = {
     start: "Start",
     tools: "Its program must be on the workers: {{tools}}",
     advanced: "More",
-    not_simple: "These parameters keep their defaults: {{names}}",
     no_right: "A viewer cannot start sessions",
     no_right_details: "It takes the role member. An admin can give it to you.",
   },

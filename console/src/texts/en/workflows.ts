@@ -91,7 +91,6 @@ export const workflows = {
     missed: "Times that were missed",
     missed_skip: "Leave out",
     missed_last: "Submit the last one late",
-    not_simple: "These parameters keep their defaults: {{names}}",
     choose: "Choose a template",
     as_of: "Read",
     again: "Read again",

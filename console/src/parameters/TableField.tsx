@@ -6,7 +6,7 @@ import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
 import { count } from "../ui/format";
 import { hint } from "./PartField";
-import classes from "./Templates.module.css";
+import classes from "./TableField.module.css";
 import { MOST_ROWS, readTable } from "./table";
 import type { Part } from "./values";
 
@@ -32,8 +32,9 @@ export function TableField({ part, value, problem, onChange }: Props) {
       <Textarea
         label={visible(part.label)}
         description={visible(hint(part))}
-        error={tooLarge ? text("templates.table.too_large") : problem}
+        error={tooLarge ? text("parameters.table.too_large") : problem}
         withAsterisk={part.required}
+        aria-required={part.required}
         value={value}
         onChange={(event) => onChange(event.currentTarget.value)}
         autosize
@@ -47,21 +48,21 @@ export function TableField({ part, value, problem, onChange }: Props) {
         <FileButton onChange={(file) => void read(file)} accept=".csv,.tsv,.txt,text/csv,text/tab-separated-values">
           {(props) => (
             <Button variant="default" {...props}>
-              {text("templates.table.pick")}
+              {text("parameters.table.pick")}
             </Button>
           )}
         </FileButton>
         {value.includes("\n") ? (
           <Text size="sm">
             {table.count > MOST_ROWS
-              ? text("templates.table.too_many", { most: count(MOST_ROWS) })
-              : text("templates.table.rows", { count: table.count, shown: count(table.count) })}
+              ? text("parameters.table.too_many", { most: count(MOST_ROWS) })
+              : text("parameters.table.rows", { count: table.count, shown: count(table.count) })}
           </Text>
         ) : null}
       </Group>
       {table.missing.length > 0 && value !== "" ? (
         <Text size="sm" c="var(--state-failed)">
-          <Foreign>{text("templates.table.missing", { columns: table.missing.join(", ") })}</Foreign>
+          <Foreign>{text("parameters.table.missing", { columns: table.missing.join(", ") })}</Foreign>
         </Text>
       ) : null}
       {table.rows.length > 0 ? <Preview columns={table.columns} rows={table.rows} label={part.label} /> : null}
@@ -71,7 +72,7 @@ export function TableField({ part, value, problem, onChange }: Props) {
 
 function Preview({ columns, rows, label }: { columns: readonly string[]; rows: readonly (readonly string[])[]; label: string }) {
   return (
-    <section className={classes.preview} aria-label={text("templates.table.preview", { label: visible(label) })} tabIndex={0}>
+    <section className={classes.preview} aria-label={text("parameters.table.preview", { label: visible(label) })} tabIndex={0}>
       <table>
         <thead>
           <tr>

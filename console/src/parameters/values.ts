@@ -122,7 +122,7 @@ export function requestOf(parts: readonly Part[], values: Values): { request: Fo
   for (const part of parts) {
     const value = values[keyOf(part)] ?? "";
     if (value === "") {
-      if (part.required && part.default === null) problems[keyOf(part)] = text("templates.value.required");
+      if (part.required && part.default === null) problems[keyOf(part)] = text("parameters.value.required");
       continue;
     }
     if (value === part.default) continue;
@@ -136,7 +136,7 @@ export function requestOf(parts: readonly Part[], values: Values): { request: Fo
 type Parsed = { value: unknown; problem: null } | { problem: string };
 
 function parse(part: Part, value: string): Parsed {
-  if (value.length > LONGEST_TEXT) return { problem: text("templates.value.too_long") };
+  if (value.length > LONGEST_TEXT) return { problem: text("parameters.value.too_long") };
   switch (part.widget) {
     case "number":
       return number(part, value.trim());
@@ -144,7 +144,7 @@ function parse(part: Part, value: string): Parsed {
       return { value: value === "true", problem: null };
     case "enum": {
       const option = part.options.find((each) => String(each) === value);
-      return option === undefined ? { problem: text("templates.value.option") } : { value: option, problem: null };
+      return option === undefined ? { problem: text("parameters.value.option") } : { value: option, problem: null };
     }
     case "env_map":
       return environment(value);
@@ -156,25 +156,25 @@ function parse(part: Part, value: string): Parsed {
       return { value, problem: null };
     case "text":
       return value.includes("\n") || value.length > LONGEST_LINE
-        ? { problem: text("templates.value.one_line") }
+        ? { problem: text("parameters.value.one_line") }
         : { value, problem: null };
   }
 }
 
 function number({ min, max }: Part, value: string): Parsed {
-  if (!NUMBER.test(value)) return { problem: text("templates.value.number") };
+  if (!NUMBER.test(value)) return { problem: text("parameters.value.number") };
   const found = Number(value);
-  if (min !== null && found < min) return { problem: text("templates.value.least", { min }) };
-  if (max !== null && found > max) return { problem: text("templates.value.most", { max }) };
+  if (min !== null && found < min) return { problem: text("parameters.value.least", { min }) };
+  if (max !== null && found > max) return { problem: text("parameters.value.most", { max }) };
   return { value: found, problem: null };
 }
 
 function environment(value: string): Parsed {
   const lines = value.split("\n").filter((line) => line.trim() !== "");
-  if (lines.length > MOST_VARIABLES) return { problem: text("templates.value.too_long") };
+  if (lines.length > MOST_VARIABLES) return { problem: text("parameters.value.too_long") };
   const entries = lines.map((line) => [line.slice(0, Math.max(0, line.indexOf("="))), line.slice(line.indexOf("=") + 1)] as const);
   const bad = entries.find(([name]) => !VARIABLE.test(name));
-  if (bad !== undefined) return { problem: text("templates.value.variable") };
+  if (bad !== undefined) return { problem: text("parameters.value.variable") };
   return { value: Object.fromEntries(entries), problem: null };
 }
 
@@ -183,9 +183,9 @@ function json({ widget }: Part, value: string): Parsed {
     const found: unknown = JSON.parse(value);
     if (widget === "json") return { value, problem: null };
     const isObject = typeof found === "object" && found !== null && !Array.isArray(found);
-    return isObject ? { value: found, problem: null } : { problem: text("templates.value.object") };
+    return isObject ? { value: found, problem: null } : { problem: text("parameters.value.object") };
   } catch {
-    return { problem: text("templates.value.json") };
+    return { problem: text("parameters.value.json") };
   }
 }
 

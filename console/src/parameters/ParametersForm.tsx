@@ -14,7 +14,7 @@ interface Props {
   onChange: (key: string, value: string) => void;
 }
 
-export function TemplateForm({ parts, values, problems, strict, onChange }: Props) {
+export function ParametersForm({ parts, values, problems, strict, onChange }: Props) {
   const field = (part: Part) => {
     const key = keyOf(part);
     const value = values[key] ?? "";
@@ -32,11 +32,11 @@ export function TemplateForm({ parts, values, problems, strict, onChange }: Prop
   const usual = parts.filter(({ advanced }) => !advanced);
   return (
     <Stack gap="sm">
-      {parts.length === 0 ? <Text c="dimmed">{text("templates.form.nothing")}</Text> : null}
+      {parts.length === 0 ? <Text c="dimmed">{text("parameters.form.nothing")}</Text> : null}
       {usual.map(field)}
       {rare.length > 0 ? (
         <details open={rare.some((part) => problems[keyOf(part)] !== undefined) || undefined}>
-          <summary>{text("templates.form.more", { count: rare.length })}</summary>
+          <summary>{text("parameters.form.more", { count: rare.length })}</summary>
           <Stack gap="sm" pt="sm">
             {rare.map(field)}
           </Stack>

@@ -22,6 +22,7 @@ export function PartField({ part, value, problem, onChange }: Props) {
     description: visible(hint(part)),
     error: problem,
     withAsterisk: part.required,
+    "aria-required": part.required,
   };
   switch (part.widget) {
     case "bool":
@@ -86,12 +87,12 @@ export function PartField({ part, value, problem, onChange }: Props) {
 export function hint({ description, widget, min, max }: Part): string {
   const bounds =
     min !== null && max !== null
-      ? text("templates.form.between", { min, max })
+      ? text("parameters.form.between", { min, max })
       : min !== null
-        ? text("templates.value.least", { min })
+        ? text("parameters.value.least", { min })
         : max !== null
-          ? text("templates.value.most", { max })
+          ? text("parameters.value.most", { max })
           : "";
-  const form = widget === "env_map" ? text("templates.form.env_map") : widget === "json" || widget === "json_object" ? text("templates.form.json") : "";
+  const form = widget === "env_map" ? text("parameters.form.env_map") : widget === "json" || widget === "json_object" ? text("parameters.form.json") : "";
   return [description, bounds, form].filter((each) => each !== "").join(" ");
 }
