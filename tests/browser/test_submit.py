@@ -49,3 +49,13 @@ async def test_the_form_of_a_template_makes_a_job(person: Person) -> None:
     await expect(page.get_by_text("An array of 2 tasks")).to_be_visible()
     await page.get_by_role("button", name=re.compile("Submit ·")).click()
     await page.wait_for_url(JOB)
+
+
+async def test_a_job_of_a_template_is_watched_to_its_output_and_its_end(person: Person) -> None:
+    page = (await person("ada")).page
+    await open_submit(page, "?template=shell")
+    await page.get_by_label("commands", exact=False).first.fill('echo "<b>$((6 * 7))</b> from a form"')
+    await page.get_by_role("button", name=re.compile("Submit ·")).click()
+    await page.wait_for_url(JOB)
+    await expect(page.get_by_role("log")).to_contain_text("<b>42</b> from a form")
+    await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")

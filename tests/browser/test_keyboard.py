@@ -1,0 +1,67 @@
+"""From the sign-in to a cancelled job with the keyboard alone, with the focus in sight all the way."""
+
+import re
+
+from clusterra_lab.stack.stack import Stack
+
+from browser.people import Visitor
+from browser.playwright_api import Locator, Page, expect
+
+MOST_STEPS = 80
+"""No control of a page is further from its beginning."""
+_FOCUS_IS_VISIBLE = """() => {
+  const focused = document.activeElement;
+  if (!focused || focused === document.body) return "";
+  const ringed = (each) => each && getComputedStyle(each).outlineStyle !== "none";
+  const within = [focused, focused.parentElement, focused.parentElement?.parentElement, focused.closest(".cm-editor")];
+  const twin = focused.cloneNode();
+  focused.after(twin);
+  focused.getAnimations().forEach((each) => each.finish());
+  const { boxShadow, borderColor } = getComputedStyle(focused), before = getComputedStyle(twin);
+  const seen = within.some(ringed) || boxShadow !== before.boxShadow || borderColor !== before.borderColor;
+  twin.remove();
+  return seen ? "" : focused.outerHTML.slice(0, 200);
+}"""
+"""The element that has the focus and does not show it; its twin, which has no focus, looks as it did before."""
+
+
+async def go_to(page: Page, target: Locator) -> None:
+    """Press Tab until the target has the focus."""
+    await expect(target).to_be_visible()
+    await expect(target).to_be_enabled()
+    for _ in range(MOST_STEPS):
+        await page.keyboard.press("Tab")
+        assert not (unseen := await page.evaluate(_FOCUS_IS_VISIBLE)), unseen
+        if await target.evaluate("(element) => element === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not lead to {target}")
+
+
+async def press(page: Page, target: Locator) -> None:
+    await go_to(page, target)
+    await page.keyboard.press("Enter")
+
+
+async def test_a_job_is_submitted_watched_and_cancelled(lab: Stack, visitor: Visitor) -> None:
+    page, button = visitor.page, visitor.page.get_by_role
+    login = lab.oidc.logins["grace@acme.example"]
+    visitor.guards.leave_to(lab.oidc.issuer)
+    await page.goto("/c/main/submit")
+    await press(page, button("link", name="Sign in", exact=True))
+    await visitor.sign_in(login.subject, login.password_file.read_text().strip())
+    await page.wait_for_url(f"{lab.gateway_url}/c/main/submit")
+
+    editor = page.get_by_label("Script", exact=True)
+    await go_to(page, editor)
+    await page.keyboard.press("Control+End")
+    await page.keyboard.type("\nsleep 600\n")
+    await go_to(page, page.get_by_label("Name", exact=True))
+    await page.keyboard.type("by-keyboard")
+    await press(page, button("button", name=re.compile(r"^Submit ·")))
+    await page.wait_for_url(re.compile(r"/c/main/jobs/[0-9]+$"))
+
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("by-keyboard")
+    await expect(page.get_by_role("main").get_by_text("Running", exact=True).first).to_be_visible()
+    await press(page, button("button", name="Cancel", exact=True))
+    await press(page, page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel")))
+    await expect(page.get_by_role("main").get_by_text("Cancelled", exact=True).first).to_be_visible()
