@@ -16,7 +16,8 @@ interface RowsProps {
 
 export function Rows({ label, heads, numeric = [], children }: RowsProps) {
   return (
-    <Table.ScrollContainer minWidth={heads.length * 90} type="native" style={{ flex: "none" }}>
+    // Words for readers of the page stay in the container, so that they do not widen the page.
+    <Table.ScrollContainer minWidth={heads.length * 90} type="native" style={{ flex: "none", position: "relative" }}>
       <Table aria-label={label} verticalSpacing={4} horizontalSpacing="xs">
         <Table.Thead>
           <Table.Tr>
