@@ -70,7 +70,13 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
         </Stack>
         <Stack gap={4} align="end">
           {mayWrite ? null : <Text size="sm">{text("submit.needs_member")}</Text>}
-          <Button size="sm" onClick={submit} loading={act.pending} disabled={disabled || !mayWrite}>
+          <Button
+            size="sm"
+            classNames={{ root: classes.submit ?? "", label: classes.words ?? "" }}
+            onClick={submit}
+            loading={act.pending}
+            disabled={disabled || !mayWrite}
+          >
             {button}
           </Button>
         </Stack>
