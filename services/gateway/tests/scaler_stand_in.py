@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from typing import Any
 
 from answering import rpc_failure
 from clusterra_contracts.bus.subjects import Subject
@@ -42,6 +43,8 @@ class ScalerStandIn:
     proxy: ProxyStandIn
     explained: list[ExplainJob] = field(default_factory=list)
     simulated: list[SimulatePolicy] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)
+    """Values of explanations in place of those of the stand-in."""
     unexplained: ErrorKind | None = None
     """Answers every `why` with this error."""
 
@@ -58,7 +61,7 @@ class ScalerStandIn:
         if self.unexplained is not None:
             raise rpc_failure(self.unexplained, "the scaler cannot explain it")
         job = self.proxy.visible(request.viewer, request.job_id)
-        return Explanation(
+        explanation = Explanation(
             job_id=job.job_id,
             state="pending",
             reason="Resources",
@@ -71,6 +74,7 @@ class ScalerStandIn:
             snapshot_generation=9,
             as_of=job.submitted_at,
         )
+        return explanation.model_copy(update=self.told)
 
     async def _estimate(self, _subject: Subject, request: EstimateJob) -> Estimate:
         return Estimate(

@@ -125,6 +125,59 @@ async def test_no_name_no_path_and_no_other_person_is_shown(world: World) -> Non
             assert hidden not in text, (state, hidden)
 
 
+SLURMS_TEXT = "ReqNodeNotAvail, UnavailableNodes:compute-xs-[3-7],secret-host"
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        (SLURMS_TEXT, "ReqNodeNotAvail"),
+        ("RaisedSignal:53(secret)", "RaisedSignal"),
+        ("burst_buffer/lua: secret-host", "burst_buffer/lua"),
+        ("launch failed on secret-host", "launch"),
+        ("Dependency", "Dependency"),
+        ("secret-host.example does not respond", "Other"),
+        ("", ""),
+    ],
+)
+def test_of_a_reason_its_word_is_shown(reason: str, word: str) -> None:
+    places = (JobPlace(kind="node", worker="secret-host"),)
+    text = f"Its partition main does not allow it to start ({reason})."
+
+    shown = ShownExplanation.of(
+        JobExplanation(job_id="7", state="pending", reason=reason, text=text, places=places, as_of=now())
+    )
+
+    assert (shown.reason, shown.text) == (word, f"Its partition main does not allow it to start ({word}).")
+
+
+@pytest.mark.parametrize("name", ["secret", "secret.2,dr. secret", "secret\nsecret", "secret. No"])
+@pytest.mark.parametrize("rest", [" No worker is bought for it.", ""])
+def test_no_reservation_is_named(name: str, rest: str) -> None:
+    text = f"2 of its tasks are running. It waits for its reservation {name}.{rest}"
+
+    shown = ShownExplanation.of(
+        JobExplanation(job_id="7", state="pending", reason="Reservation", text=text, as_of=now())
+    )
+
+    assert shown.text == f"2 of its tasks are running. It waits for its reservation.{rest}"
+
+
+async def test_no_text_of_slurms_own_is_shown(world: World) -> None:
+    ada = await owner_of_a_job(world)
+    token = (await made_link(ada, shows=ALL))["token"]
+    world.acme.scaler.told = {"reason": SLURMS_TEXT, "cause": None, "text": f"Slurm keeps it waiting ({SLURMS_TEXT})."}
+    waiting = await opened(world, token)
+    changed_job(world, state="FAILED", reason=SLURMS_TEXT, ended_at=now())
+    ended = await opened(world, token)
+
+    for text in (waiting, ended):
+        assert json.loads(text)["why"]["reason"] == "ReqNodeNotAvail"
+        assert "ReqNodeNotAvail" in json.loads(text)["why"]["text"]
+        for hidden in ("secret", "compute-xs-", "UnavailableNodes"):
+            assert hidden not in text
+
+
 @pytest.mark.parametrize("taken", ["disabled", "another uid", "job is gone", "another job", "re-created", "expired"])
 async def test_a_link_dies_with_what_its_owner_may_see(world: World, taken: str) -> None:
     ada, boss = await owner_of_a_job(world), await world.login("boss@acme.example")

@@ -16,6 +16,11 @@ from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.jobs.explanations import JobExplanation, from_job
 from clusterra_gateway.jobs.handlers import Cost
 
+_REASON_WORD = re.compile(r"[A-Za-z_/]+(?=[,:(\s]|\Z)")
+"""What a reason of Slurm begins with. After it stands Slurm's own text, which may name nodes, users and files."""
+_OTHER_REASON = "Other"
+_RESERVATION = re.compile(r"(waits for its reservation) .*?(?=\. No worker is bought|\.?\Z)", re.DOTALL)
+
 
 class ShownPlace(ResponseBody):
     """A worker that the job runs on, or is planned to run on."""
@@ -30,6 +35,7 @@ class ShownExplanation(ResponseBody):
 
     state: Literal["pending", "running", "ended"]
     reason: str
+    """The first word of Slurm's reason."""
     cause: Cause | None
     text: str
     places: tuple[ShownPlace, ...]
@@ -40,7 +46,8 @@ class ShownExplanation(ResponseBody):
     def of(cls, told: JobExplanation) -> "ShownExplanation":
         """What may be shown of an explanation."""
         places = tuple(ShownPlace(kind=each.kind, shape=each.shape) for each in told.places)
-        return cls.showing(told, places=places, text=_without_names(told))
+        reason = _reason_word(told.reason)
+        return cls.showing(told, places=places, reason=reason, text=_without_names(told, reason))
 
 
 class SharedJob(ResponseBody):
@@ -78,12 +85,21 @@ class SharedJob(ResponseBody):
     """Null when the link does not show it, and while it is not known."""
 
 
-def _without_names(told: JobExplanation) -> str:
-    """The text without the names of nodes, which are among the places."""
+def _reason_word(reason: str) -> str:
+    """The word of a reason such as `ReqNodeNotAvail, UnavailableNodes:n[3-7]`; `Other` for one without such a word."""
+    found = _REASON_WORD.match(reason)
+    return found[0] if found else reason and _OTHER_REASON
+
+
+def _without_names(told: JobExplanation, reason: str) -> str:
+    """The text with this reason, and without the names of its reservation and of the nodes among the places."""
+    # The reason before the names: it may have some of them.
+    text = told.text.replace(told.reason, reason) if told.reason else told.text
+    text = _RESERVATION.sub(r"\1", text)
     names = sorted((each.worker for each in told.places if each.worker), key=len, reverse=True)
     if not names:
-        return told.text
-    return re.sub(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", "a node", told.text)
+        return text
+    return re.sub(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", "a node", text)
 
 
 def explained_from_record(job: Job, at: datetime) -> ShownExplanation | None:
