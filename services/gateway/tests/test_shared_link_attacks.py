@@ -290,6 +290,25 @@ async def test_requests_with_a_link_are_limited_for_the_link(
         assert (await me(ada))["name"] == "ada"
 
 
+async def test_requests_with_all_links_of_a_member_are_limited(
+    settings: Settings, issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_link, "PER_MINUTE", 3)
+    monkeypatch.setattr(opened_link, "MEMBER_PER_MINUTE", 5)
+    async with running(settings, issuer) as world:
+        ada = await owner_of_a_job(world)
+        one, other = (await made_link(ada))["token"], (await made_link(ada))["token"]
+        for token, status in ((one, 200), (one, 200), (one, 200), (one, 429), (one, 429), (other, 200), (other, 200)):
+            await opened(world, token, status=status)
+
+        refused: dict[str, Any] = json.loads(await opened(world, other, status=429))
+
+        assert refused["type"] == "/v1/problems/too-many-requests"
+        assert "ada" not in json.dumps(refused)
+        bob = await owner_of_a_job(world, "bob@acme.example", "8")
+        await opened(world, (await made_link(bob, LINKS.replace("/7/", "/8/")))["token"])
+
+
 async def test_wrong_links_are_counted_as_wrong_tokens(
     settings: Settings, issuer: IssuerStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ the job, shows nothing from then on, on all replicas.
 """
 
 import hmac
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,11 +13,12 @@ from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_runtime.nats.registry import Registry
+from clusterra_runtime.rate_limit import RateLimit
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, api_token_key
 from clusterra_gateway.accounts.shared_link_records import SharedLink, SharedLinkRecords
-from clusterra_gateway.http.requests.errors import NotFound
+from clusterra_gateway.http.requests.errors import NotFound, TooManyRequests
 from clusterra_gateway.identity.access.authentication import bearer_of
 from clusterra_gateway.identity.access.credentials import secret_hash
 from clusterra_gateway.identity.access.limits import RateLimits, Rates
@@ -25,6 +27,8 @@ from clusterra_gateway.shared_links.link_tokens import split_link
 
 PER_MINUTE = 600
 """How many requests with a link a replica answers in a minute, of all who have it."""
+MEMBER_PER_MINUTE = 2_000
+"""How many requests with all links of a member a replica answers in a minute: each asks the member's cluster."""
 CLOCK_SECONDS = timedelta(seconds=1)
 """Slurm's times are in whole seconds."""
 
@@ -69,7 +73,8 @@ class LinkAccess:
 
     def __init__(self, identity: IdentityParts, directory: Directory, registry: Registry) -> None:
         self.streams = identity.access.streams
-        self.limits = RateLimits(Rates(PER_MINUTE, PER_MINUTE))
+        self._limits = RateLimits(Rates(PER_MINUTE, PER_MINUTE))
+        self._of_member = RateLimit(MEMBER_PER_MINUTE / 60, MEMBER_PER_MINUTE)
         self._authentication = identity.authentication
         self._unix_users = identity.unix_users
         self._directory = directory
@@ -93,7 +98,15 @@ class LinkAccess:
         record = await self._authentication.looked_up(request, token, look)
         if record is None or record.valid_until <= now():
             raise no_such_link()
-        self.limits.admit(request, link_id)
+        self._limits.admit(request, link_id)
+        # After the link's, so that one link that is asked too often does not use up what the others have.
+        taken = self._of_member.take(record.member)
+        if not taken.admitted:
+            raise TooManyRequests(
+                "the links of whoever gave you this one were opened too often in the last minute",
+                hint="wait for the seconds in Retry-After",
+                retry_after_seconds=max(math.ceil(taken.next_seconds), 1),
+            )
         return await self._for_owner(link_id, record)
 
     async def _for_owner(self, link_id: str, record: SharedLink) -> OpenedLink:
