@@ -310,3 +310,23 @@ async def test_without_the_archive_the_timeline_is_what_slurm_knows(world: World
     assert [(each["stage"], each["at"] is None) for each in found["stages"]] == [
         *(("submitted", False), ("decided", True)),
     ]
+
+
+@pytest.mark.parametrize(("archived", "every", "pages"), [(1_000, 9, [None, "100"]), (190, 3, [None])])
+async def test_no_more_decisions_are_read_once_all_that_are_told_are_known(
+    world: World, archived: int, every: int, pages: list[str | None]
+) -> None:
+    job = world.acme.add_job("7", state="PENDING")
+    world.acme.events.archived = [
+        decided(job.submitted_at + timedelta(milliseconds=number), "8" if number % every else "7")
+        for number in range(archived)
+    ]
+
+    status, found = await read(world, "ada@acme.example")
+
+    told_of = [each for each in found["stages"] if each["stage"] == "decided"]
+    asked = [each for each in world.acme.events.histories if each.kinds == ("scale.decided",)]
+    assert (status, len(told_of)) == (200, MAX_DECISIONS)
+    assert [each.cursor for each in asked] == pages
+    # The stand-in answers decisions also where the job's own events are asked for, of which 200 are read.
+    assert found["complete"] == (archived < 200)

@@ -259,8 +259,18 @@ class HistoryRequests(_Requests):
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
 
-    async def events(self, ref: ClusterRef, request: ReadHistory, *, most: int) -> tuple[list[Event], bool]:
-        """The events of the pages from a request on, until there are `most`, and whether these are all."""
+    async def events(
+        self,
+        ref: ClusterRef,
+        request: ReadHistory,
+        *,
+        most: int,
+        enough: Callable[[Sequence[Event]], bool] = lambda _found: False,
+    ) -> tuple[list[Event], bool]:
+        """The events of the pages from a request on, until there are `most` or they are `enough`.
+
+        Returns with them whether these are all, or enough.
+        """
         found: list[Event] = []
         cursor = request.cursor
         for _ in range(MAX_HISTORY_PAGES):
@@ -269,7 +279,7 @@ class HistoryRequests(_Requests):
             page = await self.history(ref, request.model_copy(update={"cursor": cursor}))
             found += page.events
             cursor = page.cursor
-            if cursor is None:
+            if cursor is None or enough(found):
                 return found, True
         return found, False
 

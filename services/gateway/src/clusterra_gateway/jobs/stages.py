@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, ScaleFact, WorkerFact
+from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, ScaleFact, ShapeChange, WorkerFact
 from clusterra_contracts.identity import JobId, Moment, ShapeName
 from clusterra_contracts.job_states import LIVE
 from clusterra_contracts.rpc.slurm import Job
@@ -161,9 +161,21 @@ def _end(at: datetime, ended: Job | JobFact) -> Placed:
     return Placed(at, Stage(stage="ended", at=at, detail=f"{ended.state}{code}", reason=ended.reason))
 
 
+def decisions_known(history: JobHistory, decisions: Iterable[Event]) -> bool:
+    """Whether as many decisions that name the job are among these as are told."""
+    return sum(1 for _ in _naming(history, decisions)) >= MAX_DECISIONS
+
+
+def _naming(history: JobHistory, decisions: Iterable[Event]) -> Iterator[tuple[Event, ScaleFact, ShapeChange]]:
+    """The changes that name the job, or an array that it is a task of, each with its decision."""
+    names = {history.job_id, history.job_id.partition("_")[0]}
+    for event in decisions:
+        if isinstance(event.data, ScaleFact):
+            yield from ((event, event.data, each) for each in event.data.changes if names.intersection(each.job_ids))
+
+
 def decision_stages(history: JobHistory, decisions: Iterable[Event], *, complete: bool) -> tuple[Placed, ...]:
     """The decisions that named the job, or an array that it is a task of; one without a time where there is none."""
-    names = {history.job_id, history.job_id.partition("_")[0]}
     found = [
         Placed(
             event.time,
@@ -172,14 +184,11 @@ def decision_stages(history: JobHistory, decisions: Iterable[Event], *, complete
                 at=event.time,
                 detail=f"{change.shape} from {change.replicas_before} to {change.replicas_after} workers",
                 shape=change.shape,
-                decision_generation=event.data.generation,
+                decision_generation=decision.generation,
                 reason=change.reason,
             ),
         )
-        for event in sorted(decisions, key=lambda each: each.time)
-        if isinstance(event.data, ScaleFact)
-        for change in event.data.changes
-        if names.intersection(change.job_ids)
+        for event, decision, change in _naming(history, sorted(decisions, key=lambda each: each.time))
     ]
     if found:
         return tuple(found[:MAX_DECISIONS])
