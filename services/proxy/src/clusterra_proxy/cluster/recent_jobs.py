@@ -1,0 +1,62 @@
+"""The recent lists of a cluster's jobs: those that slurmctld has, and the runs in slurmdbd."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from clusterra_contracts.identity import now
+
+from clusterra_proxy.cluster.recent_list import RecentList
+from clusterra_proxy.cluster.recent_lists import RecentLists
+from clusterra_proxy.slurmrestd.accounting import OLDEST, Accounting
+from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+
+MAX_RUN_LISTS = 64
+"""How many lists of runs of a cluster are kept, each for some seconds, or being read: each member has their own."""
+MAX_RUNS = 30_000
+"""How many runs these may have together, some 5 KiB each: 150 MiB. One list alone may have more, as it is needed for
+all its pages: it is as large as slurmrestd's largest answer at most, and all others are forgotten for it."""
+
+type RecentJobs = RecentList[tuple[JobRecord, ...]]
+type RecentRuns = RecentLists["Submitted", tuple[JobRecord, ...]]
+
+
+class Submitted(NamedTuple):
+    """The runs that were submitted between two times, of all users or one. Slurm takes times in whole seconds."""
+
+    after: int
+    """Unix time in seconds."""
+    before: int | None
+    uid: int | None
+
+    @classmethod
+    def between(cls, after: datetime | None, before: datetime | None, uid: int | None) -> "Submitted":
+        """The runs within the seconds of these times."""
+        first = int(max(after or OLDEST, OLDEST).timestamp())
+        return cls(first, None if before is None else int(before.timestamp()), uid)
+
+
+def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentJobs:
+    """Return the recent list of all job records of slurmctld, which is read with a token of the operator."""
+
+    async def read() -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        listed = await slurmctld.jobs(token())
+        return listed[:2] if listed else (began, ())
+
+    return RecentList(read, ())
+
+
+def recent_runs(accounting: Accounting, token: Callable[[], str]) -> RecentRuns:
+    """Return the recent lists of slurmdbd's runs but those that were superseded, read with a token of the operator."""
+
+    async def read(asked: Submitted) -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        after = datetime.fromtimestamp(asked.after, UTC)
+        before = None if asked.before is None else datetime.fromtimestamp(asked.before, UTC)
+        runs = await accounting.submitted(token(), after=after, before=before, uid=asked.uid)
+        return began, tuple(run for run in runs if run.state != SUPERSEDED)
+
+    return RecentLists(read, (), most=MAX_RUN_LISTS, size=len, most_records=MAX_RUNS)
