@@ -213,8 +213,11 @@ async def ids_of_ada(world: World) -> dict[str, str]:
             ("/v1/clusters/main/runs", {"run_name": "seen", "steps": [step]}),
             ("/v1/schedules", schedule),
             ("/v1/templates", {"definition": OWN}),
+            ("/v1/clusters/main/jobs/7/links", {}),
         )
     ]
+    async with ada.put("/v1/users/me/views/running", json={"page": "jobs", "query": "states=running"}) as kept:
+        assert kept.status == 200, await kept.text()
     return {
         "job_id": "7",
         "run_id": made[0]["run_id"],
@@ -224,6 +227,8 @@ async def ids_of_ada(world: World) -> dict[str, str]:
         "launchable_id": "shell",
         "token_id": (await make_token(ada, name="other"))["id"],
         "tenant_id": "acme",
+        "link_id": made[3]["id"],
+        "view_name": "running",
     }
 
 
