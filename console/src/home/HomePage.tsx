@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
 import { api, body } from "../api/client";
-import { clusterQuery, profileQuery } from "../api/queries";
+import { clusterQuery, profileQuery, readAgain } from "../api/queries";
 import type { Money } from "../api/schema";
 import { MOST_JOBS, type JobList } from "../jobs/list";
 import { useJobs } from "../jobs/useJobs";
@@ -36,9 +36,9 @@ export function HomePage() {
     queryKey: ["quotas"],
     queryFn: ({ signal }) => body(api.GET("/v1/quotas", { signal })),
   });
-  useReadAgain(["cluster."], () => void detail.refetch());
-  useReadAgain(["quota.", ...ENDS], () => void quotas.refetch());
-  useReadAgain(["job.running", ...ENDS], () => void profile.refetch());
+  useReadAgain(["cluster."], () => readAgain(detail));
+  useReadAgain(["quota.", ...ENDS], () => readAgain(quotas));
+  useReadAgain(["job.running", ...ENDS], () => readAgain(profile));
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const user = profile.data?.name ?? "";
   const found = useMemo(
