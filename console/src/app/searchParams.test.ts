@@ -12,5 +12,7 @@ test.each(["2026-01-01T00:00:00+05", "2026-13-01T00:00:00Z", "yesterday", "", 7,
 
 test("days", () => {
   expect(v.parse(dayParam, "2026-02-28")).toBe("2026-02-28");
-  for (const given of ["2026-2-28", "2026-13-01", "2026-00-10", {}]) expect(v.parse(dayParam, given)).toBeUndefined();
+  expect(v.parse(dayParam, "2028-02-29")).toBe("2028-02-29");
+  expect(v.parse(dayParam, "1970-01-01")).toBe("1970-01-01");
+  for (const given of ["2026-2-28", "2026-02-31", "2026-02-29", "2026-13-01", "2026-00-10", {}]) expect(v.parse(dayParam, given)).toBeUndefined();
 });

@@ -8,5 +8,8 @@ const readable = v.check((value: string) => Number.isFinite(Date.parse(value)));
 /** A moment, such as `2026-01-01T00:00:00Z`. */
 export const momentParam = v.fallback(v.optional(v.pipe(v.string(), v.isoTimestamp(), readable)), undefined);
 
+/** Valibot takes any day up to the 31st, and some browsers read 31 February as 3 March: a day has to be written as it is read. */
+const ofCalendar = v.check((value: string) => new Date(Date.parse(value) || 0).toISOString().startsWith(value));
+
 /** A day, such as `2026-01-01`. */
-export const dayParam = v.fallback(v.optional(v.pipe(v.string(), v.isoDate(), readable)), undefined);
+export const dayParam = v.fallback(v.optional(v.pipe(v.string(), v.isoDate(), ofCalendar)), undefined);

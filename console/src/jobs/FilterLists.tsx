@@ -1,8 +1,9 @@
 /** The lists that filters and columns are chosen from. */
 
-import { Checkbox, MultiSelect, Stack, TextInput } from "@mantine/core";
+import { Checkbox, MultiSelect, Stack } from "@mantine/core";
 import { useMemo } from "react";
 import { text } from "../texts";
+import { DateField } from "../ui/DateField";
 import { visible } from "../ui/Foreign";
 import { STATE_GROUPS, type StateGroup } from "../ui/jobStates";
 import type { ColumnsProps, FilterProps } from "./FilterBar";
@@ -53,12 +54,12 @@ export function MoreLists({ filters, jobs, change }: FilterProps) {
         />
       ))}
       {(["since", "until"] as const).map((key) => (
-        <TextInput
+        <DateField
           key={key}
           type="date"
           label={text(`jobs.filter.${key}`)}
           value={filters[key] ?? ""}
-          onChange={(event) => change({ [key]: event.currentTarget.value === "" ? undefined : event.currentTarget.value })}
+          apply={(day) => change({ [key]: day || undefined })}
         />
       ))}
     </Stack>

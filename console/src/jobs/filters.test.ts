@@ -1,5 +1,6 @@
+import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { countsFilter } from "./filters";
+import { countsFilter, JobsSearch } from "./filters";
 
 const KNOWN = new Date("2026-01-01T00:00:00Z");
 
@@ -14,4 +15,8 @@ describe("the filter of counts", () => {
     expect(countsFilter({ users: ["ada", "grace"] }, KNOWN)).toBeNull();
     expect(countsFilter({ states: ["failed"] }, KNOWN)).toEqual({ submitted_after: KNOWN.toISOString() });
   });
+});
+
+it("a day that no month has is left out of the address", () => {
+  expect(v.parse(JobsSearch, { since: "2026-02-31", until: "2026-03-01" })).toEqual({ until: "2026-03-01" });
 });

@@ -2,6 +2,7 @@
 
 import * as v from "valibot";
 import type { Job, JobFilter, paths } from "../api/schema";
+import { dayParam } from "../app/searchParams";
 import { STATE_GROUPS, stateGroup, type StateGroup } from "../ui/jobStates";
 import { arrayOf } from "./arrayTasks";
 
@@ -13,7 +14,6 @@ const MOST_SEARCHED = 100;
 const Text = v.pipe(v.string(), v.trim(), v.nonEmpty(), v.maxLength(MOST_CHARACTERS));
 const Word = v.union([Text, v.pipe(v.number(), v.transform(String))]);
 const Chosen = v.pipe(v.array(Word), v.nonEmpty(), v.maxLength(MOST_CHOSEN));
-const Day = v.pipe(v.string(), v.isoDate());
 
 function orNone<Schema extends v.GenericSchema>(schema: Schema) {
   return v.fallback(v.optional(schema), undefined);
@@ -25,8 +25,8 @@ export const JobsSearch = v.object({
   users: orNone(Chosen),
   accounts: orNone(Chosen),
   partitions: orNone(Chosen),
-  since: orNone(Day),
-  until: orNone(Day),
+  since: dayParam,
+  until: dayParam,
   find: orNone(Word),
   sort: orNone(v.string()),
   descending: orNone(v.boolean()),
