@@ -7,6 +7,7 @@ import { useState } from "react";
 import { profileQuery } from "../api/queries";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
+import { SavedViews } from "../views/SavedViews";
 import { Crumbs } from "./Crumbs";
 import type { Dialogue } from "./Dialogues";
 import { Dialogues } from "./Dialogues";
@@ -60,6 +61,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
               { value: "folder", label: text("files.root.folder") },
             ]}
           />
+          <SavedViews page="files" />
           {writable ? <UploadButtons upload={uploadTo.choose} newFolder={() => setDialogue({ kind: "folder" })} /> : null}
         </>
       }

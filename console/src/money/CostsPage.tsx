@@ -8,6 +8,7 @@ import { text } from "../texts";
 import { day, exact, zone } from "../ui/format";
 import { Page } from "../ui/Page";
 import { useNow } from "../ui/useNow";
+import { SavedViews } from "../views/SavedViews";
 import { ClustersTab } from "./ClustersTab";
 import { CostsTab } from "./CostsTab";
 import { LimitsTab } from "./LimitsTab";
@@ -57,6 +58,7 @@ export function CostsPage() {
               {text("money.as_of", { time: `${day(new Date(asOf))} ${zone()}` })}
             </Text>
           )}
+          <SavedViews page="costs" />
           <Button variant="default" loading={reading} onClick={() => void readAgain()}>
             {text("money.read_again")}
           </Button>
