@@ -90,10 +90,15 @@ export function useTyped(find: string, change: FilterProps["change"]): [string, 
   return [typed, type];
 }
 
+/** A field that is applied when one leaves it would go before it is left, where nothing moves on its way out. */
+function leaveField(): void {
+  if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
+}
+
 /** A button that opens what is chosen from. */
 function Opened({ label, children, end = false }: { label: string; children: ReactNode; end?: boolean }) {
   return (
-    <Popover position={end ? "bottom-end" : "bottom-start"} trapFocus>
+    <Popover position={end ? "bottom-end" : "bottom-start"} trapFocus onDismiss={leaveField}>
       <Popover.Target>
         <Button variant="default">{label}</Button>
       </Popover.Target>
