@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Rereading, type Sight } from "./rereading";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -71,4 +71,82 @@ test("after its end nothing is read", async () => {
   tab.show();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(read).not.toHaveBeenCalled();
+});
+
+describe("with a pause for each wish", () => {
+  let begun = 0;
+  let answer: (fresh?: boolean) => void = () => undefined;
+  const read = () => {
+    begun += 1;
+    return new Promise<boolean>((resolve) => (answer = (fresh = true) => resolve(fresh)));
+  };
+  const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
+
+  beforeEach(() => {
+    begun = 0;
+  });
+
+  test("many changes are one read, at the earliest time that was wanted", async () => {
+    const rereading = new Rereading(read, new Tab());
+    for (let number = 0; number < 100; number += 1) rereading.want(5_000);
+    await pass(4_000);
+    rereading.want(500);
+    rereading.want(5_000);
+    await pass(500);
+    expect(begun).toBe(1);
+    answer();
+    await pass(20_000);
+    expect(begun).toBe(1);
+  });
+
+  test("a read that takes long is not begun anew, and what changed meanwhile is read once more", async () => {
+    const rereading = new Rereading(read, new Tab());
+    rereading.want(500);
+    await pass(500);
+    for (let number = 0; number < 50; number += 1) {
+      rereading.want(500);
+      await pass(500);
+    }
+    expect(begun).toBe(1);
+    answer();
+    await pass(500);
+    expect(begun).toBe(2);
+    answer();
+    await pass(20_000);
+    expect(begun).toBe(2);
+  });
+
+  test("an answer that was asked for earlier is followed by another read; a failure is not", async () => {
+    const rereading = new Rereading(read, new Tab());
+    rereading.want(500);
+    await pass(500);
+    answer(false);
+    await pass(500);
+    expect(begun).toBe(2);
+    const failing = vi.fn(() => Promise.reject(new Error("no answer")));
+    new Rereading(failing, new Tab()).want(0);
+    await pass(10_000);
+    expect(failing).toHaveBeenCalledTimes(1);
+  });
+
+  test("nothing is read for a page that is gone", async () => {
+    const rereading = new Rereading(read, new Tab());
+    rereading.want(500);
+    rereading.end();
+    rereading.want(500);
+    await pass(10_000);
+    expect(begun).toBe(0);
+  });
+
+  test("a long pause is no longer than the usual one once the tab is seen again", async () => {
+    const tab = new Tab();
+    const rereading = new Rereading(read, tab);
+    tab.away = true;
+    rereading.want(5_000);
+    await pass(60_000);
+    expect(begun).toBe(0);
+    tab.show();
+    await pass(1_000);
+    expect(begun).toBe(1);
+  });
 });

@@ -1,8 +1,10 @@
 /**
- * Reads again after events: at most once a second, never two reads at a time, and not while nobody looks. What is asked
- * for during a read is read at its end, so that the last read began after the last event.
+ * Reads again after events: after a pause, so that many are one read, never two reads at a time, and not while nobody
+ * looks. A read that takes longer than the pause is not cut off; what is asked for during it is read after its end, so
+ * that the last read began after the last event.
  */
 
+/** The pause where none is named, and the longest one once the tab is seen again. */
 const PAUSE_MS = 1_000;
 
 /** Whether the tab is looked at. */
@@ -24,49 +26,62 @@ export const tabSight: Sight = {
 };
 
 export class Rereading {
-  private wanted = false;
+  /** The shortest pause that was asked for since the last read began; null where no read is wanted. */
+  private wanted: number | null = null;
   private reading = false;
   private timer: ReturnType<typeof setTimeout> | null = null;
+  private due = 0;
+  private ended = false;
   private readonly unwatch: () => void;
 
+  /** `read` reads once. It tells false where it had to take an answer that was asked for earlier: then one more follows. */
   constructor(
     private readonly read: () => unknown,
     private readonly sight: Sight = tabSight,
   ) {
-    this.unwatch = sight.onSeen(() => this.wait());
+    this.unwatch = sight.onSeen(() => this.wait(PAUSE_MS));
   }
 
-  /** Asks for one more read. */
-  want(): void {
-    this.wanted = true;
-    this.wait();
+  /** Asks for one more read within so many milliseconds; the earliest that was asked for counts. */
+  want(pause = PAUSE_MS): void {
+    this.wanted = Math.min(this.wanted ?? pause, pause);
+    this.wait(pause);
   }
 
   end(): void {
-    this.wanted = false;
+    this.ended = true;
     this.unwatch();
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
   }
 
-  private wait(): void {
-    if (!this.wanted || this.reading || this.timer !== null || this.sight.hidden()) return;
+  /** Waits for the pause that is wanted, `most` at most. */
+  private wait(most: number): void {
+    if (this.wanted === null || this.ended || this.reading || this.sight.hidden()) return;
+    const pause = Math.min(this.wanted, most);
+    const due = Date.now() + pause;
+    if (this.timer !== null) {
+      if (this.due <= due) return;
+      clearTimeout(this.timer);
+    }
+    this.due = due;
     this.timer = setTimeout(() => {
       this.timer = null;
       void this.now();
-    }, PAUSE_MS);
+    }, pause);
   }
 
   private async now(): Promise<void> {
-    if (!this.wanted || this.sight.hidden()) return;
-    this.wanted = false;
+    if (this.wanted === null || this.sight.hidden()) return;
+    const pause = this.wanted;
+    this.wanted = null;
     this.reading = true;
     try {
-      await this.read();
+      if ((await this.read()) === false) this.wanted ??= pause;
     } catch {
       // The query itself tells its error.
     }
     this.reading = false;
-    this.wait();
+    if (this.wanted !== null) this.wait(this.wanted);
   }
 }

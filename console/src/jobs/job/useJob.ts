@@ -2,11 +2,11 @@
 
 import { useQuery, useQueryClient, type Query } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
+import { Rereading } from "../../live/rereading";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
 import { changes, factOf } from "../fact";
 import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../jobs";
-import { Readings } from "./readings";
 
 const SOON_MS = 500;
 /** What is long to read, and changes little with each task of an array. */
@@ -19,7 +19,7 @@ export function useJob(cluster: string, jobId: string) {
   const queries = useQueryClient();
   const job = useQuery(jobQuery(cluster, jobId));
   const why = useQuery(whyQuery(cluster, jobId));
-  const readSoon = useReadings(cluster, jobId);
+  const readSoon = useRereadings(cluster, jobId);
   useLiveEvents(["job.", "action."], (events) => {
     const own = events.filter(({ subject }) => subject === jobId || arrayOf(subject) === jobId);
     if (own.length === 0) return;
@@ -34,34 +34,34 @@ export function useJob(cluster: string, jobId: string) {
 }
 
 /** Reads again what events tell too little of; and after events that were not told. */
-function useReadings(cluster: string, jobId: string): (stage: boolean) => void {
+function useRereadings(cluster: string, jobId: string): (stage: boolean) => void {
   const queries = useQueryClient();
   const feed = useFeed();
-  const current = useRef<{ quick: Readings; slow: Readings } | null>(null);
+  const current = useRef<{ quick: Rereading; slow: Rereading } | null>(null);
   useEffect(() => {
-    const readings = (slow: boolean) =>
-      new Readings(async () => {
+    const rereading = (slow: boolean) =>
+      new Rereading(async () => {
         const reads = { queryKey: ["job", cluster, jobId], predicate: ({ queryKey }: Query) => SLOW.has(queryKey[3]) === slow };
         // A read that is under way may have begun before what is told now.
         const underWay = queries.isFetching(reads) > 0;
         await queries.invalidateQueries(reads, { cancelRefetch: false });
         return !underWay;
       });
-    const both = { quick: readings(false), slow: readings(true) };
+    const both = { quick: rereading(false), slow: rereading(true) };
     current.current = both;
     const stopListening = feed.onReset(() => {
-      both.quick.within(0);
-      both.slow.within(0);
+      both.quick.want(0);
+      both.slow.want(0);
     });
     return () => {
       stopListening();
-      both.quick.stop();
-      both.slow.stop();
+      both.quick.end();
+      both.slow.end();
     };
   }, [queries, feed, cluster, jobId]);
   return useCallback((stage) => {
-    current.current?.quick.within(SOON_MS);
-    current.current?.slow.within(stage ? SOON_MS : SLOW_MS);
+    current.current?.quick.want(SOON_MS);
+    current.current?.slow.want(stage ? SOON_MS : SLOW_MS);
   }, []);
 }
 
