@@ -120,7 +120,10 @@ function styleAt(rows: OutputRows, index: number): Style {
   return style;
 }
 
-/** Rows that come or go before those in sight do not move them. */
+/**
+ * Rows that come or go before those in sight do not move them, at the very top neither. It is not that of ui/: these rows
+ * change in place, so that those before are gone, and their numbers tell how many came without a search.
+ */
 function useStaysInPlace(scroller: { current: HTMLDivElement | null }, rows: OutputRows): void {
   const before = useRef({ rows, first: rows.first });
   const { first } = rows;
