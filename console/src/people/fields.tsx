@@ -1,32 +1,14 @@
-/** Fields that forms for people and tokens share: how long something is valid, and to which scopes it is limited. */
+/** What forms for people and tokens share: how long something may be valid, and to which scopes it is limited. */
 
-import { Checkbox, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
+import { Checkbox, SimpleGrid, Stack, Switch } from "@mantine/core";
 import type { Scope } from "../api/schema";
 import { text } from "../texts";
-import { duration } from "../ui/format";
 
 const DAY = 86_400;
 
 export const TOKEN_LIFETIMES = [DAY, 7 * DAY, 30 * DAY, 90 * DAY, 365 * DAY] as const;
 export const INVITATION_LIFETIMES = [DAY, 7 * DAY, 30 * DAY] as const;
 export const OVERLAPS = [0, 3_600, DAY, 7 * DAY] as const;
-
-interface LifetimeProps {
-  label: string;
-  choices: readonly number[];
-  value: number;
-  onChange: (seconds: number) => void;
-}
-
-export function Lifetime({ label, choices, value, onChange }: LifetimeProps) {
-  const data = choices.map((seconds) => ({ value: String(seconds), label: words(seconds) }));
-  return <Select label={label} data={data} value={String(value)} onChange={(chosen) => chosen && onChange(Number(chosen))} />;
-}
-
-function words(seconds: number): string {
-  if (seconds === 0) return text("people.at_once");
-  return seconds % DAY === 0 ? text("people.days", { count: seconds / DAY }) : duration(seconds);
-}
 
 /** What a token of a person may be limited to. SCIM is for keys of service accounts. */
 export const SCOPES = [

@@ -3,9 +3,9 @@
 import { Checkbox, Group, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Shown } from "../api/schema";
-import { Lifetime } from "../people/fields";
-import { SecretDialog } from "../people/Secret";
 import { text } from "../texts";
+import { Lifetime } from "../ui/Lifetime";
+import { SecretDialog } from "../ui/SecretDialog";
 import { makeLink, type Target } from "./links";
 
 const DAY = 86_400;

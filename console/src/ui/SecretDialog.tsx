@@ -5,7 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type CSSProperties, type FormEvent, type ReactNode } from "react";
 import { ProblemError } from "../api/problem";
 import { text } from "../texts";
-import { ProblemView } from "../ui/ProblemView";
+import { ProblemView } from "./ProblemView";
 
 /** Each character as it is: ligatures would hide some. */
 const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
@@ -67,7 +67,7 @@ function Once({ title, secret, advice, close }: { title: string; secret: string;
       <Stack gap="sm">
         <Text>
           <Text span fw={600} c="var(--state-waiting)">
-            {text("people.secret.once")}
+            {text("ui.secret.once")}
           </Text>{" "}
           {advice}
         </Text>
@@ -83,7 +83,7 @@ function Once({ title, secret, advice, close }: { title: string; secret: string;
             )}
           </CopyButton>
           <Button variant="default" onClick={close}>
-            {text("people.secret.done")}
+            {text("ui.secret.done")}
           </Button>
         </Group>
       </Stack>

@@ -6,8 +6,9 @@ import { api, body } from "../../api/client";
 import type { Cluster } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { Lifetime, OVERLAPS } from "../fields";
-import { SecretDialog } from "../Secret";
+import { Lifetime } from "../../ui/Lifetime";
+import { SecretDialog } from "../../ui/SecretDialog";
+import { OVERLAPS } from "../fields";
 
 export function AgentKeyDialog({ cluster, close }: { cluster: Cluster; close: () => void }) {
   const [overlap, setOverlap] = useState<number>(OVERLAPS[2]);

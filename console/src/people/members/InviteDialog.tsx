@@ -5,9 +5,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body } from "../../api/client";
 import { text } from "../../texts";
-import { INVITATION_LIFETIMES, Lifetime } from "../fields";
+import { Lifetime } from "../../ui/Lifetime";
+import { SecretDialog } from "../../ui/SecretDialog";
+import { INVITATION_LIFETIMES } from "../fields";
 import { invitationsQuery } from "../people";
-import { SecretDialog } from "../Secret";
 
 const ROLES = ["viewer", "member", "admin"] as const;
 const ADDRESS = /^[^@\s]{1,64}@[A-Za-z0-9.-]{1,253}$/;

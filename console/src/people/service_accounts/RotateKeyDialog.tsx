@@ -6,8 +6,9 @@ import { api, body } from "../../api/client";
 import type { Token } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { Lifetime, OVERLAPS, TOKEN_LIFETIMES } from "../fields";
-import { SecretDialog } from "../Secret";
+import { Lifetime } from "../../ui/Lifetime";
+import { SecretDialog } from "../../ui/SecretDialog";
+import { OVERLAPS, TOKEN_LIFETIMES } from "../fields";
 
 interface Props {
   account: string;

@@ -4,8 +4,9 @@ import { TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Scope } from "../../api/schema";
 import { text } from "../../texts";
-import { Lifetime, Scopes, TOKEN_LIFETIMES } from "../fields";
-import { SecretDialog } from "../Secret";
+import { Lifetime } from "../../ui/Lifetime";
+import { SecretDialog } from "../../ui/SecretDialog";
+import { Scopes, TOKEN_LIFETIMES } from "../fields";
 
 export interface NewToken {
   name: string;

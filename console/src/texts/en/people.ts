@@ -18,14 +18,7 @@ export const people = {
   cut: "The first {{count}} were read. There are more.",
   read: "Read",
   read_again: "Read again",
-  at_once: "Not at all",
-  days_one: "{{count}} day",
-  days_other: "{{count}} days",
   overlap: "The old key stays valid for",
-  secret: {
-    once: "This is shown once.",
-    done: "I have copied it",
-  },
   members: {
     person: "Person",
     you: "(you)",

@@ -12,6 +12,15 @@ export const ui = {
   keep: "Go back",
   loading: "Loading",
   close: "Close",
+  lifetime: {
+    none: "Not at all",
+    days_one: "{{count}} day",
+    days_other: "{{count}} days",
+  },
+  secret: {
+    once: "This is shown once.",
+    done: "I have copied it",
+  },
   states: {
     waiting: "Waiting",
     starting: "Starting",
