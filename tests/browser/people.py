@@ -40,7 +40,8 @@ class Member(Visitor):
 async def visiting(browser: Browser, lab: Stack) -> AsyncIterator[Visitor]:
     """A new visitor, who has not signed in, until the block ends."""
     guards = Guards({lab.gateway_url, lab.aws.endpoint_url})
-    context = await browser.new_context(base_url=lab.gateway_url)
+    # Colours that change slowly have the contrast of neither theme meanwhile.
+    context = await browser.new_context(base_url=lab.gateway_url, reduced_motion="reduce")
     try:
         context.set_default_timeout(WAIT_MILLISECONDS)
         await guards.watch(context)
