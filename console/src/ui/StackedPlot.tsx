@@ -26,6 +26,7 @@ export interface PlotProps {
 
 const HEIGHT = 220;
 const AXIS_WIDTH = 76;
+const CHARACTER_WIDTH = 7;
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
 export default function StackedPlot(props: PlotProps) {
@@ -84,7 +85,12 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
     },
     axes: [
       bars ? { ...axis, values: (_plot, splits) => splits.map((seconds) => new Date(seconds * 1_000).toISOString().slice(5, 10)) } : axis,
-      { ...axis, size: AXIS_WIDTH, values: (_plot, values) => values.map((value) => latest.current.format(value)), ...(whole ? { incrs: WHOLE_STEPS } : {}) },
+      {
+        ...axis,
+        size: (_plot, labels) => axisWidth(labels),
+        values: (_plot, values) => values.map((value) => latest.current.format(value)),
+        ...(whole ? { incrs: WHOLE_STEPS } : {}),
+      },
     ],
     series: [
       {},
@@ -101,6 +107,12 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
       ready: [(plot) => plot.over.addEventListener("click", () => clicked(plot, latest.current))],
     },
   };
+}
+
+/** The room of the labels of an axis, in pixels: small amounts of money have many digits. */
+function axisWidth(labels: readonly string[] | null): number {
+  const longest = Math.max(0, ...(labels ?? []).map((label) => label.length));
+  return Math.max(AXIS_WIDTH, 20 + longest * CHARACTER_WIDTH);
 }
 
 function clicked(plot: uPlot, { onMoment }: PlotProps): void {
