@@ -82,7 +82,7 @@ function NeedText({ cluster, need }: { cluster: string; need: Need }) {
           </Link>{" "}
           <Text span size="sm" c="dimmed">
             {text("home.quota_details", {
-              scope: quota.scope,
+              scope: text(`money.scope.${quota.scope}`),
               name: visible(quota.name),
               left: money(Number(quota.left.amount), quota.left.currency),
               limit: money(Number(quota.limit.amount), quota.limit.currency),

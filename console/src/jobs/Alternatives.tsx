@@ -33,7 +33,7 @@ export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlt
                 </span>
                 {each.text ? (
                   <span className={classes.why}>
-                    <Foreign>{TAKEN.includes(each.verdict) ? each.text : text("job.alternatives.rejected", { text: each.text })}</Foreign>
+                    <Foreign>{each.text}</Foreign>
                   </span>
                 ) : null}
               </td>

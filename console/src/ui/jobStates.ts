@@ -38,11 +38,6 @@ export function stateGroup(state: string): StateGroup {
   return GROUPS[state] ?? "running";
 }
 
-/** Slurm's states in a group. */
-export function statesOf(group: StateGroup): string[] {
-  return Object.keys(GROUPS).filter((state) => GROUPS[state] === group);
-}
-
 /** Whether a job in this state has ended. */
 export function hasEnded(state: string): boolean {
   return ["done", "failed", "cancelled"].includes(stateGroup(state));

@@ -4,7 +4,6 @@ export const activity = {
   none: "Nothing happened",
   none_details: "There are no events of this kind in this time. With fewer filters there may be more.",
   behind: "The newest events are still being archived. They appear as soon as they are.",
-  earlier: "Show earlier ones",
   column: {
     when: "When",
     what: "What",

@@ -19,7 +19,7 @@ export const files = {
   no_bucket_details: "An operator binds one to it. The shared folder can be read without.",
   not_found: "There is no such folder",
   not_found_details: "It may have been deleted, or it is not yours to see.",
-  column: { select: "Select", name: "Name", size: "Size", modified: "Changed" },
+  column: { name: "Name", size: "Size", modified: "Changed" },
   select_row: "Select {{name}}",
   select_all: "Select all",
   selected_one: "{{count}} selected",

@@ -1,7 +1,6 @@
 /** Texts of the first page. */
 
 export const home = {
-  now: "Now",
   running: "Running",
   waiting: "Waiting",
   ended_today: "Ended in 24 hours",
@@ -10,7 +9,6 @@ export const home = {
   month: "This month",
   forecast: "Whole month, expected",
   unknown: "not known",
-  as_of: "Costs as of {{time}}",
   stale: "The costs are not up to date.",
   needs_you: "Needs you",
   nothing_needed: "Nothing needs you now.",

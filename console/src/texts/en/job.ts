@@ -122,7 +122,6 @@ export const job = {
     price: "USD/h",
     price_details: "The list price of a worker",
     share: "its share {{price}}",
-    rejected: "Rejected: {{text}}",
     all: "All {{count}} shapes",
     fewer: "Fewer",
     verdict: {

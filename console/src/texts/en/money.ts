@@ -132,7 +132,6 @@ export const money = {
     limit: "Limit",
     expected: "Expected",
     bar: "{{used}} of {{limit}} used: {{share}}",
-    over: "Over by {{amount}}",
     set_by: "Set by {{who}}",
     month: "{{month}} (UTC)",
   },

@@ -34,7 +34,6 @@ export const sessions = {
     none_details: "Somebody with the right to write templates can add one of the kind interactive.",
     start: "Start",
     tools: "Its program must be on the workers: {{tools}}",
-    advanced: "More",
     no_right: "A viewer cannot start sessions",
     no_right_details: "It takes the role member. An admin can give it to you.",
   },

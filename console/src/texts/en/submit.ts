@@ -69,7 +69,7 @@ export const submit = {
     cause: "waits",
     unknown: "start not known",
   },
-  button: { price: "≈ {{price}}", per_hour: "≈ {{price}} per hour" },
+  button: { price: "at most {{price}}", per_hour: "{{price}} per hour" },
   quota: {
     none: "No quota bounds your costs.",
     user: "{{left}} of {{limit}} are left of the quota of {{name}} this month.",

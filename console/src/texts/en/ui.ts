@@ -4,7 +4,7 @@ export const ui = {
   tab_title: "{{page}} · Clusterra",
   retry: "Try again",
   no_answer: "The gateway does not answer",
-  no_answer_details: "Nothing was changed by this page. Check the connection, then try again.",
+  no_answer_details: "Check the connection. If you were changing something, look whether it was changed before you repeat it.",
   fault: "The page has a fault",
   copied: "Copied",
   copy: "Copy",
