@@ -36,6 +36,7 @@ async def test_every_route_answers_404_to_a_user_of_another_tenant(lab: Stack, a
             "partition_name": "main",
             "run_id": "0" * 32,
             "upload_id": "0" * 32,
+            "link_id": "0" * 16,
         }
         for route in of_clusters:
             path = re.sub(r"{(\w+)}", lambda match: values[match[1]], route["path"])
