@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 
 from clusterra_contracts.identity import now
 
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+
 SHORTEST = timedelta(seconds=2)
 LONGEST = timedelta(seconds=30)
 _LISTS = 2
@@ -34,15 +37,6 @@ class RecentList[T]:
     def reading(self) -> bool:
         """Whether it is being read now."""
         return self._reading is not None
-
-    @property
-    def kept(self) -> T:
-        """The list that is kept; the empty one where there is none."""
-        return self._list
-
-    def forget(self) -> None:
-        """Keep the list no longer. One that is being read is kept afterwards."""
-        self._list, self._listed_at = self._empty, None
 
     async def get(self, changed_at: datetime | None = None) -> T:
         """Return the list; one from before `changed_at` is read again.
@@ -76,7 +70,7 @@ class RecentList[T]:
         self._listed_at, self._list = await self._read_list()
         self._kept_for = max(SHORTEST, min(now() - self._listed_at, LONGEST))
         self._kept_until = now() + self._kept_for
-        asyncio.get_running_loop().call_later(2 * self._kept_for.total_seconds(), self._forget_old, self._listed_at)
+        asyncio.get_running_loop().call_later(2 * self._kept_for.total_seconds(), self._forget, self._listed_at)
 
     def _on_read(self, reading: asyncio.Task[None]) -> None:
         self._reading = None
@@ -84,6 +78,17 @@ class RecentList[T]:
             # Whoever waited has raised it.
             reading.exception()
 
-    def _forget_old(self, listed_at: datetime) -> None:
+    def _forget(self, listed_at: datetime) -> None:
         if self._listed_at == listed_at:
-            self.forget()
+            self._list, self._listed_at = self._empty, None
+
+
+def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentList[tuple[JobRecord, ...]]:
+    """Return the recent list of all job records of slurmctld, which is read with a token of the operator."""
+
+    async def read() -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        listed = await slurmctld.jobs(token())
+        return listed[:2] if listed else (began, ())
+
+    return RecentList(read, ())

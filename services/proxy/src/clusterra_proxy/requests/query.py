@@ -12,7 +12,6 @@ from clusterra_contracts.rpc.job_search import is_found
 from clusterra_contracts.rpc.slurm import CountJobs, GetJob, Job, JobCounts, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
-from clusterra_proxy.cluster.recent_jobs import Submitted
 from clusterra_proxy.cluster.usage import with_usage
 from clusterra_proxy.requests.job_order import JobOrder
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
@@ -164,8 +163,13 @@ async def _list_accounting(cluster: Cluster, request: ListJobs) -> tuple[JobReco
         return ()
     if request.states is not None and set(request.states) <= LIVE:
         return ()
-    asked = Submitted.between(request.submitted_after, request.submitted_before, request.viewer.only_uid)
-    return await cluster.recent_runs.get(asked)
+    runs = await cluster.accounting.submitted(
+        cluster.mint.operator_token(),
+        after=request.submitted_after or OLDEST,
+        before=request.submitted_before,
+        uid=request.viewer.only_uid,
+    )
+    return tuple(run for run in runs if run.state != SUPERSEDED)
 
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:
