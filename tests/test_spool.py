@@ -41,7 +41,7 @@ async def command(lab: Stack, ada: User, tmp_path: Path) -> AsyncIterator[Comman
 @pytest.fixture(autouse=True)
 async def no_jobs_left(lab: Stack) -> AsyncIterator[None]:
     yield
-    # By their ids: outside of the lab's own names, Slurm knows no user by name.
+    # By their ids: by the name of their user they stayed.
     waiting = await lab.slurm.run("squeue", "--noheader", "--states=PENDING", "--format=%A")
     if waiting.stdout.split():
         await lab.slurm.run("scancel", *sorted(set(waiting.stdout.split())))

@@ -7,9 +7,9 @@ import { useArchive } from "../live/useArchive";
 import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
 import { decisionOf } from "./decisions";
 import { DECISIONS, fleetQuery, workersQuery, type Range } from "./queries";
+import { JOB_ENDS } from "../live/event";
 import { withTold } from "./series";
 
-const ENDED = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
 
 export function useFleet(cluster: string, range: Range) {
   const feed = useFeed();
@@ -38,7 +38,7 @@ export function useFleet(cluster: string, range: Range) {
       queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withTold(data, { at: decision.at, counts })));
     }
   });
-  useReadAgain(["worker.", "node.", "job.running", ...ENDED], () => readAgain(workers));
+  useReadAgain(["worker.", "node.", "job.running", ...JOB_ENDS], () => readAgain(workers));
   useReadAgain(["cluster."], () => readAgain(detail));
 
   // The sums by shape are absolute: they become the end of the series, however many events there were.

@@ -19,11 +19,11 @@ import { counted, figure } from "./counts";
 import classes from "./HomePage.module.css";
 import { NeedsList } from "./NeedsList";
 import { NewestJobs } from "./NewestJobs";
+import { JOB_ENDS } from "../live/event";
 import { needs } from "./needs";
 
 const route = getRouteApi("/c/$cluster/");
 /** The ends of jobs, which cost from then on what they cost. */
-const ENDS = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
 /** Ages on this page are right to a minute. */
 const MINUTE_MS = 60_000;
 
@@ -37,8 +37,8 @@ export function HomePage() {
     queryFn: ({ signal }) => body(api.GET("/v1/quotas", { signal })),
   });
   useReadAgain(["cluster."], () => readAgain(detail));
-  useReadAgain(["quota.", ...ENDS], () => readAgain(quotas));
-  useReadAgain(["job.running", ...ENDS], () => readAgain(profile));
+  useReadAgain(["quota.", ...JOB_ENDS], () => readAgain(quotas));
+  useReadAgain(["job.running", ...JOB_ENDS], () => readAgain(profile));
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const user = profile.data?.name ?? "";
   const found = useMemo(

@@ -16,6 +16,9 @@ export interface LiveEvent extends EventRecord {
   position: number;
 }
 
+/** The kinds that end the run of a job. */
+export const JOB_ENDS: readonly string[] = ["job.completed", "job.failed", "job.cancelled", "job.timeout"];
+
 /** One event; null for one that cannot be read, which hides no other. */
 export function eventRecord(given: unknown): EventRecord | null {
   const event = v.safeParse(EventRecord, given);

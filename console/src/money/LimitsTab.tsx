@@ -1,5 +1,6 @@
 /** Budgets and quotas: what is used of them, and for admins how they are set. */
 
+import { JOB_ENDS } from "../live/event";
 import { Button, Group, Skeleton, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -25,7 +26,7 @@ type Act =
   | { of: "budget"; act: "delete"; budget: BudgetView };
 
 /** What is used changes when jobs are submitted and when they have ended. */
-const JOBS = ["job.submitted", "job.completed", "job.failed", "job.cancelled", "job.timeout"];
+const JOBS = ["job.submitted", ...JOB_ENDS];
 
 export function LimitsTab() {
   const profile = useQuery(profileQuery);
