@@ -85,6 +85,9 @@ async def test_prometheus_scrapes_all_services_and_evaluates_every_rule(
     async def all_up() -> bool:
         return await prometheus.value("sum(up)") == len(lab.services)
 
+    async def all_ready() -> bool:
+        return await prometheus.value("sum(clusterra_ready)") == len(lab.services)
+
     async def all_evaluated() -> bool:
         groups = (await prometheus.get("rules"))["groups"]
         return all(rule["health"] != "unknown" for group in groups for rule in group["rules"])
@@ -98,7 +101,7 @@ async def test_prometheus_scrapes_all_services_and_evaluates_every_rule(
     for board in BOARDS:
         for query in queries(board):
             await prometheus.get("query", query=query.replace("$__rate_interval", "30s"))
-    assert await prometheus.value("sum(clusterra_ready)") == len(lab.services)
+    await until(all_ready, seconds=60, what="all services to be ready")
     assert await prometheus.value('sum(clusterra_leases_held{service="scaler"})') == 8
     # Other tests submit in the same lab.
     submits = await prometheus.value('sum(clusterra_http_requests_total{route="jobs_submit",code="201"})')

@@ -231,6 +231,11 @@ async def test_each_accepted_field_arrives_in_slurm(lab: Stack, client: aiohttp.
         await slurm.call("DELETE", f"job/{submitted['job_id']}")
         return name, missing(record, wanted)
 
+    async def account_arrives() -> bool:
+        return not (await wrong("account"))[1]
+
+    # While slurmdbd does not answer in time, Slurm books a job on the default account: docs/concepts/associations.md.
+    await until(account_arrives, seconds=90, every=1.0, what="the association with the new account")
     told = dict(await asyncio.gather(*map(wrong, ARRIVES)))
 
     assert {name: each for name, each in told.items() if each} == {}
