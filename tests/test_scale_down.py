@@ -3,7 +3,9 @@
 import asyncio
 import os
 import random
+import re
 from collections import Counter
+from collections.abc import Set
 from datetime import datetime
 from functools import partial
 
@@ -85,7 +87,7 @@ async def test_random_queues_lose_no_job_to_a_drained_worker(lab: Stack, ada: Us
 
     begun = Counter(event.subject for event in events if event.kind == "job.running" and event.subject in submitted)
     ran_twice = [event for event in events if begun[event.subject] > 1]
-    assert ran_twice == [], "a job ran twice"
+    assert ran_twice == [], f"a job ran twice: {slurm_lines(lab, {event.subject for event in ran_twice})}"
     for job_id in undisturbed:
         assert await ada.output(job_id) == "began\nended\n"
 
@@ -98,6 +100,13 @@ async def test_random_queues_lose_no_job_to_a_drained_worker(lab: Stack, ada: Us
             # Slurm cuts the time of an end to full seconds, so it is never later than the real end.
             assert job.ended_at is not None
             assert job.ended_at <= victims[node], f"{node} was named as a victim while {job.job_id} ran there"
+
+
+def slurm_lines(lab: Stack, job_ids: Set[str]) -> list[str]:
+    """What slurmctld logged about jobs: it names the cause where it queues one again."""
+    about = re.compile(rf"JobId=({'|'.join(job_ids)})\b")
+    log = (lab.slurm.log_dir / "slurmctld.log").read_text(errors="replace")
+    return [line for line in log.splitlines() if about.search(line)]
 
 
 async def victim_times(user: User) -> dict[str, datetime]:
