@@ -1,7 +1,7 @@
 import "@fontsource-variable/inter/wght.css";
 import "@fontsource-variable/jetbrains-mono/wght.css";
-import "./ui/mantine.css";
-import "./ui/tokens.css";
+import "./ui/theme/mantine.css";
+import "./ui/theme/tokens.css";
 
 import { MantineProvider } from "@mantine/core";
 import { QueryClientProvider } from "@tanstack/react-query";
@@ -13,10 +13,10 @@ import { router } from "./app/router";
 import { watchPerson, watchRestored, whenSessionEnds } from "./app/session";
 import { Feed } from "./live/feed";
 import { FeedContext } from "./live/useLive";
-import { theme, variables } from "./ui/theme";
+import { theme, variables } from "./ui/theme/theme";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
-// Dialogues keep the page below from scrolling by a style of their own; the library of it looks here for the nonce.
+// Dialogs keep the page below from scrolling by a style of their own; the library of it looks here for the nonce.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 const feed = new Feed();
 const queries = queryClient(() => sessionEnded());

@@ -4,7 +4,7 @@ import { Button, Group, MultiSelect, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
-import { DateField } from "../ui/DateField";
+import { DateField } from "../ui/forms/DateField";
 
 interface Search {
   kinds?: string[] | undefined;

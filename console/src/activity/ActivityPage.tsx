@@ -6,7 +6,7 @@ import { useMemo } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { useArchive } from "../live/useArchive";
 import { text } from "../texts";
-import { DataTable } from "../ui/DataTable";
+import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";

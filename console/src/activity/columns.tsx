@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import type { ActivityRow } from "./rows";

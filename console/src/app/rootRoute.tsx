@@ -6,7 +6,7 @@ import { clustersQuery, profileQuery } from "../api/queries";
 import { ProblemError } from "../api/problem";
 import { Failure } from "./Failure";
 import { NoPage } from "./NoPage";
-import { Shell } from "./Shell";
+import { Shell } from "./shell/Shell";
 
 export interface RouterContext {
   queries: QueryClient;

@@ -5,7 +5,7 @@
 
 import type { QueryClient } from "@tanstack/react-query";
 import { profileQuery } from "../api/queries";
-import { endPage } from "../ui/leaving";
+import { endPage } from "../ui/forms/leaving";
 
 const PERSON = "clusterra.person";
 /** Stands in place of a person when one has signed out: whoever signs in next is somebody else. */

@@ -7,11 +7,11 @@ import { Foreign } from "../ui/Foreign";
 import { bytes } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/useOnce";
+import { useOnce } from "../ui/forms/useOnce";
 import { download } from "./acts";
-import type { Dialogue } from "./Dialogues";
-import type { Entry } from "./entries";
-import { FilePreview } from "./FilePreview";
+import type { Dialog } from "./dialogs/Dialogs";
+import type { Entry } from "./queries";
+import { FilePreview } from "./preview/FilePreview";
 import { nameOf, SHARED, type Root } from "./paths";
 
 interface Props {
@@ -23,7 +23,7 @@ interface Props {
   entry: Entry | null;
   writable: boolean;
   mayShare: boolean;
-  open: (dialogue: Dialogue) => void;
+  open: (dialog: Dialog) => void;
   close: () => void;
 }
 

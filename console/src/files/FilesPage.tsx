@@ -9,9 +9,9 @@ import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { SavedViews } from "../views/SavedViews";
 import { Crumbs } from "./Crumbs";
-import type { Dialogue } from "./Dialogues";
-import { Dialogues } from "./Dialogues";
-import type { Entry } from "./entries";
+import type { Dialog } from "./dialogs/Dialogs";
+import { Dialogs } from "./dialogs/Dialogs";
+import type { Entry } from "./queries";
 import { FilePanel } from "./FilePanel";
 import classes from "./Files.module.css";
 import { FileTable } from "./FileTable";
@@ -40,7 +40,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
   const role = useQuery(profileQuery).data?.role ?? "viewer";
   const folder = useFolder(cluster, root, path);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [dialogue, setDialogue] = useState<Dialogue | null>(null);
+  const [dialog, setDialog] = useState<Dialog | null>(null);
   const writable = mayWrite(root, path, role);
   const uploadTo = useUploadTo(cluster, path, folder.entries);
   const selected = folder.entries.filter((entry) => chosen.has(entry.path));
@@ -62,7 +62,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
             ]}
           />
           <SavedViews page="files" />
-          {writable ? <UploadButtons upload={uploadTo.choose} newFolder={() => setDialogue({ kind: "folder" })} /> : null}
+          {writable ? <UploadButtons upload={uploadTo.choose} newFolder={() => setDialog({ kind: "folder" })} /> : null}
         </>
       }
     >
@@ -75,7 +75,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
             selected={selected}
             writable={writable}
             mayShare={mayShare(role)}
-            open={setDialogue}
+            open={setDialog}
             unselect={() => setChosen(new Set())}
           />
         ) : (
@@ -97,14 +97,14 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
         entry={openEntry ?? null}
         writable={writable}
         mayShare={mayShare(role)}
-        open={setDialogue}
+        open={setDialog}
         close={close}
       />
-      <Dialogues
+      <Dialogs
         cluster={cluster}
         path={path}
-        dialogue={dialogue}
-        close={() => setDialogue(null)}
+        dialog={dialog}
+        close={() => setDialog(null)}
         acted={() => {
           setChosen(new Set());
           if (openFile !== undefined) close();

@@ -5,10 +5,10 @@ import { useMutation } from "@tanstack/react-query";
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/useOnce";
+import { useOnce } from "../ui/forms/useOnce";
 import { download, MOST_DOWNLOADED, proposed } from "./acts";
-import type { Dialogue } from "./Dialogues";
-import type { Entry } from "./entries";
+import type { Dialog } from "./dialogs/Dialogs";
+import type { Entry } from "./queries";
 import { SHARED, type Root } from "./paths";
 
 interface Props {
@@ -17,7 +17,7 @@ interface Props {
   selected: readonly Entry[];
   writable: boolean;
   mayShare: boolean;
-  open: (dialogue: Dialogue) => void;
+  open: (dialog: Dialog) => void;
   unselect: () => void;
 }
 

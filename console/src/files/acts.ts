@@ -1,7 +1,7 @@
 /** What is done to files of the bucket. */
 
 import { api, body } from "../api/client";
-import type { Entry } from "./entries";
+import type { Entry } from "./queries";
 import { join, nameOf, parentOf, type Root } from "./paths";
 
 /** The most files that one act deletes, also of folders. */
@@ -104,7 +104,7 @@ export function placed(sources: readonly string[], destination: string): Move[] 
   return sources.map((source) => ({ source, destination: join(destination.replace(/\/$/, ""), nameOf(source)) }));
 }
 
-/** Where a dialogue begins: at the file's own path, or at the folder of several. */
+/** Where a dialog begins: at the file's own path, or at the folder of several. */
 export function proposed(sources: readonly string[]): string {
   return sources.length === 1 ? (sources[0] ?? "") : `${parentOf(sources[0] ?? "")}/`;
 }

@@ -4,11 +4,11 @@ import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { File as FileIcon, Folder, Link2 } from "lucide-react";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { bytes } from "../ui/format";
-import type { Entry } from "./entries";
+import type { Entry } from "./queries";
 import classes from "./Files.module.css";
 import type { Root } from "./paths";
 

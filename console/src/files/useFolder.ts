@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
 import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
-import { entriesQuery, readBucketAgain, type Entry } from "./entries";
+import { entriesQuery, readBucketAgain, type Entry } from "./queries";
 import type { Root } from "./paths";
 import { useUploads } from "./upload/queue";
 

@@ -2,12 +2,12 @@
 
 import { useMemo } from "react";
 import { text } from "../texts";
-import { DataTable, type Column } from "../ui/DataTable";
+import { DataTable, type Column } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { Foreign } from "../ui/Foreign";
 import { count } from "../ui/format";
 import { Moment } from "../ui/Moment";
-import { TableBox } from "../ui/TableBox";
+import { TableBox } from "../ui/tables/TableBox";
 import { changesText, jobsCount, reasonsText, type Decision } from "./decisions";
 import classes from "./fleet.module.css";
 

@@ -5,12 +5,12 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { WorkerView, Workers } from "../api/schema";
 import { text } from "../texts";
-import { DataTable, type Column, type Sort } from "../ui/DataTable";
+import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { Foreign } from "../ui/Foreign";
 import { count, day, exact } from "../ui/format";
 import { Elapsed, Moment } from "../ui/Moment";
-import { TableBox } from "../ui/TableBox";
+import { TableBox } from "../ui/tables/TableBox";
 import { WorkerState } from "./WorkerState";
 
 interface Props {

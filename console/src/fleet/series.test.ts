@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fleet } from "../api/schema";
-import { stacked } from "../ui/stack";
+import { stacked } from "../ui/charts/stack";
 import { fleetSeries, from, withTold } from "./series";
 
 const START = Date.parse("2026-11-27T05:00:00Z");

@@ -1,7 +1,7 @@
 /** The fleet over time as series of a chart, and what events add to it. */
 
 import type { Fleet, FleetChange, ShapeCount } from "../api/schema";
-import type { ChartSeries } from "../ui/stack";
+import type { ChartSeries } from "../ui/charts/stack";
 
 export interface FleetSeries {
   /** Milliseconds since the epoch, ascending: the beginning, each change, and the end. */

@@ -7,7 +7,7 @@ import type { Job } from "../api/schema";
 import { jobColumns, tableColumns } from "../jobs/columns";
 import { arranged, folded } from "../jobs/rows";
 import { text } from "../texts";
-import { RowTable } from "../ui/RowTable";
+import { RowTable } from "../ui/tables/RowTable";
 import { Empty } from "../ui/Empty";
 
 const SHOWN = 12;

@@ -3,7 +3,7 @@
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { Foreign, visible } from "../ui/Foreign";
-import { RowLink } from "../ui/RowLink";
+import { RowLink } from "../ui/tables/RowLink";
 import { jobAddress } from "./address";
 import classes from "./jobs.module.css";
 import { countsOf, type ArrayRow } from "./rows";

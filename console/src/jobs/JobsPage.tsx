@@ -4,23 +4,23 @@ import { Button } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { text } from "../texts";
-import { RowTable } from "../ui/RowTable";
+import { RowTable } from "../ui/tables/RowTable";
 import { Empty } from "../ui/Empty";
 import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
 import { jobColumns, tableColumns } from "./columns";
-import { ColumnChoice, FilterBar, useTyped } from "./FilterBar";
-import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters";
+import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
+import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters/filters";
 import classes from "./jobs.module.css";
-import { MOST_JOBS, type JobList } from "./list";
+import { MOST_JOBS, type JobList } from "./list/list";
 import { arranged, folded } from "./rows";
-import { useJobs } from "./useJobs";
+import { useJobs } from "./list/useJobs";
 
 const route = getRouteApi("/c/$cluster/jobs");
 const BulkActs = lazy(() => import("./bulk/BulkActs").then(({ BulkActs: component }) => ({ default: component })));
-const AllCounts = lazy(() => import("./AllCounts").then(({ AllCounts: component }) => ({ default: component })));
+const AllCounts = lazy(() => import("./filters/AllCounts").then(({ AllCounts: component }) => ({ default: component })));
 const NONE: JobList["rows"] = [];
 
 export function JobsPage() {

@@ -2,12 +2,12 @@
 
 import type { Job } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/RowTable";
+import type { Column } from "../ui/tables/RowTable";
 import { count, percent } from "../ui/format";
 import { Foreign } from "../ui/Foreign";
 import { stateGroup, STATE_GROUPS } from "../ui/jobStates";
 import { Elapsed, Moment } from "../ui/Moment";
-import { RowLink } from "../ui/RowLink";
+import { RowLink } from "../ui/tables/RowLink";
 import { StateMark } from "../ui/StateMark";
 import { jobAddress } from "./address";
 import { ArrayCounts, ArrayName } from "./ArrayCells";

@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { clusterRoute } from "../app/rootRoute";
-import { JobsSearch } from "./filters";
-import { jobsQuery } from "./jobs";
+import { JobsSearch } from "./filters/filters";
+import { jobsQuery } from "./queries";
 import { JobSearch } from "./tabs";
 
 const jobsRoute = createRoute({

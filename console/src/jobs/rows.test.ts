@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "../api/schema";
-import { apiFilter, filtered } from "./filters";
+import { apiFilter, filtered } from "./filters/filters";
 import { arranged, folded } from "./rows";
 
 let seed = 7;

@@ -10,7 +10,7 @@ import { Empty } from "../ui/Empty";
 import { visible } from "../ui/Foreign";
 import { count, money } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { StackedChart } from "../ui/StackedChart";
+import { StackedChart } from "../ui/charts/StackedChart";
 import { dayCosts, type By } from "./byDay";
 import { days, type Period } from "./period";
 import { costsQuery } from "./queries";

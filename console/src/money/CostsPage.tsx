@@ -11,7 +11,7 @@ import { useNow } from "../ui/useNow";
 import { SavedViews } from "../views/SavedViews";
 import { ClustersTab } from "./ClustersTab";
 import { CostsTab } from "./CostsTab";
-import { LimitsTab } from "./LimitsTab";
+import { LimitsTab } from "./limits/LimitsTab";
 import { dayOf, preset, type Period } from "./period";
 import { quotasQuery, summaryQuery, tenantSummaryQuery } from "./queries";
 import type { CostsSearch } from "./routes";

@@ -2,7 +2,7 @@
 
 import { Group, SegmentedControl } from "@mantine/core";
 import { text } from "../texts";
-import { DateField } from "../ui/DateField";
+import { DateField } from "../ui/forms/DateField";
 import { preset, presetOf, type Period, type Preset } from "./period";
 
 const PRESETS: readonly Preset[] = ["month", "last_month", "days30", "days7"];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CostEntry } from "../api/schema";
 import { sum } from "../ui/decimal";
-import { stacked } from "../ui/stack";
+import { stacked } from "../ui/charts/stack";
 import { dayCosts } from "./byDay";
 import { days } from "./period";
 

@@ -2,7 +2,7 @@
 
 import type { CostEntry } from "../api/schema";
 import { decimal, micro } from "../ui/decimal";
-import { largest, type ChartSeries } from "../ui/stack";
+import { largest, type ChartSeries } from "../ui/charts/stack";
 
 export type By = "user" | "account" | "job" | "day" | "shape" | "worker";
 

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { CostEntry } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign } from "../ui/Foreign";
 import { bare } from "./amounts";
 import type { By } from "./byDay";

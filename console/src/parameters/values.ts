@@ -2,7 +2,7 @@
 
 import type { InputView, ParameterView, TemplateView } from "../api/schema";
 import { text } from "../texts";
-import { withoutSecrets } from "../ui/drafts";
+import { withoutSecrets } from "../ui/forms/drafts";
 
 /** What is asked for. */
 export interface Part {

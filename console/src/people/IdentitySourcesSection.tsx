@@ -9,7 +9,7 @@ import { Foreign } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { ReadAgain } from "./ReadAgain";
-import { identitySourcesQuery } from "./people";
+import { identitySourcesQuery } from "./queries";
 import { Rows } from "./Rows";
 
 const HEADS = ["name", "kind", "users", "read", "problem", "refused"] as const;

@@ -3,7 +3,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { readAllAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
-import { invitationsQuery, membersQuery, ownTokensQuery, serviceAccountsQuery, tokensQuery } from "./people";
+import { invitationsQuery, membersQuery, ownTokensQuery, serviceAccountsQuery, tokensQuery } from "./queries";
 
 const KEYS = ["people", "keys"] as const;
 

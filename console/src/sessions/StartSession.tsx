@@ -11,8 +11,8 @@ import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { Foreign, visible } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/useOnce";
-import { sessionsQuery, startSession } from "./sessions";
+import { useOnce } from "../ui/forms/useOnce";
+import { sessionsQuery, startSession } from "./queries";
 
 interface Props {
   cluster: string;

@@ -1,11 +1,11 @@
 /** The time that is left of a session's job. */
 
 import { useQuery } from "@tanstack/react-query";
-import { jobQuery } from "../jobs/jobs";
+import { jobQuery } from "../jobs/queries";
 import { text } from "../texts";
 import { duration } from "../ui/format";
 import { useNow } from "../ui/useNow";
-import { secondsLeft } from "./sessions";
+import { secondsLeft } from "./queries";
 
 export function TimeLeft({ cluster, jobId }: { cluster: string; jobId: string }) {
   const job = useQuery(jobQuery(cluster, jobId));

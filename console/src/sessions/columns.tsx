@@ -4,11 +4,11 @@ import { Button, Group } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { SessionDetail } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { StateMark } from "../ui/StateMark";
-import { likeJob, openAddress } from "./sessions";
+import { likeJob, openAddress } from "./queries";
 import { TimeLeft } from "./TimeLeft";
 
 export function sessionColumns(cluster: string, stop: (session: SessionDetail) => void): Column<SessionDetail>[] {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openAddress, secondsLeft } from "./sessions";
+import { openAddress, secondsLeft } from "./queries";
 
 test("the time left counts from the start of the job, and never below zero", () => {
   const job = { started_at: "2026-11-27T06:00:00Z", time_limit_seconds: 3600 };

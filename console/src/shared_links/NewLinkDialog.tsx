@@ -4,9 +4,9 @@ import { Checkbox, Group, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Shown } from "../api/schema";
 import { text } from "../texts";
-import { Lifetime } from "../ui/Lifetime";
-import { SecretDialog } from "../ui/SecretDialog";
-import { makeLink, type Target } from "./links";
+import { Lifetime } from "../ui/forms/Lifetime";
+import { SecretDialog } from "../ui/forms/SecretDialog";
+import { makeLink, type Target } from "./queries";
 
 const DAY = 86_400;
 const LIFETIMES = [3_600, DAY, 7 * DAY, 30 * DAY] as const;

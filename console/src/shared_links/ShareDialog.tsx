@@ -5,11 +5,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Job, LinkView, Profile } from "../api/schema";
 import { text } from "../texts";
-import { Confirm } from "../ui/Confirm";
+import { Confirm } from "../ui/forms/Confirm";
 import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { linksQuery, mayMake, revokeLink } from "./links";
+import { linksQuery, mayMake, revokeLink } from "./queries";
 import { NewLinkDialog, SHOWN } from "./NewLinkDialog";
 import classes from "./shared_links.module.css";
 

@@ -8,7 +8,7 @@ import { text } from "../texts";
 import { Foreign } from "../ui/Foreign";
 import { bytes } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { folderQuery } from "./reads";
+import { folderQuery } from "./queries";
 import classes from "./SubmitPage.module.css";
 
 interface Props {

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback } from "react";
 import { profileQuery } from "../api/queries";
-import { TemplateLaunch } from "../templates/TemplateLaunch";
+import { TemplateLaunch } from "./template/TemplateLaunch";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { ScriptSubmit } from "./ScriptSubmit";

@@ -3,7 +3,7 @@
 import * as v from "valibot";
 import type { Submission } from "../api/schema";
 import { text } from "../texts";
-import { withoutSecrets } from "../ui/drafts";
+import { withoutSecrets } from "../ui/forms/drafts";
 
 const MOST_FILES = 100;
 const LONGEST_PATH = 4096;

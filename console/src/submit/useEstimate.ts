@@ -3,7 +3,7 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { JobEstimate, ScriptSubmission } from "../api/schema";
-import { estimateQuery } from "./reads";
+import { estimateQuery } from "./queries";
 
 const REST_MS = 500;
 

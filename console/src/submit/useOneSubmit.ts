@@ -2,7 +2,7 @@
 
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import { priceToConfirm } from "./reads";
+import { priceToConfirm } from "./queries";
 
 interface Act<Body, Answer> {
   /** Sends the body with a price that was confirmed, or null. */

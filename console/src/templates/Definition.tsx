@@ -4,9 +4,9 @@ import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { TemplateDetail } from "../api/schema";
 import { text } from "../texts";
-import { CodeEditor } from "../ui/CodeEditor";
+import { CodeEditor } from "../ui/editor/CodeEditor";
 import { ProblemView } from "../ui/ProblemView";
-import { versionQuery } from "./reads";
+import { versionQuery } from "./queries";
 import classes from "./Templates.module.css";
 
 interface Props {

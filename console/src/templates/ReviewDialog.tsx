@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
-import { review, versionsQuery } from "./reads";
+import { review, versionsQuery } from "./queries";
 
 const LONGEST_NOTE = 1000;
 

@@ -7,12 +7,12 @@ import { useMemo, useRef } from "react";
 import * as v from "valibot";
 import { asProblem } from "../api/problem";
 import { text } from "../texts";
-import { CodeEditor } from "../ui/CodeEditor";
-import { useDraft } from "../ui/drafts";
+import { CodeEditor } from "../ui/editor/CodeEditor";
+import { useDraft } from "../ui/forms/drafts";
 import { Foreign } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
 import { FIRST_DEFINITION, notesOf } from "./definition";
-import { templatesQuery, versionsQuery, writeTemplate } from "./reads";
+import { templatesQuery, versionsQuery, writeTemplate } from "./queries";
 import classes from "./Templates.module.css";
 
 interface Props {

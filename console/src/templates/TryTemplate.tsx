@@ -13,9 +13,9 @@ import { useParameters } from "../parameters/useParameters";
 import { ofService, type FormRequest } from "../parameters/values";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
-import { RenderedScripts } from "./RenderedScripts";
+import { RenderedScripts } from "../submit/template/RenderedScripts";
 import classes from "./Templates.module.css";
-import { useRendered } from "./useRendered";
+import { useRendered } from "../submit/template/useRendered";
 
 interface Props {
   cluster: string;

@@ -10,7 +10,7 @@ import { text } from "../texts";
 import { Foreign } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { publish, templatesQuery, versionsQuery } from "./reads";
+import { publish, templatesQuery, versionsQuery } from "./queries";
 import { ReviewDialog } from "./ReviewDialog";
 import classes from "./Templates.module.css";
 

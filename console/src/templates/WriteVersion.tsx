@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { VersionView } from "../api/schema";
 import { ProblemView } from "../ui/ProblemView";
-import { versionQuery } from "./reads";
+import { versionQuery } from "./queries";
 import { TemplateWriter } from "./TemplateWriter";
 
 interface Props {

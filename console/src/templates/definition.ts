@@ -1,6 +1,6 @@
 /** What the service says of a definition, at its lines; and the definition that a new template begins with. */
 
-import type { LineNote } from "../ui/editor";
+import type { LineNote } from "../ui/editor/editor";
 
 const OF_LINE = /line (\d{1,7}): /g;
 const MOST = 100;

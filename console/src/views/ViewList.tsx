@@ -8,7 +8,7 @@ import type { SavedViewView } from "../api/schema";
 import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/useOnce";
+import { useOnce } from "../ui/forms/useOnce";
 import { deleteView, isName, MOST_NAME, queryOf, saveView, viewsQuery, withView, type ViewedPage } from "./views";
 import classes from "./views.module.css";
 

@@ -12,7 +12,7 @@ import type { Part } from "../parameters/values";
 import { text } from "../texts";
 import { visible } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/useOnce";
+import { useOnce } from "../ui/forms/useOnce";
 import { useNow } from "../ui/useNow";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";

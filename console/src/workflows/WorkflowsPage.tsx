@@ -8,7 +8,7 @@ import { readNextPage, retryPages } from "../api/nextPage";
 import { readAgain } from "../api/queries";
 import { useReadAgain } from "../live/useLive";
 import { text } from "../texts";
-import { DataTable } from "../ui/DataTable";
+import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";

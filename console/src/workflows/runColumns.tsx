@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Job, RunView, StepView } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign } from "../ui/Foreign";
 import { Elapsed, Moment } from "../ui/Moment";
 import { StateMark } from "../ui/StateMark";

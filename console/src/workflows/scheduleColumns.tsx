@@ -4,7 +4,7 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ScheduleView } from "../api/schema";
 import { text } from "../texts";
-import type { Column } from "../ui/DataTable";
+import type { Column } from "../ui/tables/DataTable";
 import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 

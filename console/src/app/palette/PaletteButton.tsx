@@ -4,7 +4,7 @@ import { Kbd, UnstyledButton } from "@mantine/core";
 import { Search } from "lucide-react";
 import { Suspense, useEffect, useState } from "react";
 import { text } from "../../texts";
-import classes from "../Bar.module.css";
+import classes from "../shell/Bar.module.css";
 import { Palette } from "../dialogs";
 import { COMMAND } from "../keys";
 

@@ -6,12 +6,12 @@ import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { clustersQuery, profileQuery } from "../../api/queries";
 import type { Job } from "../../api/schema";
-import { jobsQuery } from "../../jobs/jobs";
+import { jobsQuery } from "../../jobs/queries";
 import { text } from "../../texts";
 import { NO_CLUSTER } from "../rootRoute";
 import { pageOf, pagesFor } from "../pages";
 import { useOfferedActs } from "./acts";
-import { jobSearchQuery } from "./jobSearch";
+import { jobSearchQuery } from "./queries";
 import type { Entry } from "./ranking";
 
 const PAUSE_MS = 200;

@@ -6,7 +6,7 @@ import { text } from "../../texts";
 import { Foreign, visible } from "../../ui/Foreign";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
-import { unfinishedQuery } from "../entries";
+import { unfinishedQuery } from "../queries";
 import classes from "../Files.module.css";
 import { nameOf, parentOf } from "../paths";
 import { useUploads } from "./queue";

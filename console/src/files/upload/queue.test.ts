@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { endPage } from "../../ui/leaving";
+import { endPage } from "../../ui/forms/leaving";
 import { UploadQueue, uploads } from "./queue";
 import type { Source } from "./transfer";
 

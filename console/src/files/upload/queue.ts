@@ -1,7 +1,7 @@
 /** The uploads of this tab: at most three files at once, the others wait. They go on while one looks at other pages. */
 
 import { useSyncExternalStore } from "react";
-import { whenLeft } from "../../ui/leaving";
+import { whenLeft } from "../../ui/forms/leaving";
 import type { NamedFile } from "./dropped";
 import { upload, type Source } from "./transfer";
 

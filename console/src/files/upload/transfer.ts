@@ -6,7 +6,7 @@
 import { api, body, done } from "../../api/client";
 import { ProblemError } from "../../api/problem";
 import type { SentPart } from "../../api/schema";
-import { isBeingLeft } from "../../ui/leaving";
+import { isBeingLeft } from "../../ui/forms/leaving";
 import { sha256 } from "./hash";
 import { cutOf, partCount, partRange } from "./plan";
 import { persistently, put } from "./send";

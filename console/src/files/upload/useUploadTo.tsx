@@ -3,10 +3,10 @@
 import { Text } from "@mantine/core";
 import { useState, type ReactNode } from "react";
 import { text } from "../../texts";
-import { Confirm } from "../../ui/Confirm";
+import { Confirm } from "../../ui/forms/Confirm";
 import { Foreign } from "../../ui/Foreign";
 import { count } from "../../ui/format";
-import type { Entry } from "../entries";
+import type { Entry } from "../queries";
 import classes from "../Files.module.css";
 import { chosenFiles, droppedFiles, MOST_FILES, writtenNames, type Chosen, type NamedFile } from "./dropped";
 import { uploads } from "./queue";

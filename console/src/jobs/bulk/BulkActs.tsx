@@ -9,7 +9,7 @@ import { text } from "../../texts";
 import { count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
 import { cancelJob, holdJob, releaseJob } from "../acts";
-import { apiFilter, type Filters } from "../filters";
+import { apiFilter, type Filters } from "../filters/filters";
 import { cancelled, rehearsed } from "./cancelling";
 import { FateList } from "./FateList";
 import { planned, runEach, tally, type Act, type Fate } from "./plan";

@@ -15,15 +15,15 @@ import type { OutputChoice } from "../output/OutputView";
 import { jobOutput } from "../output/source";
 import { TABS, type Tab } from "../tabs";
 import { EndingBox } from "./EndingBox";
-import { EventsTab } from "./EventsTab";
-import { FilesTab } from "./FilesTab";
+import { EventsTab } from "./tabs/EventsTab";
+import { FilesTab } from "./tabs/FilesTab";
 import { JobActs } from "./JobActs";
 import classes from "./job.module.css";
 import { JobHead } from "./JobHead";
-import { SameTab } from "./SameTab";
+import { SameTab } from "./tabs/SameTab";
 import { CostBox, WhyBox } from "./SideBoxes";
-import { StepsTab } from "./StepsTab";
-import { Timeline } from "./Timeline";
+import { StepsTab } from "./tabs/StepsTab";
+import { Timeline } from "./tabs/Timeline";
 import { UsedBox } from "./UsedBox";
 import { useJob } from "./useJob";
 
@@ -33,7 +33,7 @@ const OutputView = lazy(() => import("../output/OutputView").then(({ OutputView:
 export function JobPage() {
   const { cluster, job: jobId } = route.useParams();
   const { job, why } = useJob(cluster, jobId);
-  // Another job is another page: no dialogue and no draft of this one stays for it.
+  // Another job is another page: no dialog and no draft of this one stays for it.
   const page = `${cluster} ${jobId}`;
   const title = text("jobs.title", { number: jobId, name: visible(job.data?.name || (job.data ? text("jobs.unnamed") : "")) });
   const missing = job.error instanceof ProblemError && job.error.status === 404;

@@ -5,8 +5,8 @@ import { useCallback, useEffect, useRef } from "react";
 import { Rereading } from "../../live/rereading";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
-import { changes, factOf } from "../fact";
-import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../jobs";
+import { changes, factOf } from "../list/fact";
+import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../queries";
 
 const SOON_MS = 500;
 /** What is long to read, and changes little with each task of an array. */

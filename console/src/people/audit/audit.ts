@@ -4,7 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import * as v from "valibot";
 import { api, body } from "../../api/client";
 import { AGED_MS } from "../../api/queries";
-import { contains } from "../people";
+import { contains } from "../queries";
 
 const AuditEntry = v.object({
   time: v.string(),

@@ -6,8 +6,8 @@ import { api, body } from "../../api/client";
 import type { Cluster } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { Lifetime } from "../../ui/Lifetime";
-import { SecretDialog } from "../../ui/SecretDialog";
+import { Lifetime } from "../../ui/forms/Lifetime";
+import { SecretDialog } from "../../ui/forms/SecretDialog";
 import { OVERLAPS } from "../fields";
 
 export function AgentKeyDialog({ cluster, close }: { cluster: Cluster; close: () => void }) {

@@ -6,7 +6,7 @@ import { api, body } from "../../api/client";
 import { clusterQuery, clustersQuery } from "../../api/queries";
 import type { Cluster } from "../../api/schema";
 import { text } from "../../texts";
-import { Confirm } from "../../ui/Confirm";
+import { Confirm } from "../../ui/forms/Confirm";
 import { visible } from "../../ui/Foreign";
 
 interface Props {

@@ -6,11 +6,11 @@ import { useState } from "react";
 import { api, done } from "../../api/client";
 import type { InvitationView } from "../../api/schema";
 import { text } from "../../texts";
-import { Confirm } from "../../ui/Confirm";
+import { Confirm } from "../../ui/forms/Confirm";
 import { Foreign, visible } from "../../ui/Foreign";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
-import { invitationsQuery } from "../people";
+import { invitationsQuery } from "../queries";
 import { RowActs, Rows } from "../Rows";
 import classes from "./Invitations.module.css";
 

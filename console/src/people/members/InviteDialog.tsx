@@ -5,10 +5,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body } from "../../api/client";
 import { text } from "../../texts";
-import { Lifetime } from "../../ui/Lifetime";
-import { SecretDialog } from "../../ui/SecretDialog";
+import { Lifetime } from "../../ui/forms/Lifetime";
+import { SecretDialog } from "../../ui/forms/SecretDialog";
 import { INVITATION_LIFETIMES } from "../fields";
-import { invitationsQuery } from "../people";
+import { invitationsQuery } from "../queries";
 
 const ROLES = ["viewer", "member", "admin"] as const;
 const ADDRESS = /^[^@\s]{1,64}@[A-Za-z0-9.-]{1,253}$/;

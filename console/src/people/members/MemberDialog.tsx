@@ -8,9 +8,9 @@ import { profileQuery } from "../../api/queries";
 import type { MemberView, Profile, Role } from "../../api/schema";
 import { grantable, includes } from "../../app/permissions";
 import { text } from "../../texts";
-import { Confirm } from "../../ui/Confirm";
+import { Confirm } from "../../ui/forms/Confirm";
 import { visible } from "../../ui/Foreign";
-import { membersQuery, serviceAccountsQuery, tokensQuery } from "../people";
+import { membersQuery, serviceAccountsQuery, tokensQuery } from "../queries";
 import type { MemberAct } from "./columns";
 
 interface Props {

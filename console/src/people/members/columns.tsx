@@ -3,7 +3,7 @@
 import type { MemberView, Profile } from "../../api/schema";
 import { mayChange } from "../../app/permissions";
 import { text } from "../../texts";
-import type { Column } from "../../ui/DataTable";
+import type { Column } from "../../ui/tables/DataTable";
 import { Foreign, visible } from "../../ui/Foreign";
 import { Moment } from "../../ui/Moment";
 import { RowActs } from "../Rows";

@@ -8,7 +8,7 @@ import type { Scope } from "../../api/schema";
 import { text } from "../../texts";
 import { ProblemView } from "../../ui/ProblemView";
 import { Scopes, SCOPES } from "../fields";
-import { serviceAccountsQuery } from "../people";
+import { serviceAccountsQuery } from "../queries";
 
 const ROLES = ["viewer", "member", "admin"] as const;
 const NAME = /^[a-z_][a-z0-9_-]{0,30}$/;

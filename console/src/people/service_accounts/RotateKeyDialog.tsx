@@ -6,8 +6,8 @@ import { api, body } from "../../api/client";
 import type { Token } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { Lifetime } from "../../ui/Lifetime";
-import { SecretDialog } from "../../ui/SecretDialog";
+import { Lifetime } from "../../ui/forms/Lifetime";
+import { SecretDialog } from "../../ui/forms/SecretDialog";
 import { OVERLAPS, TOKEN_LIFETIMES } from "../fields";
 
 interface Props {

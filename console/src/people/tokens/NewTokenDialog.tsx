@@ -4,8 +4,8 @@ import { TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Scope } from "../../api/schema";
 import { text } from "../../texts";
-import { Lifetime } from "../../ui/Lifetime";
-import { SecretDialog } from "../../ui/SecretDialog";
+import { Lifetime } from "../../ui/forms/Lifetime";
+import { SecretDialog } from "../../ui/forms/SecretDialog";
 import { Scopes, TOKEN_LIFETIMES } from "../fields";
 
 export interface NewToken {

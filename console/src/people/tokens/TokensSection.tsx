@@ -7,12 +7,12 @@ import { useMemo, useState } from "react";
 import { api, done } from "../../api/client";
 import type { OwnedToken } from "../../api/schema";
 import { text } from "../../texts";
-import { Confirm } from "../../ui/Confirm";
-import { DataTable } from "../../ui/DataTable";
+import { Confirm } from "../../ui/forms/Confirm";
+import { DataTable } from "../../ui/tables/DataTable";
 import { Empty } from "../../ui/Empty";
 import { visible } from "../../ui/Foreign";
 import { ProblemView } from "../../ui/ProblemView";
-import { contains, tokensQuery } from "../people";
+import { contains, tokensQuery } from "../queries";
 import { Cut } from "../Rows";
 import { tokenColumns } from "./columns";
 

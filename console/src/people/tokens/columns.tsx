@@ -2,7 +2,7 @@
 
 import type { OwnedToken } from "../../api/schema";
 import { text } from "../../texts";
-import type { Column } from "../../ui/DataTable";
+import type { Column } from "../../ui/tables/DataTable";
 import { Foreign, visible } from "../../ui/Foreign";
 import { Moment } from "../../ui/Moment";
 import { RowActs } from "../Rows";

@@ -1,0 +1,126 @@
+/** What is read of jobs. The list is filled page by page (`list/useJobs.ts`); a page of one job reads the rest. */
+
+import { queryOptions } from "@tanstack/react-query";
+import { api, body, positioned } from "../api/client";
+import type { CountsFilter } from "./filters/filters";
+import { listOf, type JobList } from "./list/list";
+
+const FIRST_PAGE = 200;
+const EVENTS = 500;
+
+/** The jobs of a cluster that the caller sees: the first page, to which the others are added. */
+export function jobsQuery(cluster: string) {
+  const queryKey = ["jobs", cluster];
+  return queryOptions({
+    queryKey,
+    queryFn: async ({ client, signal }): Promise<JobList> => {
+      const page = await jobsPage(cluster, { limit: FIRST_PAGE }, signal);
+      return listOf(page.data, page.position ?? 0, client.getQueryData<JobList>(queryKey));
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    structuralSharing: false,
+  });
+}
+
+interface PageQuery {
+  limit: number;
+  cursor?: string;
+  /** With it the page also has jobs that Slurm has forgotten, from accounting. */
+  submitted_after?: string;
+}
+
+/** One page of the list, the newest first, with the position in the stream of events that it is complete to. */
+export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal) {
+  return positioned(
+    api.GET("/v1/clusters/{cluster_id}/jobs", { params: { path: { cluster_id: cluster }, query }, signal }),
+  );
+}
+
+/** How many jobs match, by state: of all that there are, whatever the list keeps. */
+export function countsQuery(cluster: string, filter: CountsFilter) {
+  return queryOptions({
+    queryKey: ["jobs", cluster, "counts", filter],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/counts", {
+          params: { path: { cluster_id: cluster }, query: filter },
+          signal,
+        }),
+      ),
+    gcTime: 10_000,
+  });
+}
+
+/** One job, with its cost. */
+export function jobQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId],
+    queryFn: ({ signal }) => readJob(cluster, jobId, signal),
+  });
+}
+
+/** Reads one job now, whatever the cache has or is about to have. */
+export function readJob(cluster: string, jobId: string, signal: AbortSignal) {
+  return body(
+    api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}", {
+      params: { path: { cluster_id: cluster, job_id: jobId } },
+      signal,
+    }),
+  );
+}
+
+/** Why a job waits, where it runs, or how it ended. */
+export function whyQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId, "why"],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/why", {
+          params: { path: { cluster_id: cluster, job_id: jobId } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/** What a job and its steps cost. */
+export function jobCostsQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId, "costs"],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/costs", {
+          params: { path: { cluster_id: cluster, job_id: jobId } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/** What happened to a job: its newest events, the newest first. */
+export function jobEventsQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId, "events"],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/events", {
+          params: { path: { cluster_id: cluster }, query: { subject: jobId, newest_first: true, limit: EVENTS } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/** The stages of a job, with the decisions and the workers of each run. */
+export function jobTimelineQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["job", cluster, jobId, "timeline"],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/timeline", {
+          params: { path: { cluster_id: cluster, job_id: jobId } },
+          signal,
+        }),
+      ),
+  });
+}

@@ -1,0 +1,41 @@
+/** The script that a form makes, or those of a workflow's steps. */
+
+import { Stack, Text, Title } from "@mantine/core";
+import { text } from "../../texts";
+import { CodeEditor } from "../../ui/editor/CodeEditor";
+import { Foreign } from "../../ui/Foreign";
+import classes from "../../templates/Templates.module.css";
+import type { Rendered } from "./useRendered";
+
+interface Props {
+  rendering: Rendered;
+  /** Whether values are missing, so that there is no script yet. */
+  missing: boolean;
+}
+
+export function RenderedScripts({ rendering, missing }: Props) {
+  const steps = rendering.rendered?.steps ?? [];
+  return (
+    <Stack gap="sm" aria-busy={!rendering.current} style={{ minWidth: 0 }}>
+      {steps.length === 0 ? <Text c="dimmed">{text(missing ? "templates.render.missing" : "templates.render.none")}</Text> : null}
+      {steps.map((step) => (
+        <section key={step.step_id ?? ""}>
+          <Title order={2} fz="md" mb={4}>
+            <Foreign>
+              {step.step_id === null ? text("templates.render.script") : text("templates.render.step", { step: step.step_id })}
+            </Foreign>
+          </Title>
+          {step.tasks === null ? null : <Text size="sm">{text("templates.render.tasks", { count: step.tasks })}</Text>}
+          {step.warnings.map((warning) => (
+            <Text size="sm" key={warning}>
+              <Foreign>{warning}</Foreign>
+            </Text>
+          ))}
+          <div className={classes.code} style={steps.length > 1 ? { height: 220 } : {}}>
+            <CodeEditor language="shell" label={text("templates.render.script")} value={step.script} readOnly />
+          </div>
+        </section>
+      ))}
+    </Stack>
+  );
+}

@@ -1,0 +1,51 @@
+/** The script that the values of a form make, and what it would cost. */
+
+import { useDebouncedValue } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { DryRender, ScriptSubmission } from "../../api/schema";
+import { useEstimate, type Estimated } from "../useEstimate";
+import { renderQuery } from "../../templates/queries";
+import type { FormRequest } from "../../parameters/values";
+
+const REST_MS = 500;
+/** The gateway gives jobs of templates no other variables than these. */
+const ENVIRONMENT = ["PATH=/usr/local/bin:/usr/bin:/bin"];
+
+export interface Rendered {
+  rendered: DryRender | null;
+  error: Error | null;
+  current: boolean;
+  /** Null where there is nothing to estimate: the jobs of a workflow are estimated when they are submitted. */
+  estimated: Estimated | null;
+}
+
+interface Wanted {
+  cluster: string;
+  id: string;
+  version: number | null;
+  /** Null renders nothing. The object must be the same as long as the values are. */
+  request: FormRequest | null;
+  /** Whether what it would cost is asked for, too. */
+  estimate: boolean;
+}
+
+export function useRendered({ cluster, id, version, request, estimate }: Wanted): Rendered {
+  const [rested] = useDebouncedValue(request, REST_MS);
+  const found = useQuery({ ...renderQuery(id, version, rested), placeholderData: keepPreviousData });
+  const rendered = rested === null || found.isError ? null : (found.data ?? null);
+  const steps = rendered?.steps ?? [];
+  const script = estimate && steps.length === 1 && steps[0]?.step_id === null ? steps[0].script : null;
+  const submission = useMemo<ScriptSubmission | null>(
+    () => (script === null ? null : { script, job: { environment: ENVIRONMENT } }),
+    [script],
+  );
+  const estimated = useEstimate(cluster, submission);
+  const current = rested === request && !found.isFetching;
+  return {
+    rendered,
+    error: found.isError ? found.error : null,
+    current,
+    estimated: submission === null ? null : { ...estimated, current: estimated.current && current },
+  };
+}

@@ -1,0 +1,40 @@
+/** Asks before an act that cannot be undone. The button says what happens, and works once. */
+
+import { Button, Group, Modal, Stack } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { text } from "../../texts";
+import { ProblemView } from "../ProblemView";
+import { useOnce } from "./useOnce";
+
+interface Props {
+  opened: boolean;
+  close: () => void;
+  title: string;
+  /** What will happen, and to what. */
+  children: ReactNode;
+  /** A verb, such as "Cancel 312 jobs". */
+  verb: string;
+  act: () => Promise<unknown>;
+  dangerous?: boolean;
+}
+
+export function Confirm({ opened, close, title, children, verb, act, dangerous = true }: Props) {
+  const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: close });
+  return (
+    <Modal opened={opened} onClose={close} title={title}>
+      <Stack gap="sm">
+        {children}
+        {mutation.isError ? <ProblemView error={mutation.error} /> : null}
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={close} data-autofocus>
+            {text("ui.keep")}
+          </Button>
+          <Button {...(dangerous ? { color: "red.8" } : {})} loading={mutation.isPending} onClick={() => mutation.mutate()}>
+            {verb}
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}

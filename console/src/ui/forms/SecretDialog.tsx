@@ -1,0 +1,97 @@
+/** Makes something with a secret: a form, and afterwards the secret, which is shown once and kept nowhere. */
+
+import { Button, Code, CopyButton, Group, Modal, Stack, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState, type CSSProperties, type FormEvent, type ReactNode } from "react";
+import { ProblemError } from "../../api/problem";
+import { text } from "../../texts";
+import { ProblemView } from "../ProblemView";
+
+/** Each character as it is: ligatures would hide some. */
+const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
+
+interface Props {
+  title: string;
+  /** The fields of the form. */
+  children: ReactNode;
+  verb: string;
+  /** Whether the fields are complete. */
+  ready: boolean;
+  /** Makes it, and returns the secret. The key makes a repetition the same request. */
+  make: (idempotencyKey: string) => Promise<string>;
+  /** What to do with the secret. */
+  advice: string;
+  close: () => void;
+}
+
+export function SecretDialog({ title, children, verb, ready, make, advice, close }: Props) {
+  const [key, setKey] = useState(() => crypto.randomUUID());
+  // The cache of mutations would keep the secret; the component forgets it when it closes.
+  const [secret, setSecret] = useState<string | null>(null);
+  const making = useMutation({
+    mutationFn: async () => setSecret(await make(key)),
+    onError: (error) => {
+      if (refused(error)) setKey(crypto.randomUUID());
+    },
+    gcTime: 0,
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (ready && !making.isPending) making.mutate();
+  };
+  if (secret !== null) return <Once title={title} secret={secret} advice={advice} close={close} />;
+  return (
+    <Modal opened onClose={close} title={title}>
+      <form onSubmit={submit}>
+        <Stack gap="sm">
+          {children}
+          {making.isError ? <ProblemView error={making.error} /> : null}
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={close}>
+              {text("ui.keep")}
+            </Button>
+            <Button type="submit" disabled={!ready} loading={making.isPending}>
+              {verb}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+/** Closes by its button alone: a slip would lose the secret. */
+function Once({ title, secret, advice, close }: { title: string; secret: string; advice: string; close: () => void }) {
+  return (
+    <Modal opened onClose={close} title={title} closeOnClickOutside={false} closeOnEscape={false} withCloseButton={false}>
+      <Stack gap="sm">
+        <Text>
+          <Text span fw={600} c="var(--state-waiting)">
+            {text("ui.secret.once")}
+          </Text>{" "}
+          {advice}
+        </Text>
+        <Code block style={SECRET} data-testid="secret">
+          {secret}
+        </Code>
+        <Group justify="flex-end" gap="xs">
+          <CopyButton value={secret}>
+            {({ copied, copy }) => (
+              <Button onClick={copy} data-autofocus>
+                {copied ? text("ui.copied") : text("ui.copy")}
+              </Button>
+            )}
+          </CopyButton>
+          <Button variant="default" onClick={close}>
+            {text("ui.secret.done")}
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}
+
+/** Whether the request was surely not carried out, so that the next one is another one. */
+function refused(error: Error): boolean {
+  return error instanceof ProblemError && error.status >= 400 && error.status < 500 && error.status !== 409;
+}
