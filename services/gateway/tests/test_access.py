@@ -11,8 +11,8 @@ from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.directory.scim.protocol import ScimRoute
 from clusterra_gateway.http.requests.errors import Forbidden
-from clusterra_gateway.identity.access.authentication import reject_cross_site
 from clusterra_gateway.identity.access.credentials import CACHE_SECONDS
+from clusterra_gateway.identity.access.cross_site import reject_cross_site
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from clusterra_gateway.identity.tokens.token_records import MAX_TOKENS
 from clusterra_runtime.nats import bus

@@ -1,7 +1,6 @@
 """The gateway's requests on the bus, one class for each service that answers. Every method raises RpcFailed."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -55,7 +54,8 @@ from clusterra_contracts.rpc.why import ExplainJob, Explanation
 from clusterra_runtime.backoff import Backoff, retry
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import NotServed, RpcFailed, call
-from prometheus_client import Counter
+
+from clusterra_gateway.bus.repeated_reads import repeated
 
 OutputStream = Literal["stdout", "stderr"]
 
@@ -282,39 +282,3 @@ class HistoryRequests(_Requests):
             if cursor is None or enough(found):
                 return found, True
         return found, False
-
-
-REPEATED = Counter("clusterra_gateway_repeated_reads_total", "Reads that were sent again because no answer had come")
-
-
-async def repeated[T](read: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]], after: Sequence[float]) -> T:
-    """Return the first answer to a read, which is sent `again` each time that so many seconds passed without one.
-
-    A repetition that nobody answers is ignored. Where nobody answers the first attempt, RpcFailed is raised: so the
-    whole takes no longer than the first attempt. Any other error of an attempt is an answer.
-    """
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    first = asyncio.ensure_future(read())
-    attempts = {first}
-    pauses = list(after)
-    try:
-        while True:
-            timeout = began + pauses[0] - loop.time() if pauses else None
-            done, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            for attempt in done:
-                if attempt is first or not _unavailable(attempt):
-                    return attempt.result()
-            if not done:
-                REPEATED.inc()
-                attempts.add(asyncio.ensure_future(again()))
-                pauses.pop(0)
-    finally:
-        for attempt in attempts:
-            attempt.cancel()
-        await asyncio.gather(*attempts, return_exceptions=True)
-
-
-def _unavailable[T](attempt: asyncio.Future[T]) -> bool:
-    error = attempt.exception()
-    return isinstance(error, RpcFailed) and error.error.kind == "unavailable"

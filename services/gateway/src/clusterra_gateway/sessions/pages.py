@@ -17,7 +17,7 @@ from clusterra_runtime.store.store import StoreError
 from clusterra_gateway.http.answers.responses import NO_STORE
 from clusterra_gateway.http.requests.errors import Forbidden, RequestError
 from clusterra_gateway.http.requests.parameters import read_form
-from clusterra_gateway.identity.access.authentication import reject_cross_site
+from clusterra_gateway.identity.access.cross_site import reject_cross_site
 from clusterra_gateway.identity.access.limits import OpenStreams, Places
 from clusterra_gateway.sessions.connector import MAX_CONNECTIONS, StreamConnector
 from clusterra_gateway.sessions.entrance import ENTRY, ROOT, page_path
