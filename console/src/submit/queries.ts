@@ -1,9 +1,10 @@
-/** What the pages of submits read, and the submit itself. */
+/** What the pages of submits read, and the submit itself: of a script, or of a template with its values. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
-import type { ScriptSubmission, Submission, SubmittedJob } from "../api/schema";
+import type { Launched, ScriptSubmission, Submission, SubmittedJob } from "../api/schema";
 import { ProblemError } from "../api/problem";
+import type { FormRequest } from "../parameters/values";
 
 const KEPT_MS = 60_000;
 
@@ -55,6 +56,40 @@ export async function submitJob(cluster: string, submission: Submission, key: st
     }),
   );
   return answer as SubmittedJob;
+}
+
+/** The script that values would make. */
+export function renderQuery(id: string, version: number | null, request: FormRequest | null) {
+  return queryOptions({
+    queryKey: ["render", id, version, request],
+    queryFn: ({ signal }) =>
+      body(
+        api.POST("/v1/launchables/{launchable_id}/render", {
+          params: { path: { launchable_id: id }, query: version === null ? {} : { version } },
+          body: { ...(request as FormRequest) },
+          signal,
+        }),
+      ),
+    enabled: request !== null,
+    gcTime: KEPT_MS,
+  });
+}
+
+interface Launch {
+  id: string;
+  cluster: string;
+  request: FormRequest;
+  confirmed: number | null;
+  key: string;
+}
+
+export function launch({ id, cluster, request, confirmed, key }: Launch): Promise<Launched> {
+  return body(
+    api.POST("/v1/launchables/{launchable_id}/submit", {
+      params: { path: { launchable_id: id }, header: { "Idempotency-Key": key } },
+      body: { ...request, cluster_id: cluster, ...(confirmed === null ? {} : { confirmed_usd_per_hour: confirmed }) },
+    }),
+  );
 }
 
 const PRICE = /([0-9]+(?:\.[0-9]+)?) USD per hour/;

@@ -14,7 +14,7 @@ import { ofService, type FormRequest } from "../parameters/values";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
 import { RenderedScripts } from "../submit/template/RenderedScripts";
-import classes from "./Templates.module.css";
+import classes from "../submit/template/template.module.css";
 import { useRendered } from "../submit/template/useRendered";
 
 interface Props {

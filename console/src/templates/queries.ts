@@ -2,8 +2,7 @@
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
-import type { Launched, VersionList } from "../api/schema";
-import type { FormRequest } from "../parameters/values";
+import type { VersionList } from "../api/schema";
 
 export const templatesQuery = queryOptions({
   queryKey: ["templates"],
@@ -31,42 +30,6 @@ export function versionQuery(id: string, number: number) {
     // A version is never changed.
     staleTime: Number.POSITIVE_INFINITY,
   });
-}
-
-const KEPT_MS = 60_000;
-
-/** The script that values would make. */
-export function renderQuery(id: string, version: number | null, request: FormRequest | null) {
-  return queryOptions({
-    queryKey: ["render", id, version, request],
-    queryFn: ({ signal }) =>
-      body(
-        api.POST("/v1/launchables/{launchable_id}/render", {
-          params: { path: { launchable_id: id }, query: version === null ? {} : { version } },
-          body: { ...(request as FormRequest) },
-          signal,
-        }),
-      ),
-    enabled: request !== null,
-    gcTime: KEPT_MS,
-  });
-}
-
-interface Launch {
-  id: string;
-  cluster: string;
-  request: FormRequest;
-  confirmed: number | null;
-  key: string;
-}
-
-export function launch({ id, cluster, request, confirmed, key }: Launch): Promise<Launched> {
-  return body(
-    api.POST("/v1/launchables/{launchable_id}/submit", {
-      params: { path: { launchable_id: id }, header: { "Idempotency-Key": key } },
-      body: { ...request, cluster_id: cluster, ...(confirmed === null ? {} : { confirmed_usd_per_hour: confirmed }) },
-    }),
-  );
 }
 
 /** Adds a template, or with its id another version of it. */

@@ -4,7 +4,7 @@ import { Stack, Text, Title } from "@mantine/core";
 import { text } from "../../texts";
 import { CodeEditor } from "../../ui/editor/CodeEditor";
 import { Foreign } from "../../ui/Foreign";
-import classes from "../../templates/Templates.module.css";
+import classes from "./template.module.css";
 import type { Rendered } from "./useRendered";
 
 interface Props {
@@ -31,7 +31,7 @@ export function RenderedScripts({ rendering, missing }: Props) {
               <Foreign>{warning}</Foreign>
             </Text>
           ))}
-          <div className={classes.code} style={steps.length > 1 ? { height: 220 } : {}}>
+          <div className={classes.script} style={steps.length > 1 ? { height: 220 } : {}}>
             <CodeEditor language="shell" label={text("templates.render.script")} value={step.script} readOnly />
           </div>
         </section>

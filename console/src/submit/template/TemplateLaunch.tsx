@@ -19,9 +19,9 @@ import { useDraft } from "../../ui/forms/drafts";
 import { Foreign, visible } from "../../ui/Foreign";
 import { Page } from "../../ui/Page";
 import { ProblemView } from "../../ui/ProblemView";
-import { launch } from "../../templates/queries";
+import { launch } from "../queries";
 import { RenderedScripts } from "./RenderedScripts";
-import classes from "../../templates/Templates.module.css";
+import classes from "./template.module.css";
 import { useRendered } from "./useRendered";
 
 interface Props {

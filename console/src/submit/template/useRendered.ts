@@ -5,7 +5,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { DryRender, ScriptSubmission } from "../../api/schema";
 import { useEstimate, type Estimated } from "../useEstimate";
-import { renderQuery } from "../../templates/queries";
+import { renderQuery } from "../queries";
 import type { FormRequest } from "../../parameters/values";
 
 const REST_MS = 500;
