@@ -9,7 +9,8 @@ import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
 import { ProblemView } from "../ui/ProblemView";
 import { useOnce } from "../ui/forms/useOnce";
-import { deleteView, isName, MOST_NAME, queryOf, saveView, viewsQuery, withView, type ViewedPage } from "./views";
+import { deleteView, saveView, viewsQuery } from "./queries";
+import { isName, MOST_NAME, queryOf, withView, type ViewedPage } from "./views";
 import classes from "./views.module.css";
 
 interface Props {

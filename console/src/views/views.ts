@@ -1,7 +1,5 @@
 /** The lists that a person has saved under names, each with the query of its address. */
 
-import { queryOptions } from "@tanstack/react-query";
-import { api, body, done } from "../api/client";
 import type { SavedViewView, ViewToSave } from "../api/schema";
 
 export type ViewedPage = ViewToSave["page"];
@@ -20,21 +18,6 @@ export function isName(name: string): boolean {
 export function queryOf(search: string): string | null {
   const query = search.replace(/^\?/, "");
   return QUERY.test(query) ? query : null;
-}
-
-export const viewsQuery = queryOptions({
-  queryKey: ["views"],
-  queryFn: async ({ signal }) => (await body(api.GET("/v1/users/me/views", { signal }))).views,
-  // No event tells of views: they are read whenever the list is opened.
-  staleTime: 0,
-});
-
-export function saveView(name: string, page: ViewedPage, query: string): Promise<SavedViewView> {
-  return body(api.PUT("/v1/users/me/views/{view_name}", { params: { path: { view_name: name } }, body: { page, query } }));
-}
-
-export function deleteView(name: string): Promise<void> {
-  return done(api.DELETE("/v1/users/me/views/{view_name}", { params: { path: { view_name: name } } }));
 }
 
 /** The views with one more, in the order of their names, in place of one with its name. */

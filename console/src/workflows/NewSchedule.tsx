@@ -16,7 +16,7 @@ import { useOnce } from "../ui/forms/useOnce";
 import { useNow } from "../ui/useNow";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";
-import { createSchedule, schedulesQuery } from "./schedules";
+import { createSchedule, schedulesQuery } from "./queries";
 
 interface Props {
   cluster: string;

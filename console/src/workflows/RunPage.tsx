@@ -21,7 +21,8 @@ import { StateMark } from "../ui/StateMark";
 import { useOnce } from "../ui/forms/useOnce";
 import { StepGraph } from "./graph/StepGraph";
 import { stepColumns } from "./runColumns";
-import { concerns, isOver, isResumable, likeJob, runJobsQuery, runQuery, running, runsQuery } from "./runs";
+import { runJobsQuery, runQuery, runsQuery } from "./queries";
+import { concerns, isOver, isResumable, likeJob, running } from "./runs";
 import { Tabs } from "./Tabs";
 import classes from "./Workflows.module.css";
 

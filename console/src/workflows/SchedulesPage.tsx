@@ -17,7 +17,7 @@ import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { NewSchedule } from "./NewSchedule";
 import { scheduleColumns } from "./scheduleColumns";
-import { deleteSchedule, schedulesQuery } from "./schedules";
+import { deleteSchedule, schedulesQuery } from "./queries";
 import { Tabs } from "./Tabs";
 
 const route = getRouteApi("/c/$cluster/workflows/schedules");

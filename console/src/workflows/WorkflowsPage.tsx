@@ -13,7 +13,8 @@ import { Empty } from "../ui/Empty";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { runColumns } from "./runColumns";
-import { concerns, runsQuery } from "./runs";
+import { runsQuery } from "./queries";
+import { concerns } from "./runs";
 import { StartWorkflow } from "./StartWorkflow";
 import { Tabs } from "./Tabs";
 

@@ -1,8 +1,87 @@
-/** Reads and changes of schedules. */
+/** Reads of runs, and reads and changes of schedules. */
 
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
-import type { NewSchedule } from "../api/schema";
+import { ProblemError } from "../api/problem";
+import type { Job, NewSchedule, RunView } from "../api/schema";
+import { jobsOf, missingJobs } from "./runs";
+
+const PAGE = 50;
+const MOST_JOBS = 1_000;
+const MOST_SINGLE = 100;
+const AT_ONCE = 5;
+
+/** The runs of a cluster, the newest first: one's own, for admins all. */
+export function runsQuery(cluster: string) {
+  return infiniteQueryOptions({
+    queryKey: ["runs", cluster],
+    queryFn: ({ pageParam, signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/runs", {
+          params: { path: { cluster_id: cluster }, query: { limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } },
+          signal,
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.cursor,
+  });
+}
+
+export function runQuery(cluster: string, run: string) {
+  return queryOptions({
+    queryKey: ["run", cluster, run],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/runs/{run_id}", {
+          params: { path: { cluster_id: cluster, run_id: run } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/**
+ * The jobs of a run's steps by their ids: those that its person submitted from its start on, in one read, and the jobs
+ * of later steps one by one where there were too many.
+ */
+export function runJobsQuery(cluster: string, run: RunView | undefined) {
+  return queryOptions({
+    queryKey: ["run-jobs", cluster, run?.run_id],
+    queryFn: async ({ signal }): Promise<ReadonlyMap<string, Job>> => {
+      if (run === undefined) return new Map();
+      // Slurm counts whole seconds.
+      const since = new Date(Date.parse(run.created_at) - 1_000).toISOString();
+      const page = await body(
+        api.GET("/v1/clusters/{cluster_id}/jobs", {
+          params: {
+            path: { cluster_id: cluster },
+            query: { user: run.user, submitted_after: since, sort: "submitted", limit: MOST_JOBS },
+          },
+          signal,
+        }),
+      );
+      const wanted = jobsOf(run);
+      const found = new Map(page.jobs.filter(({ job_id }) => wanted.has(job_id)).map((job) => [job.job_id, job]));
+      const missing = missingJobs(run, found, MOST_SINGLE);
+      while (missing.length > 0) {
+        const some = await Promise.all(missing.splice(0, AT_ONCE).map((id) => singleJob(cluster, id, signal)));
+        for (const job of some) if (job !== null) found.set(job.job_id, job);
+      }
+      return found;
+    },
+    enabled: run !== undefined,
+  });
+}
+
+/** Null for a job that is not there any more: its step is shown without it. */
+async function singleJob(cluster: string, id: string, signal: AbortSignal): Promise<Job | null> {
+  try {
+    return await body(api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}", { params: { path: { cluster_id: cluster, job_id: id } }, signal }));
+  } catch (error) {
+    if (error instanceof ProblemError && error.status === 404) return null;
+    throw error;
+  }
+}
 
 /** The schedules of all clusters: one's own, for admins all. */
 export const schedulesQuery = queryOptions({
