@@ -1,6 +1,6 @@
 /** One's own tokens: what programs use in place of a sign-in. */
 
-import { Button, Table, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, done } from "../api/client";
@@ -9,17 +9,14 @@ import { useActs } from "../app/palette/acts";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { Empty } from "../ui/Empty";
-import { Foreign, visible } from "../ui/Foreign";
-import { Moment } from "../ui/Moment";
+import { visible } from "../ui/Foreign";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SCOPES, TOKEN_LIFETIMES } from "./fields";
 import { ownTokensQuery } from "./queries";
-import { RowActs, Rows } from "./Rows";
 import { NewTokenDialog, type NewToken } from "./tokens/NewTokenDialog";
+import { TokenRows } from "./tokens/TokenRows";
 import { usePeopleLive } from "./usePeopleLive";
-
-const HEADS = ["name", "limited", "created", "expires"] as const;
 
 export function OwnTokensPage() {
   const queries = useQueryClient();
@@ -54,30 +51,12 @@ export function OwnTokensPage() {
       {tokens.isSuccess && own.length === 0 ? (
         <Empty title={text("people.tokens.none")}>{text("people.tokens.none_details")}</Empty>
       ) : null}
-      {own.length > 0 ? (
-        <Rows label={text("app.person.tokens")} heads={[...HEADS.map((head) => text(`people.tokens.${head}`)), ""]}>
-          {own.map((token) => (
-            <Table.Tr key={token.id}>
-              <Table.Td>
-                <Foreign>{token.name}</Foreign>
-              </Table.Td>
-              <Table.Td>{token.scopes === null ? text("people.scopes.none") : token.scopes.join(", ")}</Table.Td>
-              <Table.Td>
-                <Moment at={token.created_at} />
-              </Table.Td>
-              <Table.Td>
-                <Moment at={token.expires_at} />
-              </Table.Td>
-              <Table.Td w={40}>
-                <RowActs
-                  of={visible(token.name)}
-                  acts={[{ label: text("people.tokens.revoke"), run: () => setRevoking(token), dangerous: true }]}
-                />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Rows>
-      ) : null}
+      <TokenRows
+        label={text("app.person.tokens")}
+        tokens={own}
+        unlimited={text("people.scopes.none")}
+        acts={(token) => [{ label: text("people.tokens.revoke"), run: () => setRevoking(token), dangerous: true }]}
+      />
       {making ? (
         <NewTokenDialog
           title={text("people.tokens.new")}

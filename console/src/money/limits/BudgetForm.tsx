@@ -1,12 +1,11 @@
 /** Sets a budget, or changes one, with the parts of it at which an event is told. */
 
-import { Button, Group, Modal, Stack } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { useState } from "react";
 import type { BudgetView, Threshold } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { ProblemView } from "../../ui/ProblemView";
+import { FormDialog } from "../../ui/forms/FormDialog";
 import { written } from "../amounts";
 import { LimitFields, validLimit, type LimitValues } from "./LimitFields";
 import { budgetSet, budgetsQuery, setBudget } from "../queries";
@@ -42,29 +41,11 @@ export function BudgetForm({ budget, tenant, close }: Props) {
     },
   });
 
-  function send(event: FormEvent) {
-    event.preventDefault();
-    if (ready && !setting.isPending) setting.mutate();
-  }
-
   const title = budget === null ? text("money.budgets.add") : text("money.budgets.edit", { name: visible(budget.name) });
   return (
-    <Modal opened onClose={close} title={title}>
-      <form onSubmit={send}>
-        <Stack gap="sm">
-          <LimitFields values={values} fixed={budget !== null} zero={false} tenant={tenant} change={setValues} />
-          <ThresholdFields thresholds={thresholds} change={setThresholds} />
-          {setting.isError ? <ProblemView error={setting.error} /> : null}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={close}>
-              {text("ui.keep")}
-            </Button>
-            <Button type="submit" loading={setting.isPending} disabled={!ready}>
-              {text("money.limit.save")}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <FormDialog title={title} verb={text("money.limit.save")} ready={ready} sending={setting} close={close}>
+      <LimitFields values={values} fixed={budget !== null} zero={false} tenant={tenant} change={setValues} />
+      <ThresholdFields thresholds={thresholds} change={setThresholds} />
+    </FormDialog>
   );
 }

@@ -1,12 +1,12 @@
 /** Sets a quota, or changes one. What each mode does is said before it is chosen. */
 
-import { Button, Group, Modal, NumberInput, Radio, Stack } from "@mantine/core";
+import { NumberInput, Radio, Stack } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { useState } from "react";
 import type { QuotaView } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
-import { ProblemView } from "../../ui/ProblemView";
+import { FormDialog } from "../../ui/forms/FormDialog";
 import { written } from "../amounts";
 import { LimitFields, validLimit, type LimitValues } from "./LimitFields";
 import { quotaSet, quotasQuery, setQuota } from "../queries";
@@ -38,45 +38,27 @@ export function QuotaForm({ quota, tenant, close }: Props) {
     },
   });
 
-  function send(event: FormEvent) {
-    event.preventDefault();
-    if (ready && !setting.isPending) setting.mutate();
-  }
-
   const title = quota === null ? text("money.quotas.add") : text("money.quotas.edit", { name: visible(quota.name) });
   return (
-    <Modal opened onClose={close} title={title}>
-      <form onSubmit={send}>
-        <Stack gap="sm">
-          <LimitFields values={values} fixed={quota !== null} zero tenant={tenant} change={setValues} />
-          <Radio.Group label={text("money.quotas.mode")} value={mode} onChange={(value) => setMode(MODES.find((each) => each === value) ?? "warn")}>
-            <Stack gap={6} mt={4}>
-              {MODES.map((each) => (
-                <Radio key={each} size="xs" value={each} label={text(`money.quotas.modes.${each}`)} description={text(`money.quotas.mode_details.${each}`)} />
-              ))}
-            </Stack>
-          </Radio.Group>
-          <NumberInput
-            label={text("money.quotas.buffer")}
-            description={text("money.quotas.buffer_note")}
-            min={0}
-            max={MOST_BUFFER}
-            allowDecimal={false}
-            value={buffer}
-            onChange={(value) => setBuffer(typeof value === "number" ? value : 0)}
-            w={280}
-          />
-          {setting.isError ? <ProblemView error={setting.error} /> : null}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={close}>
-              {text("ui.keep")}
-            </Button>
-            <Button type="submit" loading={setting.isPending} disabled={!ready}>
-              {text("money.limit.save")}
-            </Button>
-          </Group>
+    <FormDialog title={title} verb={text("money.limit.save")} ready={ready} sending={setting} close={close}>
+      <LimitFields values={values} fixed={quota !== null} zero tenant={tenant} change={setValues} />
+      <Radio.Group label={text("money.quotas.mode")} value={mode} onChange={(value) => setMode(MODES.find((each) => each === value) ?? "warn")}>
+        <Stack gap={6} mt={4}>
+          {MODES.map((each) => (
+            <Radio key={each} size="xs" value={each} label={text(`money.quotas.modes.${each}`)} description={text(`money.quotas.mode_details.${each}`)} />
+          ))}
         </Stack>
-      </form>
-    </Modal>
+      </Radio.Group>
+      <NumberInput
+        label={text("money.quotas.buffer")}
+        description={text("money.quotas.buffer_note")}
+        min={0}
+        max={MOST_BUFFER}
+        allowDecimal={false}
+        value={buffer}
+        onChange={(value) => setBuffer(typeof value === "number" ? value : 0)}
+        w={280}
+      />
+    </FormDialog>
   );
 }

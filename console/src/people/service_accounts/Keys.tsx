@@ -1,22 +1,19 @@
 /** The keys of a service account. */
 
-import { Button, Table, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, done } from "../../api/client";
 import type { ServiceAccount, Token } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { Foreign, visible } from "../../ui/Foreign";
-import { Moment } from "../../ui/Moment";
+import { visible } from "../../ui/Foreign";
 import { ProblemView } from "../../ui/ProblemView";
 import { SCOPES, TOKEN_LIFETIMES } from "../fields";
 import { keysQuery } from "../queries";
-import { RowActs, Rows } from "../Rows";
 import { NewTokenDialog, type NewToken } from "../tokens/NewTokenDialog";
+import { TokenRows } from "../tokens/TokenRows";
 import { RotateKeyDialog } from "./RotateKeyDialog";
-
-const HEADS = ["name", "limited", "created", "expires"] as const;
 
 type Asked = { act: "make" } | { act: "revoke" | "rotate"; token: Token };
 
@@ -42,36 +39,15 @@ export function Keys({ account }: { account: ServiceAccount }) {
     <>
       {keys.isError ? <ProblemView error={keys.error} retry={() => void keys.refetch()} /> : null}
       {keys.isSuccess && found.length === 0 ? <Text size="sm">{text("people.keys.none")}</Text> : null}
-      {found.length > 0 ? (
-        <Rows
-          label={text("people.keys.of", { name: visible(account.name) })}
-          heads={[...HEADS.map((head) => text(`people.tokens.${head}`)), ""]}
-        >
-          {found.map((token) => (
-            <Table.Tr key={token.id}>
-              <Table.Td>
-                <Foreign>{token.name}</Foreign>
-              </Table.Td>
-              <Table.Td>{token.scopes === null ? text("people.keys.as_account") : token.scopes.join(", ")}</Table.Td>
-              <Table.Td>
-                <Moment at={token.created_at} />
-              </Table.Td>
-              <Table.Td>
-                <Moment at={token.expires_at} />
-              </Table.Td>
-              <Table.Td w={40}>
-                <RowActs
-                  of={visible(token.name)}
-                  acts={[
-                    { label: text("people.keys.rotate"), run: () => setAsked({ act: "rotate", token }) },
-                    { label: text("people.keys.revoke"), run: () => setAsked({ act: "revoke", token }), dangerous: true },
-                  ]}
-                />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Rows>
-      ) : null}
+      <TokenRows
+        label={text("people.keys.of", { name: visible(account.name) })}
+        tokens={found}
+        unlimited={text("people.keys.as_account")}
+        acts={(token) => [
+          { label: text("people.keys.rotate"), run: () => setAsked({ act: "rotate", token }) },
+          { label: text("people.keys.revoke"), run: () => setAsked({ act: "revoke", token }), dangerous: true },
+        ]}
+      />
       <Button variant="default" mt={4} onClick={() => setAsked({ act: "make" })}>
         {text("people.keys.make", { name: visible(account.name) })}
       </Button>

@@ -1,12 +1,12 @@
 /** Makes a service account. Its keys are made afterwards. */
 
-import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { Select, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { useState } from "react";
 import { api, body } from "../../api/client";
 import type { Scope } from "../../api/schema";
 import { text } from "../../texts";
-import { ProblemView } from "../../ui/ProblemView";
+import { FormDialog } from "../../ui/forms/FormDialog";
 import { Scopes, SCOPES } from "../fields";
 import { serviceAccountsQuery } from "../queries";
 
@@ -37,49 +37,32 @@ export function NewServiceAccountDialog({ close }: { close: () => void }) {
     onError: () => setKey(crypto.randomUUID()),
   });
   const ready = NAME.test(name) && (scopes === null || scopes.length > 0);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (ready && !making.isPending) making.mutate();
-  };
   return (
-    <Modal opened onClose={close} title={text("people.accounts.new")}>
-      <form onSubmit={submit}>
-        <Stack gap="sm">
-          <TextInput
-            label={text("people.accounts.name")}
-            description={text("people.accounts.name_details")}
-            value={name}
-            maxLength={31}
-            required
-            data-autofocus
-            error={name !== "" && !NAME.test(name) ? text("people.accounts.wrong_name") : null}
-            onChange={(event) => setName(event.currentTarget.value)}
-          />
-          <TextInput
-            label={text("people.accounts.description")}
-            value={description}
-            maxLength={200}
-            onChange={(event) => setDescription(event.currentTarget.value)}
-          />
-          <Select
-            label={text("people.role")}
-            data={ROLES.map((each) => ({ value: each, label: text(`app.role.${each}`) }))}
-            value={role}
-            onChange={(chosen) => chosen && setRole(chosen as (typeof ROLES)[number])}
-            description={text(`people.roles.${role}`)}
-          />
-          <Scopes choices={CHOICES} value={scopes} onChange={setScopes} />
-          {making.isError ? <ProblemView error={making.error} /> : null}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={close}>
-              {text("ui.keep")}
-            </Button>
-            <Button type="submit" disabled={!ready} loading={making.isPending}>
-              {text("people.accounts.make")}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <FormDialog title={text("people.accounts.new")} verb={text("people.accounts.make")} ready={ready} sending={making} close={close}>
+      <TextInput
+        label={text("people.accounts.name")}
+        description={text("people.accounts.name_details")}
+        value={name}
+        maxLength={31}
+        required
+        data-autofocus
+        error={name !== "" && !NAME.test(name) ? text("people.accounts.wrong_name") : null}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <TextInput
+        label={text("people.accounts.description")}
+        value={description}
+        maxLength={200}
+        onChange={(event) => setDescription(event.currentTarget.value)}
+      />
+      <Select
+        label={text("people.role")}
+        data={ROLES.map((each) => ({ value: each, label: text(`app.role.${each}`) }))}
+        value={role}
+        onChange={(chosen) => chosen && setRole(chosen as (typeof ROLES)[number])}
+        description={text(`people.roles.${role}`)}
+      />
+      <Scopes choices={CHOICES} value={scopes} onChange={setScopes} />
+    </FormDialog>
   );
 }

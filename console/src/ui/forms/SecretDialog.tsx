@@ -2,10 +2,10 @@
 
 import { Button, Code, CopyButton, Group, Modal, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useState, type CSSProperties, type FormEvent, type ReactNode } from "react";
+import { useState, type CSSProperties, type ReactNode } from "react";
 import { ProblemError } from "../../api/problem";
 import { text } from "../../texts";
-import { ProblemView } from "../ProblemView";
+import { FormDialog } from "./FormDialog";
 
 /** Each character as it is: ligatures would hide some. */
 const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
@@ -35,28 +35,11 @@ export function SecretDialog({ title, children, verb, ready, make, advice, close
     },
     gcTime: 0,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (ready && !making.isPending) making.mutate();
-  };
   if (secret !== null) return <Once title={title} secret={secret} advice={advice} close={close} />;
   return (
-    <Modal opened onClose={close} title={title}>
-      <form onSubmit={submit}>
-        <Stack gap="sm">
-          {children}
-          {making.isError ? <ProblemView error={making.error} /> : null}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={close}>
-              {text("ui.keep")}
-            </Button>
-            <Button type="submit" disabled={!ready} loading={making.isPending}>
-              {verb}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Modal>
+    <FormDialog title={title} verb={verb} ready={ready} sending={making} close={close}>
+      {children}
+    </FormDialog>
   );
 }
 

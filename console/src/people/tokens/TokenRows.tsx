@@ -1,0 +1,43 @@
+/** The tokens of one owner, or the keys of a service account, in a short table. */
+
+import { Table } from "@mantine/core";
+import type { Token } from "../../api/schema";
+import { text } from "../../texts";
+import { Foreign, visible } from "../../ui/Foreign";
+import { Moment } from "../../ui/Moment";
+import { RowActs, Rows, type RowAct } from "../Rows";
+
+const HEADS = ["name", "limited", "created", "expires"] as const;
+
+interface Props {
+  label: string;
+  tokens: readonly Token[];
+  /** What is said of a token that is limited to no scopes. */
+  unlimited: string;
+  acts: (token: Token) => readonly RowAct[];
+}
+
+export function TokenRows({ label, tokens, unlimited, acts }: Props) {
+  if (tokens.length === 0) return null;
+  return (
+    <Rows label={label} heads={[...HEADS.map((head) => text(`people.tokens.${head}`)), ""]}>
+      {tokens.map((token) => (
+        <Table.Tr key={token.id}>
+          <Table.Td>
+            <Foreign>{token.name}</Foreign>
+          </Table.Td>
+          <Table.Td>{token.scopes === null ? unlimited : token.scopes.join(", ")}</Table.Td>
+          <Table.Td>
+            <Moment at={token.created_at} />
+          </Table.Td>
+          <Table.Td>
+            <Moment at={token.expires_at} />
+          </Table.Td>
+          <Table.Td w={40}>
+            <RowActs of={visible(token.name)} acts={acts(token)} />
+          </Table.Td>
+        </Table.Tr>
+      ))}
+    </Rows>
+  );
+}
