@@ -60,6 +60,6 @@ describe.skipIf(!built)("the built console (make console-build)", () => {
     const used = names.filter((name) => name.endsWith(".js")).flatMap((name) => read(name).match(/\bm_[0-9a-f]{6,8}\b/g) ?? []);
 
     expect(used.length).toBeGreaterThan(0);
-    expect([...new Set(used)].filter((name) => !styles.includes(name)), "missing in src/ui/mantine.css").toEqual([]);
+    expect([...new Set(used)].filter((name) => !styles.includes(name)), "missing in src/ui/theme/mantine.css").toEqual([]);
   });
 });
