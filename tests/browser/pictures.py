@@ -1,6 +1,5 @@
 """Pictures of pages: those of the documentation, and those of a page whose test failed."""
 
-import os
 import sys
 from importlib import import_module
 from io import BytesIO
@@ -10,7 +9,6 @@ from cached_packages import installed
 
 from browser.playwright_api import Page, playwright_error
 
-RECORD = "CLUSTERRA_RECORD_PICTURES"
 FOLDER = Path(__file__).parents[2] / "docs/console"
 SIZE = {"width": 1280, "height": 800}
 MAX_BYTES = 300_000
@@ -21,9 +19,7 @@ _THEMES = ("light", "dark")
 
 
 async def picture(page: Page, name: str) -> None:
-    """Record docs/console/NAME-light.png and NAME-dark.png, if CLUSTERRA_RECORD_PICTURES is 1."""
-    if os.environ.get(RECORD) != "1":
-        return
+    """Record docs/console/NAME-light.png and NAME-dark.png."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     before = page.viewport_size
     await page.set_viewport_size(SIZE)

@@ -17,7 +17,7 @@ from browser.accessibility import violations
 from browser.conftest import Person
 from browser.live_pages import JOB, SCRIPT
 from browser.people import Visitor
-from browser.pictures import SIZE, picture
+from browser.pictures import SIZE
 from browser.playwright_api import Page, expect
 from browser.settled import settling
 
@@ -105,8 +105,6 @@ async def test_a_page_of_a_cluster_is_for_everybody(person: Person, job: Submitt
     ada = await person("ada")
     page = await opened(ada, (IN_THE_RAIL | OTHERS)[name].format(job=job.job_id))
 
-    await picture(page, name)
-
     found = await faults(page, framed=True)
     assert not found, "\n".join(found)
 
@@ -114,8 +112,6 @@ async def test_a_page_of_a_cluster_is_for_everybody(person: Person, job: Submitt
 @pytest.mark.parametrize("name", OF_NOBODY)
 async def test_a_page_without_a_session_is_for_everybody(visitor: Visitor, name: str) -> None:
     page = await opened(visitor, OF_NOBODY[name])
-
-    await picture(page, name)
 
     found = await faults(page, framed=False)
     assert not found, "\n".join(found)

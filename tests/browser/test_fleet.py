@@ -7,7 +7,6 @@ from clusterra_lab.stack.stack import Stack
 
 from browser.accessibility import violations
 from browser.conftest import Person
-from browser.pictures import picture
 from browser.playwright_api import expect
 
 FLEET = "/c/main/fleet"
@@ -35,7 +34,6 @@ async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stac
     await ada.page.keyboard.press("Enter")
     decision = ada.page.get_by_role("dialog")
     await expect(decision.get_by_text(f"for pending job {job.job_id}")).to_be_visible()
-    await picture(ada.page, "fleet-decision")
     assert await violations(ada.page) == []
     await decision.get_by_label("Workers at most").fill("0")
     await decision.get_by_role("button", name="Compare").click()
@@ -80,8 +78,6 @@ async def test_everybody_can_use_the_page(lab: Stack, person: Person, theme: str
     await expect(ada.page.get_by_label("Loading")).to_have_count(0)
 
     assert await violations(ada.page) == []
-    if theme == "light":
-        await picture(ada.page, "fleet")
 
 
 async def test_a_member_is_told_why_decisions_are_not_shown(lab: Stack, person: Person) -> None:

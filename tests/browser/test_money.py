@@ -10,7 +10,6 @@ from clusterra_lab.stack.stack import Stack
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.people import Member
-from browser.pictures import picture
 from browser.playwright_api import expect
 
 COSTS = "/c/main/costs"
@@ -108,7 +107,6 @@ async def test_a_budget_has_thresholds(lab: Stack, person: Person) -> None:
 
     budgets = ada.page.get_by_role("region", name="Budgets")
     await expect(budgets.get_by_text("55 % of what was used (not reached)")).to_be_visible()
-    await picture(ada.page, "limits")
     await budgets.get_by_role("button", name="Delete: ada").click()
     await ada.page.get_by_role("button", name="Delete the budget").click()
     await expect(budgets.get_by_text("There are no budgets")).to_be_visible()
@@ -124,8 +122,6 @@ async def test_everybody_can_use_the_pages(lab: Stack, person: Person, theme: st
     await expect(ada.page.get_by_label("Loading")).to_have_count(0)
 
     assert await violations(ada.page) == []
-    if theme == "light":
-        await picture(ada.page, "costs" if tab == "costs" else f"costs-{tab}")
 
 
 async def test_a_member_is_told_that_costs_are_their_own(lab: Stack, person: Person) -> None:

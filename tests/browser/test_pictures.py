@@ -1,4 +1,4 @@
-"""Pictures of pages are recorded in both themes, and only when somebody asks for them."""
+"""Pictures of pages are recorded in both themes, and those of a failed test are saved."""
 
 from pathlib import Path
 
@@ -16,8 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pictures"
 
 
-async def test_pictures_are_recorded_in_both_themes(site: Site, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(pictures.RECORD, "1")
+async def test_pictures_are_recorded_in_both_themes(site: Site, folder: Path) -> None:
     await site.open(body="<p>Text</p>")
     before = await site.page.evaluate(THEMES), site.page.viewport_size
 
@@ -30,15 +29,6 @@ async def test_pictures_are_recorded_in_both_themes(site: Site, folder: Path, mo
         assert content.startswith(b"\x89PNG")
         assert (width, height) == (1280, 800)
     assert (await site.page.evaluate(THEMES), site.page.viewport_size) == before
-
-
-async def test_nothing_is_recorded_otherwise(site: Site, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(pictures.RECORD, raising=False)
-    await site.open()
-
-    await pictures.picture(site.page, "page")
-
-    assert not folder.exists()
 
 
 async def test_a_page_that_failed_is_saved(site: Site, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from browser.accessibility import violations
 from browser.conftest import Person
-from browser.pictures import picture
 from browser.playwright_api import expect
 
 
@@ -23,7 +22,6 @@ async def test_a_session_is_started_once_and_says_how_it_ended(person: Person) -
     await form.get_by_role("button", name="Start").dblclick()
 
     await expect(page.get_by_role("link", name="Open Jupyter in a new tab")).to_have_attribute("rel", "noopener")
-    await picture(page, "sessions")
     # Workers of the lab have no JupyterLab, so the job ends at once: the page tells so without a reload.
     await expect(page.get_by_role("cell", name="Ended", exact=True)).to_have_count(1)
     await expect(page.get_by_role("cell", name="exit code 127")).to_be_visible()

@@ -5,7 +5,6 @@ import re
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.people import Member
-from browser.pictures import picture
 from browser.playwright_api import expect
 
 CHAIN = """format: clusterra/1
@@ -46,7 +45,6 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     await expect(page.get_by_role("link", name="align, Failed")).to_be_visible()
     await expect(page.get_by_role("link", name="report, Cancelled")).to_be_visible()
     assert await violations(page) == []
-    await picture(page, "workflow")
     await page.get_by_role("button", name="Resume").dblclick()
 
     await expect(page.get_by_role("link", name="report, Done")).to_be_visible()
