@@ -28,7 +28,7 @@ NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
-.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch test-long-list record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -123,7 +123,10 @@ test-sbatch: prepare ## Compare jobs of scripts drawn from the grammar of sbatch
 	@SBATCH_CASES=$(or $(CASES),20000) SBATCH_SEED=$(or $(SEED),1) $(BIN)/pytest -q services/proxy/tests/test_sbatch_generated.py
 
 record-pictures: prepare console-build ## Record the pictures of all pages of the console, in both themes, into docs/console
-	@CLUSTERRA_RECORD_PICTURES=1 $(BIN)/pytest -q -n0 tests/browser/test_every_page.py
+	@$(BIN)/pytest -q -n0 tests/browser/recorded_pictures.py
+
+test-long-list: prepare console-build ## Filter, send and come back to a list of 10,000 jobs in a real browser (JOBS=N, 5 minutes); `make test-browser` does it with 2,000
+	@JOBS=$(or $(JOBS),10000) $(BIN)/pytest -q -n0 tests/browser/test_many_jobs.py
 
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)
 	@$(BIN)/python tests/record_jobs.py
@@ -185,7 +188,7 @@ test: $(if $(PART),$(VENV)/.installed)
 test-containers: $(VENV)/.installed
 	@$(PYTEST) -m $(WITH_CONTAINERS)
 
-prepare prepare-kubernetes demo up down status test-kubernetes test-browser console record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines record-jobs record-pictures soak bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-live:
+prepare prepare-kubernetes demo up down status test-kubernetes test-browser console record-durations test-histories test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-long-list record-jobs record-pictures soak bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-live:
 	@lab/in-container $@
 
 endif
