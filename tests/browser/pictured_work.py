@@ -31,6 +31,7 @@ sleep 3600
 FOLDING = (
     "echo 'reading target.fasta: 412 residues'\nsleep 2\necho 'error: no weights in /mnt/efs/models' >&2\nexit 2\n"
 )
+RUN = "variants-of-sample-01"
 JOB: Mapping[str, Any] = {"memory_per_cpu": 256, "time_limit": 120, "current_working_directory": "/mnt/efs"}
 
 
@@ -65,7 +66,7 @@ async def filled(lab: Stack, ada: User, grace: User) -> str:
     simulation = await _submitted(grace, "simulate-flow", "sleep 3600", cpus_per_task=2, hold=True)
     await _submitted(grace, "plot-flow", "true", dependency=f"afterok:{simulation}")
     steps = [_step("trim-reads", "sleep 1"), _step("call-variants", "sleep 3600"), _step("write-report", "true")]
-    run = {"run_name": "variants-of-sample-01", "steps": steps}
+    run = {"run_name": RUN, "steps": steps}
     await asked(ada, "POST", f"/v1/clusters/{ada.cluster}/runs", run, status=201)
     stopped = await _submitted(grace, "tune-parameters", "sleep 3600", hold=True)
     await grace.cancel(stopped)

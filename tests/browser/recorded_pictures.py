@@ -13,7 +13,7 @@ from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
 from browser.conftest import Person
 from browser.people import Visitor
-from browser.pictured_work import filled, session_started
+from browser.pictured_work import RUN, filled, session_started
 from browser.pictures import SIZE, picture
 from browser.playwright_api import Page, expect
 from browser.settled import settling
@@ -22,7 +22,6 @@ PAGES = {
     "home": "/c/main",
     "jobs": "/c/main/jobs",
     "job": "/c/main/jobs/{job}",
-    "workflows": "/c/main/workflows",
     "sessions": "/c/main/sessions",
     "files": "/c/main/files?path=data",
     "fleet": "/c/main/fleet",
@@ -31,6 +30,7 @@ PAGES = {
     "templates": "/c/main/templates",
     "admin": "/c/main/admin",
 }
+SUBMIT = "/c/main/submit"
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name=align-reads
@@ -68,12 +68,21 @@ async def test_all_pages(lab: Stack, person: Person, visitor: Visitor) -> None:
         for name, path in PAGES.items():
             await _opened(ada.page, path.format(job=job))
             await picture(ada.page, name)
-        await _opened(ada.page, "/c/main/submit")
+        await _opened(ada.page, "/c/main/workflows")
+        async with settling(ada.page):
+            await ada.page.get_by_role("link", name=RUN).click()
+            await expect(ada.page.get_by_role("heading", level=1)).to_contain_text(RUN)
+        await picture(ada.page, "workflows")
+        await _opened(ada.page, SUBMIT)
         await ada.page.get_by_label("Script", exact=True).click()
         await ada.page.keyboard.press("Control+A")
         async with settling(ada.page):
             await ada.page.keyboard.insert_text(SCRIPT)
-            await expect(ada.page.get_by_role("button", name=re.compile("^Submit ·"))).to_be_visible()
+            await expect(ada.page.get_by_label("Name", exact=True)).to_have_value("align-reads")
+        # The draft in another page has an estimate of its own, and no focus.
+        await _opened(ada.page, SUBMIT)
+        await expect(ada.page.get_by_label("Name", exact=True)).to_have_value("align-reads")
+        await expect(ada.page.get_by_role("button", name=re.compile("^Submit ·"))).to_be_visible()
         await picture(ada.page, "submit")
 
     await _opened(visitor.page, "/sign-in")
