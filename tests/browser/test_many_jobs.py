@@ -24,7 +24,8 @@ FIRST_WORDS = ("align", "train", "fold", "render")
 CANCELLED = 20
 """So many jobs of the first name have ended."""
 MATCHING = JOBS // len(FIRST_WORDS) - CANCELLED
-PAGES_DOWN = 5
+FAR_PIXELS = 1000
+LOOKS = 5
 _TABLE = "document.querySelector('main [role=table]')"
 _PLACE = f"{_TABLE}?.scrollTop ?? 0"
 _ROWS_IN_SIGHT = f"""(() => {{
@@ -60,15 +61,17 @@ async def _all_listed(user: User) -> bool:
     return True
 
 
-async def settled_place(page: Page) -> int:
-    """How far the list is scrolled, when two looks at it tell the same."""
-    places = [-1, int(await page.evaluate(_PLACE))]
+async def scrolled_by_keys(page: Page) -> int:
+    """Press PageDown until the list is far from its top, and return its place when that stays the same for a second."""
+    while int(await page.evaluate(_PLACE)) < FAR_PIXELS:
+        await page.keyboard.press("PageDown")
+    places = list(range(LOOKS))
 
     async def still() -> bool:
         places.append(int(await page.evaluate(_PLACE)))
-        return places[-1] == places[-2] > 0
+        return len(set(places[-LOOKS:])) == 1
 
-    await until(still, seconds=90, what="a list that does not move", every=0.2)
+    await until(still, seconds=90, what="a list that does not move", every=1 / LOOKS)
     return places[-1]
 
 
@@ -109,9 +112,7 @@ async def test_a_long_list_is_filtered_shared_and_there_again(lab: Stack, person
     await expect_list(elsewhere, address, 0, first_rows)
 
     await table.focus()
-    for _ in range(PAGES_DOWN):
-        await page.keyboard.press("PageDown")
-    place = await settled_place(page)
+    place = await scrolled_by_keys(page)
     rows = await page.evaluate(_ROWS_IN_SIGHT)
     await table.get_by_role("link", name=rows[2], exact=True).press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text(rows[2])
