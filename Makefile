@@ -125,7 +125,7 @@ test-sbatch: prepare ## Compare jobs of scripts drawn from the grammar of sbatch
 record-pictures: prepare console-build ## Record the pictures of all pages of the console, in both themes, into docs/console
 	@$(BIN)/pytest -q -n0 tests/browser/recorded_pictures.py
 
-test-long-list: prepare console-build ## Filter, send and come back to a list of 10,000 jobs in a real browser (JOBS=N, 5 minutes); `make test-browser` does it with 2,000
+test-long-list: prepare console-build ## Filter, send and come back to a list of 10,000 jobs in a real browser (JOBS=N, 5 minutes); `make test-browser` does it with 1,000
 	@JOBS=$(or $(JOBS),10000) $(BIN)/pytest -q -n0 tests/browser/test_many_jobs.py
 
 record-jobs: prepare ## Record Slurm's answers for each kind of waiting job into tests/recorded/jobs.json (2 minutes)

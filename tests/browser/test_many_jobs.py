@@ -19,7 +19,7 @@ from browser.keyboard import go_to, press
 from browser.live_pages import opened
 from browser.playwright_api import Page, expect
 
-JOBS = int(os.environ.get("JOBS", "2000"))
+JOBS = int(os.environ.get("JOBS", "1000"))
 FIRST_WORDS = ("align", "train", "fold", "render")
 CANCELLED = 20
 """So many jobs of the first name have ended."""
