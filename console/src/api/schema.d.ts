@@ -821,6 +821,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clusters/{cluster_id}/jobs/{job_id}/script": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["jobs_script"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/jobs/estimate": {
         parameters: {
             query?: never;
@@ -3449,6 +3465,11 @@ export interface components {
             quotas?: components["schemas"]["QuotaLeft"][];
             expected?: components["schemas"]["ExpectedCost"] | null;
         };
+        SubmittedScript: {
+            cluster_id: string;
+            job_id: string;
+            script: string;
+        };
         SummaryRow: {
             /** @enum {string} */
             purpose: "job" | "overhead" | "bill";
@@ -4131,6 +4152,7 @@ export type StepView = components['schemas']['StepView'];
 export type StorageBinding = components['schemas']['StorageBinding'];
 export type Submission = components['schemas']['Submission'];
 export type SubmittedJob = components['schemas']['SubmittedJob'];
+export type SubmittedScript = components['schemas']['SubmittedScript'];
 export type SummaryRow = components['schemas']['SummaryRow'];
 export type TemplateDetail = components['schemas']['TemplateDetail'];
 export type TemplateList = components['schemas']['TemplateList'];
@@ -6295,6 +6317,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Timeline"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    jobs_script: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                cluster_id: string;
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedScript"];
                 };
             };
             400: components["responses"]["Problem400"];

@@ -28,6 +28,7 @@ from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
+from clusterra_contracts.rpc import slurm_scripts as slurm_scripts_rpc
 from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
@@ -320,6 +321,8 @@ EXAMPLES: dict[str, Wire] = {
         after=slurm_rest_rpc.RestCursor(group=20001, key="0000000043"),
     ),
     "slurm.block-submits.v1": slurm_limits_rpc.BlockSubmits(users=("ada",), accounts=("physics",)),
+    "slurm.script.v1": slurm_scripts_rpc.ReadScript(viewer=VIEWER, job_id="42_7"),
+    "slurm.job-script.v1": slurm_scripts_rpc.JobScript(packed=base64.b64encode(zlib.compress(b"#!/bin/sh\ntrue\n"))),
     "slurm.steps.v1": slurm_steps_rpc.ReadSteps(viewer=VIEWER, job_id="42_7"),
     "slurm.job-steps.v1": slurm_steps_rpc.JobSteps(
         runs=(

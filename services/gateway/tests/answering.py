@@ -8,8 +8,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from nats.aio.subscription import Subscription
 
 
-def rpc_failure(kind: ErrorKind, detail: str = "no") -> RpcFailed:
-    return RpcFailed(RpcError(kind=kind, detail=detail))
+def rpc_failure(kind: ErrorKind, detail: str = "no", *, hint: str = "") -> RpcFailed:
+    return RpcFailed(RpcError(kind=kind, detail=detail, hint=hint))
 
 
 class Answering:

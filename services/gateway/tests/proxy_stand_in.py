@@ -30,6 +30,7 @@ from clusterra_contracts.rpc.slurm import (
 from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Update
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestCursor, RestPart
+from clusterra_contracts.rpc.slurm_scripts import JobScript, ReadScript
 from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_runtime.nats.bus import Client
@@ -71,6 +72,7 @@ class ProxyStandIn:
     rests: list[ReadRest] = field(default_factory=list)
     blocks: list[BlockSubmits] = field(default_factory=list)
     steps: dict[str, JobSteps] = field(default_factory=dict)
+    scripts: dict[str, str] = field(default_factory=dict)
     refuse_submits: ErrorKind | None = None
     """Answers every submit, but no other check of a submission, with this error."""
     submit_error: ErrorKind | None = None
@@ -96,6 +98,7 @@ class ProxyStandIn:
             serve(client, f"{slurm}.change", ChangeJob, self._change),
             serve(client, f"{slurm}.rest", ReadRest, self._rest),
             serve(client, f"{slurm}.steps", ReadSteps, self._steps),
+            serve(client, f"{slurm}.script", ReadScript, self._script),
         )
 
     def add_job(self, job_id: str, *, state: str = "RUNNING", user: str = "ada", uid: int = 20001) -> Job:
@@ -239,3 +242,13 @@ class ProxyStandIn:
     async def _steps(self, _subject: Subject, request: ReadSteps) -> JobSteps:
         self.visible(request.viewer, request.job_id)
         return self.steps.get(request.job_id, JobSteps(runs=()))
+
+    async def _script(self, _subject: Subject, request: ReadScript) -> JobScript:
+        self.visible(request.viewer, request.job_id)
+        if request.job_id not in self.scripts:
+            raise rpc_failure(
+                "not_found",
+                "Slurm's accounting has no script of this job",
+                hint="with AccountingStoreFlags=job_script in slurm.conf, it has",
+            )
+        return JobScript(packed=base64.b64encode(zlib.compress(self.scripts[request.job_id].encode())))

@@ -194,6 +194,7 @@ async def ids_of_ada(world: World) -> dict[str, str]:
     herself = await me(ada)
     world.acme.add_job("7", uid=herself["uid"])
     world.acme.edge.write_output("7", b"hello\n")
+    world.acme.scripts["7"] = "#!/bin/sh\ntrue\n"
     record = {
         "job_id": "7",
         "member": herself["id"],

@@ -99,6 +99,15 @@ class SlurmWorld:
         finally:
             await self._configure("MinJobAge=2", "MinJobAge=300")
 
+    @asynccontextmanager
+    async def scripts_not_kept(self) -> AsyncIterator[None]:
+        """Within the block, accounting keeps no scripts of the jobs that are submitted."""
+        await self._configure("AccountingStoreFlags=job_comment,job_script", "AccountingStoreFlags=job_comment")
+        try:
+            yield
+        finally:
+            await self._configure("AccountingStoreFlags=job_comment", "AccountingStoreFlags=job_comment,job_script")
+
     async def reconfigure(self) -> None:
         """Make slurmctld read its configuration again."""
         done = await self.cluster.run("scontrol", "reconfigure")

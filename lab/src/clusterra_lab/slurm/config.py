@@ -281,7 +281,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={"slurmdbd" if config.options.own_hosts else config.options.address}
 AccountingStoragePort={config.slurmdbd_port}
 AccountingStorageTRES=gres/gpu
-AccountingStoreFlags=job_comment
+AccountingStoreFlags=job_comment,job_script
 """
 
 

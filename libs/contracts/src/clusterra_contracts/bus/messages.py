@@ -25,6 +25,7 @@ from clusterra_contracts.rpc import slurm_jobs as slurm_jobs_rpc
 from clusterra_contracts.rpc import slurm_limits as slurm_limits_rpc
 from clusterra_contracts.rpc import slurm_nodes as slurm_nodes_rpc
 from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
+from clusterra_contracts.rpc import slurm_scripts as slurm_scripts_rpc
 from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
 from clusterra_contracts.rpc import why as why_rpc
@@ -86,6 +87,7 @@ REQUESTS: tuple[Request, ...] = (
     _slurm("change", slurm_jobs_rpc.ChangeJob, rpc.Done, "gateway"),
     _slurm("block-submits", slurm_limits_rpc.BlockSubmits, rpc.Done, "gateway"),
     _slurm("steps", slurm_steps_rpc.ReadSteps, slurm_steps_rpc.JobSteps, "gateway"),
+    _slurm("script", slurm_scripts_rpc.ReadScript, slurm_scripts_rpc.JobScript, "gateway"),
     _slurm("nodes", slurm_nodes_rpc.ListNodes, slurm_nodes_rpc.NodePage, "gateway"),
     _slurm("drain", slurm_nodes_rpc.Drain, slurm_nodes_rpc.Drained, "scaler"),
     _slurm("undrain", slurm_nodes_rpc.Undrain, rpc.Done, "scaler"),

@@ -51,6 +51,7 @@ DEADLINES: Mapping[str, Deadlines] = {
     "list": READ,
     "count": READ,
     "steps": READ,
+    "script": READ,
     "cancel": CANCEL,
     "change": CANCEL,
     "block-submits": CANCEL,

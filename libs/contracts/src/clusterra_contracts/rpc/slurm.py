@@ -36,6 +36,7 @@ Operation = Literal[
     "rest-watched",
     "block-submits",
     "steps",
+    "script",
 ]
 """Every replica of the proxy shares in an operation's requests, but only the one that watches the cluster answers
 `get-watched`, `list-watched`, `count-watched`, `find-key` and `rest-watched`."""

@@ -48,6 +48,7 @@ from clusterra_contracts.rpc.slurm import (
 from clusterra_contracts.rpc.slurm_jobs import Action, ChangeJob
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_rest import ReadRest, RestPart
+from clusterra_contracts.rpc.slurm_scripts import JobScript, ReadScript
 from clusterra_contracts.rpc.slurm_steps import JobSteps, ReadSteps
 from clusterra_contracts.rpc.usage import ReadUsage, Usage
 from clusterra_contracts.rpc.why import ExplainJob, Explanation
@@ -122,6 +123,10 @@ class SlurmRequests(_Requests):
     async def steps(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobSteps:
         """The steps of all runs of a job. There are none of a job that the viewer may not see."""
         return await self._call(ref, "steps", ReadSteps(viewer=viewer, job_id=job_id), JobSteps)
+
+    async def script(self, ref: ClusterRef, viewer: Viewer, job_id: JobId) -> JobScript:
+        """The script of a job. A job that the viewer may not see, or that Slurm keeps no script of, is `not_found`."""
+        return await self._call(ref, "script", ReadScript(viewer=viewer, job_id=job_id), JobScript)
 
     async def block_submits(self, ref: ClusterRef, request: BlockSubmits) -> None:
         """Has Slurm refuse the jobs of deactivated users, and of users and accounts whose quota is used up."""

@@ -12,6 +12,7 @@ from clusterra_gateway.jobs.estimates import Estimates
 from clusterra_gateway.jobs.explanations import Explanations
 from clusterra_gateway.jobs.handlers import Jobs
 from clusterra_gateway.jobs.output.handlers import Outputs
+from clusterra_gateway.jobs.scripts import Scripts
 from clusterra_gateway.jobs.timeline import Timelines
 from clusterra_gateway.money.quotas.admission import PricedUpdates
 from clusterra_gateway.room import Room
@@ -44,6 +45,7 @@ def room(
             Jobs(bus, parts.desk, planned, launches, parts.stagings),
             Explanations(bus.slurm, bus.scaler, bus.archive, parts.stagings),
             Timelines(bus.slurm, bus.archive),
+            Scripts(bus.slurm),
             planned,
             JobChangeHandlers(bus.slurm, parts.updates, ChangeOnce(connections.directory.store)),
             CancelMany(bus.slurm, once),

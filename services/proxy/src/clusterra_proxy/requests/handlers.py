@@ -18,6 +18,7 @@ from clusterra_contracts.rpc.slurm_jobs import ChangeJob
 from clusterra_contracts.rpc.slurm_limits import BlockSubmits
 from clusterra_contracts.rpc.slurm_nodes import DeleteNode, Diagnose, Down, Drain, ListNodes, SetExtra, Undrain
 from clusterra_contracts.rpc.slurm_rest import ReadRest
+from clusterra_contracts.rpc.slurm_scripts import ReadScript
 from clusterra_contracts.rpc.slurm_steps import ReadSteps
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.bus import Client
@@ -35,6 +36,7 @@ from clusterra_proxy.requests.nodes import delete_node, down, drain, list_nodes,
 from clusterra_proxy.requests.prepare import prepare
 from clusterra_proxy.requests.query import count_jobs, get_job
 from clusterra_proxy.requests.rest.reads import RestReads
+from clusterra_proxy.requests.script import read_script
 from clusterra_proxy.requests.steps import read_steps
 from clusterra_proxy.requests.submit import submit
 from clusterra_proxy.requests.watched import count_watched, find_watched, list_here, list_watched
@@ -78,7 +80,7 @@ class Route[M: Wire, T: Wire]:
             return await self.use_case(cluster, request)
 
 
-def _viewer(asked: GetJob | ListJobs | Cancel | ChangeJob | ReadSteps | ReadRest) -> int:
+def _viewer(asked: GetJob | ListJobs | Cancel | ChangeJob | ReadSteps | ReadScript | ReadRest) -> int:
     return asked.viewer.user.uid
 
 
@@ -110,6 +112,7 @@ async def serve(client: Client, cluster: Cluster, actions: Actions, rest: RestRe
         Route("change", ChangeJob, partial(change_job, actions), _viewer),
         Route("block-submits", BlockSubmits, block_submits),
         Route("steps", ReadSteps, read_steps, _viewer),
+        Route("script", ReadScript, read_script, _viewer),
         Route("nodes", ListNodes, list_nodes),
         Route("drain", Drain, drain),
         Route("undrain", Undrain, undrain),

@@ -26,6 +26,7 @@ from clusterra_proxy.slurmrestd.associations import (
 from clusterra_proxy.slurmrestd.client import Slurmrestd
 from clusterra_proxy.slurmrestd.errors import Rejected, Unavailable
 from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.script_records import AccountingScripts
 from clusterra_proxy.slurmrestd.step_records import AccountingStepLists, AccountingSteps
 from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
@@ -90,6 +91,25 @@ class Accounting:
             version.slurmdb("jobs/"), token, AccountingStepLists, entity="job", query=query
         )
         return answer.jobs if answer else ()
+
+    async def script(self, token: str, job_id: JobId, *, uid: int | None) -> str | None:
+        """Return the script of a job, a task or an array; with `uid`, only of a job of that user.
+
+        It is empty where slurmdbd keeps none, and None when slurmdbd has no such job.
+        """
+        owner = {} if uid is None else {"users": str(uid)}
+        runs = await self._jobs(token, {"step": job_id, **owner}, uid)
+        own = [run for run in runs if run.id == job_id or run.id.startswith(f"{job_id}_")]
+        if not own:
+            return None
+        # The tasks of an array have one script: it is read once, of the tasks that have started if there are any.
+        run = max(own, key=lambda each: each.array_task_id is not None)
+        version = await self._version(token)
+        query = {"step": run.id, "skip_steps": "true", "show_batch_script": "true", **owner}
+        answer = await self._rest.read_list(
+            version.slurmdb("jobs/"), token, AccountingScripts, entity="job", query=query
+        )
+        return next((each.script for each in (answer.jobs if answer else ()) if each.job_id == run.job_id), None)
 
     async def submitted(
         self, token: str, *, after: datetime, before: datetime | None = None, uid: int | None = None
