@@ -17,7 +17,7 @@ async def script_of(user: User, job_id: str) -> str:
     async def kept() -> str | None:
         async with user.session.get(path(user, job_id)) as answer:
             told = await answer.json()
-            assert answer.status == 200 or "does not have job" in told["detail"], told
+            assert answer.status == 200 or "accounting" in told["detail"], told
             return told["script"] if answer.status == 200 else None
 
     return await until(kept, seconds=90, what="the script in Slurm's accounting", every=0.2)

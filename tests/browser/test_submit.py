@@ -2,6 +2,8 @@
 
 import re
 
+from clusterra_lab.machine.process import until
+
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.playwright_api import Page, expect
@@ -59,3 +61,32 @@ async def test_a_job_of_a_template_is_watched_to_its_output_and_its_end(person: 
     await page.wait_for_url(JOB)
     await expect(page.get_by_role("log")).to_contain_text("<b>42</b> from a form")
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+
+
+async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(person: Person) -> None:
+    ada = await person("ada")
+    script = "#!/bin/sh\n#SBATCH --job-name=again --time=6\necho '<b>again</b>'\n"
+    job = (await ada.user.submit(script, {"hold": True})).job_id
+    page = ada.page
+    await page.goto(f"/c/main/jobs/{job}?tab=script")
+    shown = page.get_by_label("Script", exact=True).and_(page.locator("pre"))
+    retry = page.get_by_role("button", name="Try again").first
+
+    async def kept() -> bool:
+        """Slurm's accounting has a script some seconds after the submit."""
+        if await retry.is_visible():
+            await retry.click()
+        return await shown.is_visible()
+
+    await until(kept, seconds=90, what="the script", every=0.5)
+    await expect(shown).to_have_text(script)
+    assert await violations(page) == []
+
+    await page.get_by_role("link", name="Rerun").click()
+    await expect(page.get_by_label("Script", exact=True)).to_contain_text("echo '<b>again</b>'")
+    await expect(page.get_by_label("Time limit")).to_have_value("6")
+    await expect(page).to_have_url(re.compile("/c/main/submit$"))
+    await page.get_by_role("button", name=re.compile("Submit ·")).click()
+    await page.wait_for_url(JOB)
+    assert not page.url.endswith(f"/{job}")
+    await ada.user.cancel(job)

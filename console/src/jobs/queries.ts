@@ -124,3 +124,19 @@ export function jobTimelineQuery(cluster: string, jobId: string) {
       ),
   });
 }
+
+/** The script of a job. It does not change, so it is read once. Its key is no job's: events do not read it again. */
+export function scriptQuery(cluster: string, jobId: string) {
+  return queryOptions({
+    queryKey: ["script", cluster, jobId],
+    queryFn: ({ signal }) =>
+      body(
+        api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}/script", {
+          params: { path: { cluster_id: cluster, job_id: jobId } },
+          signal,
+        }),
+      ),
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+  });
+}

@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 
-export const TABS = ["output", "events", "steps", "files", "same"] as const;
+export const TABS = ["output", "events", "steps", "script", "files", "same"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const JobSearch = v.object({

@@ -1,14 +1,17 @@
 /** A script beside its form, both of the same text, with what the job would cost and when it would start. */
 
 import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useMemo } from "react";
 import { asProblem } from "../api/problem";
 import type { Submission } from "../api/schema";
+import { scriptQuery } from "../jobs/queries";
 import { text } from "../texts";
 import { CodeEditor } from "../ui/editor/CodeEditor";
 import { useDraft } from "../ui/forms/drafts";
 import { Page } from "../ui/Page";
+import { ProblemView } from "../ui/ProblemView";
 import { check, fromService } from "./checker";
 import { Draft, firstDraft, keptOf, submission, variables, withFile } from "./draft";
 import { withField } from "./fields";
@@ -32,9 +35,13 @@ interface Props {
   file: string | null;
   /** Called when the draft has the file. */
   fileTaken: () => void;
+  /** A job whose script takes the place of what is written. */
+  rerun: string | null;
+  /** Called when the draft has the script. */
+  rerunTaken: () => void;
 }
 
-export function ScriptSubmit({ cluster, person, file, fileTaken }: Props) {
+export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTaken }: Props) {
   const navigate = useNavigate();
   const draft = useDraft({ person: person.id, cluster, name: "submit" }, Draft, firstDraft, keptOf);
   const { set } = draft;
@@ -43,6 +50,13 @@ export function ScriptSubmit({ cluster, person, file, fileTaken }: Props) {
     set((before) => withFile(before, file));
     fileTaken();
   }, [file, set, fileTaken]);
+  const old = useQuery({ ...scriptQuery(cluster, rerun ?? ""), enabled: rerun !== null });
+  const script = rerun === null ? undefined : old.data?.script;
+  useEffect(() => {
+    if (script === undefined) return;
+    set(() => ({ ...firstDraft(), script }));
+    rerunTaken();
+  }, [script, set, rerunTaken]);
   const value = useDeferredValue(draft.value);
   const found = useMemo(() => check(value.script), [value.script]);
   const environment = useMemo(() => variables(value.environment), [value.environment]);
@@ -78,6 +92,9 @@ export function ScriptSubmit({ cluster, person, file, fileTaken }: Props) {
         </>
       }
     >
+      {rerun !== null && old.isError ? (
+        <ProblemView error={old.error} title={text("submit.no_script", { number: rerun })} retry={() => void old.refetch()} />
+      ) : null}
       <div className={classes.sides}>
         <div className={classes.script}>
           <CodeEditor

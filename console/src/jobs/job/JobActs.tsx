@@ -2,6 +2,7 @@
 
 import { Button, Group } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useRef, useState } from "react";
 import { profileQuery } from "../../api/queries";
 import type { JobWithCost } from "../../api/schema";
@@ -69,6 +70,9 @@ export function JobActs({ cluster, job }: Props) {
             {text("job.act.requeue")}
           </Button>
         )}
+        <Button variant="default" renderRoot={(props) => <Link to="/c/$cluster/submit" params={{ cluster }} search={{ rerun: job.job_id }} {...props} />}>
+          {text("job.act.rerun")}
+        </Button>
         {over ? null : (
           <Button variant="default" onClick={() => setAsked("cancel")}>
             {text("job.act.cancel")}

@@ -22,6 +22,7 @@ import classes from "./job.module.css";
 import { JobHead } from "./JobHead";
 import { SameTab } from "./tabs/SameTab";
 import { CostBox, WhyBox } from "./SideBoxes";
+import { ScriptTab } from "./tabs/ScriptTab";
 import { StepsTab } from "./tabs/StepsTab";
 import { Timeline } from "./tabs/Timeline";
 import { UsedBox } from "./UsedBox";
@@ -81,6 +82,9 @@ function Content({ cluster, job, why }: ContentProps) {
           </Tabs.Panel>
           <Tabs.Panel value="steps">
             <StepsTab cluster={cluster} job={job.job_id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="script">
+            <ScriptTab cluster={cluster} job={job.job_id} />
           </Tabs.Panel>
           <Tabs.Panel value="files">
             <FilesTab staging={job.staging ?? null} />

@@ -11,6 +11,7 @@ export const job = {
     output: "Output",
     events: "Events",
     steps: "Steps",
+    script: "Script",
     files: "Files",
     same: "Same by CLI · curl · Python",
   },
@@ -19,6 +20,7 @@ export const job = {
     release: "Release",
     edit: "Edit",
     requeue: "Requeue",
+    rerun: "Rerun",
     cancel: "Cancel",
     share: "Share",
   },
@@ -165,6 +167,10 @@ export const job = {
     none: "No steps",
     none_details: "A step is what srun starts within a job. Without steps all of its cost is the script's.",
     remainder: "Outside of steps: {{cost}}",
+  },
+  script: {
+    missing: "The script cannot be shown",
+    beside: "What was given beside it, such as its environment, is not part of it.",
   },
   files: {
     none: "No files are staged",

@@ -2,6 +2,7 @@
 
 export const submit = {
   script: "Script",
+  no_script: "The script of job {{number}} cannot be taken",
   start_over: "Start over",
   from_template: "Use a template",
   summary: "What would happen",

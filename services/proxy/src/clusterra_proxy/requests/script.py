@@ -35,8 +35,9 @@ async def read_script(cluster: Cluster, request: ReadScript) -> JobScript:
     if not script:
         raise NotFound(
             f"Slurm's accounting has no script of job {request.job_id}",
-            hint="with AccountingStoreFlags=job_script in slurm.conf, Slurm keeps the scripts of the jobs that are"
-            " submitted from then on; a job of salloc or srun has none",
+            # It asks slurmctld for the script only after it has the job.
+            hint="it gets there some seconds after the submit, for jobs that are submitted while slurm.conf has"
+            " AccountingStoreFlags=job_script; a job of salloc or srun has none",
         )
     return JobScript(packed=await asyncio.to_thread(pack, script))
 
