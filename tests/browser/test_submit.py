@@ -83,9 +83,9 @@ async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(pers
     assert await violations(page) == []
 
     await page.get_by_role("link", name="Rerun").click()
+    await expect(page).to_have_url(re.compile("/c/main/submit$"))
     await expect(page.get_by_label("Script", exact=True)).to_contain_text("echo '<b>again</b>'")
     await expect(page.get_by_label("Time limit")).to_have_value("6")
-    await expect(page).to_have_url(re.compile("/c/main/submit$"))
     await page.get_by_role("button", name=re.compile("Submit ·")).click()
     await page.wait_for_url(JOB)
     assert not page.url.endswith(f"/{job}")
