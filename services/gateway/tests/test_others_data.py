@@ -227,6 +227,7 @@ async def all_is_there(
         (owner, f"/v1/clusters/{cluster}/files/uploads?path=data", theirs["upload_id"]),
         (owner, "/v1/schedules", theirs["schedule_id"]),
         (owner, f"/v1/clusters/{cluster}/jobs/7/links", theirs["link_id"]),
+        (owner, "/v1/users/me/links", theirs["link_id"]),
         (owner, "/v1/templates", theirs["template_id"]),
     ):
         async with browser.get(path) as answer:

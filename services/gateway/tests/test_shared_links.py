@@ -87,6 +87,39 @@ async def test_the_owner_lists_links_without_secrets_and_revokes_them(world: Wor
     await opened(world, other["token"])
 
 
+async def test_a_person_lists_their_links_to_all_jobs_by_pages(world: World) -> None:
+    ada = await owner_of_a_job(world)
+    grace = await owner_of_a_job(world, "grace@acme.example", "8")
+    world.acme.add_job("9", user="ada", uid=world.acme.jobs["7"].uid)
+    made = [await made_link(ada, LINKS.replace("7", job), name=job) for job in ("7", "9", "9")]
+    await made_link(grace, LINKS.replace("7", "8"))
+
+    async def listed(limit: int) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        parameters = {"limit": str(limit)}
+        while True:
+            async with ada.get("/v1/users/me/links", params=parameters) as answer:
+                assert answer.status == 200, await answer.text()
+                page = await answer.json()
+            assert len(page["links"]) <= limit
+            found += page["links"]
+            if page["cursor"] is None:
+                return found
+            parameters["cursor"] = page["cursor"]
+
+    def shown(link: dict[str, object]) -> dict[str, object]:
+        return {name: link[name] for name in link if name not in ("token", "path")} | {"cluster_id": "main"}
+
+    for limit in (1, 2, 100):
+        assert sorted(await listed(limit), key=str) == sorted(map(shown, made), key=str)
+    async with ada.delete(f"{LINKS}/{made[0]['id']}") as answer:
+        assert answer.status == 204, await answer.text()
+    assert {each["id"] for each in await listed(100)} == {each["id"] for each in made[1:]}
+    for wrong in ("limit=0", "limit=101", "cursor=other"):
+        async with ada.get(f"/v1/users/me/links?{wrong}") as answer:
+            assert answer.status == 400, await answer.text()
+
+
 async def test_an_admin_lists_and_revokes_the_links_of_others(world: World) -> None:
     ada, boss = await owner_of_a_job(world), await world.login("boss@acme.example")
     made = await made_link(ada)

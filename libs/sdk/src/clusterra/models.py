@@ -102,6 +102,13 @@ class InputView(Model):
     columns: tuple[str, ...]
 
 
+class JobCounts(Model):
+    """How many jobs match the filters."""
+
+    states: dict[str, int]
+    total: int
+
+
 class JobPlace(Model):
     """A worker that a job runs on, or is planned to run on."""
 
@@ -121,6 +128,20 @@ class Launched(Model):
     repeated: bool
     output_dir: str | None
     warnings: tuple[str, ...]
+
+
+class MadeLink(Model):
+    """A new link. `token` and `path` hold its secret, and are shown only this once."""
+
+    id: str
+    job_id: str
+    name: str
+    shows: tuple[str, ...]
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+    token: str
+    path: str
 
 
 class MadeToken(Model):
@@ -176,6 +197,26 @@ class NotDeleted(Model):
 
     path: str
     reason: str
+
+
+class OwnLink(Model):
+    """A link of the caller without its secret, and the cluster of its job. All three ids are needed to revoke it."""
+
+    id: str
+    job_id: str
+    name: str
+    shows: tuple[str, ...]
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+    cluster_id: str
+
+
+class OwnLinks(Model):
+    """A page of links, in no order of time. It may have fewer than asked for; `cursor` is null at the end."""
+
+    links: tuple[OwnLink, ...]
+    cursor: str | None
 
 
 class Owner(Model):
@@ -356,6 +397,53 @@ class ShapeAlternative(Model):
     text: str
 
 
+class ShapeWorkers(Model):
+    """All workers of a shape, but those that failed. `unpriced` of them have no known price, and count for 0 USD."""
+
+    shape: str
+    workers: int
+    by_state: dict[str, int]
+    usd_per_hour: str
+    unpriced: int
+
+
+class SharedLink(Model):
+    """A link without its secret."""
+
+    id: str
+    job_id: str
+    name: str
+    shows: tuple[str, ...]
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+
+
+class SharedLinks(Model):
+    """The valid links of a job."""
+
+    links: tuple[SharedLink, ...]
+    total: int
+
+
+class Stage(Model):
+    """A stage of a job. `at` is null where the stage is not known, or has not come.
+
+    `seconds_since_previous` counts from the stage before it whose time is known. `worker` and `shape` name what the
+    stage tells of, `decision_generation` the desired state of a decision. `reason` is the one of the decision, or
+    Slurm's for the end; `detail` is for people to read.
+    """
+
+    stage: str
+    at: datetime | None
+    seconds_since_previous: float | None = None
+    detail: str = ""
+    worker: str | None = None
+    shape: str | None = None
+    decision_generation: int | None = None
+    reason: str = ""
+
+
 class StagingPart(Model):
     """How far the copying in one direction is."""
 
@@ -391,6 +479,19 @@ class ThresholdView(Model):
     measure: str
     percent: int
     crossed_at: datetime | None
+
+
+class Timeline(Model):
+    """The stages of a job by time: `submitted`, `decided`, `worker_started`, `registered`, `running`, `ended`.
+
+    A worker that was there before has started before the submit. A job that was requeued has several runs. `complete`
+    is false where the archive could not be read, or has more events than are read.
+    """
+
+    job_id: str
+    as_of: datetime
+    complete: bool
+    stages: tuple[Stage, ...]
 
 
 class Token(Model):
@@ -440,6 +541,47 @@ class Uploads(Model):
     """Unfinished uploads."""
 
     uploads: tuple[Upload, ...]
+
+
+class Worker(Model):
+    """A worker. `state` is null where only Slurm could tell, and its nodes could not be read.
+
+    `since` is when it began to boot or to be idle. `machine` is the name of what it runs on. `price_source` is
+    `machine` for the present price of this very machine, `catalogue` for the list price of the shape, where the edge
+    knows no prices; both are null where no price is known now. `running_jobs` counts all jobs on it, and `job_ids` has
+    those that the caller sees, 20 at most. `leaves_by` is when its machine will be reclaimed, where that was announced.
+    """
+
+    name: str
+    shape: str
+    phase: str
+    state: str | None
+    since: datetime | None
+    started_at: datetime
+    reason: str
+    machine: str
+    leaves_by: datetime | None
+    cpus: int | None
+    cpus_allocated: int | None
+    usd_per_hour: str | None
+    price_source: str | None
+    running_jobs: int
+    job_ids: tuple[str, ...]
+
+
+class Workers(Model):
+    """One page of workers by name, and the sums over all pages. `cursor` is null at the end.
+
+    `workers` is null before the first heartbeat. `as_of` is when the edge told of them, and `queue_as_of` when Slurm's
+    nodes and jobs were read, null where they could not be, or too long ago.
+    """
+
+    workers: tuple[Worker, ...] | None
+    shapes: tuple[ShapeWorkers, ...]
+    total: int
+    cursor: str | None
+    as_of: datetime | None
+    queue_as_of: datetime | None
 
 
 class Workspace(Model):

@@ -25,6 +25,9 @@ from clusterra_gateway.accounts.keyspace import (
 )
 from clusterra_gateway.accounts.records import Record, expiry
 
+READS_AT_A_TIME = 10
+"""How many links of a member are read at the same time."""
+
 
 class SharedLink(Record):
     """What a link shows, until when, and whose it is. Only the hash of its secret is stored."""
@@ -105,6 +108,24 @@ class SharedLinkRecords:
         page = await self._store.query(ACCOUNTS, shared_links_partition(ref), sort=shared_links_of(job_id))
         found = ((shared_link_id(item.key), SharedLink.readable(item)) for item in page.items)
         return tuple((link_id, link) for link_id, link in found if link is not None)
+
+    async def of_member(
+        self, member: str, *, limit: int, cursor: str | None
+    ) -> tuple[tuple[tuple[str, SharedLink], ...], str | None]:
+        """The ids and records of a member's links in all clusters, with a cursor. Raises InvalidCursor.
+
+        It looks at `limit` marks: links that ended meanwhile, or cannot be read, are left out.
+        """
+        page = await self._store.query(ACCOUNTS, member_key(member).pk, sort=SHARED_LINKS, limit=limit, cursor=cursor)
+        slots = asyncio.Semaphore(READS_AT_A_TIME)
+
+        async def marked(link_id: str) -> tuple[str, SharedLink] | None:
+            async with slots:
+                link = await self.find(link_id)
+            return None if link is None or link.member != member else (link_id, link)
+
+        found = await asyncio.gather(*(marked(shared_link_id(item.key)) for item in page.items))
+        return tuple(each for each in found if each is not None), page.cursor
 
     async def count(self, member: str) -> int:
         """How many links a member has."""

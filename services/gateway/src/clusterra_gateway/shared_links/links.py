@@ -78,6 +78,12 @@ class Links:
         found = await self._records.of_job(ref, job_id)
         return tuple((link_id, link) for link_id, link in found if _may_change(caller.member, link))
 
+    async def own(
+        self, member: Member, *, limit: int, cursor: str | None
+    ) -> tuple[tuple[tuple[str, SharedLink], ...], str | None]:
+        """The ids and records of the member's links to all their jobs, and a cursor. Raises InvalidCursor."""
+        return await self._records.of_member(member.id, limit=limit, cursor=cursor)
+
     async def add(self, actor: Member, link: FreshLink) -> None:
         """Adds a link. Raises Conflict for more than a job or a member may have; NotFound.
 

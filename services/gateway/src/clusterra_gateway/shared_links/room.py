@@ -11,6 +11,7 @@ from clusterra_gateway.shared_links.handlers import LinkHandlers
 from clusterra_gateway.shared_links.links import Links
 from clusterra_gateway.shared_links.open_handlers import SharedJobHandlers
 from clusterra_gateway.shared_links.opened_link import LinkAccess
+from clusterra_gateway.shared_links.own_links import OwnLinkHandlers
 from clusterra_gateway.staging.staging_records import JobStagings
 
 
@@ -18,10 +19,11 @@ def room(connections: Connections, identity: IdentityParts, stagings: JobStaging
     """What this room offers."""
     directory, bus = connections.directory, connections.bus
     explanations = Explanations(bus.slurm, bus.scaler, bus.archive, stagings)
+    links = Links(directory)
     shown = SharedJobHandlers(bus.slurm, bus.ledger, explanations, WholeOutput(bus.edge))
     return Room(
         routes=(
-            *routes_of(LinkHandlers(Links(directory), bus.slurm, once), access=identity.access),
+            *routes_of(LinkHandlers(links, bus.slurm, once), OwnLinkHandlers(links), access=identity.access),
             *routes_of(shown, access=LinkAccess(identity, directory, bus.registry)),
         )
     )
