@@ -997,6 +997,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users/me/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["own_links_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/shared-job": {
         parameters: {
             query?: never;
@@ -2798,6 +2814,20 @@ export interface components {
             error: components["schemas"]["OAuthCode"];
             error_description: string;
         };
+        OwnLink: {
+            id: string;
+            job_id: string;
+            name: string;
+            shows: string[];
+            made_by: string;
+            created_at: string;
+            expires_at: string;
+            cluster_id: string;
+        };
+        OwnLinks: {
+            links: components["schemas"]["OwnLink"][];
+            cursor: string | null;
+        };
         OwnedToken: {
             id: string;
             name: string;
@@ -4070,6 +4100,8 @@ export type NodeSummary = components['schemas']['NodeSummary'];
 export type NotDeleted = components['schemas']['NotDeleted'];
 export type OAuthCode = components['schemas']['OAuthCode'];
 export type OAuthError = components['schemas']['OAuthError'];
+export type OwnLink = components['schemas']['OwnLink'];
+export type OwnLinks = components['schemas']['OwnLinks'];
 export type OwnedToken = components['schemas']['OwnedToken'];
 export type Owner = components['schemas']['Owner'];
 export type OwnerInvitation = components['schemas']['OwnerInvitation'];
@@ -6720,6 +6752,32 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    own_links_list: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnLinks"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             429: components["responses"]["Problem429"];
         };
     };
