@@ -12,6 +12,7 @@ import pytest
 from clusterra import AsyncClient, Client, Forbidden, NotFound, Refused, SignInNeeded, WaitTimeout
 from clusterra.credentials import store
 from clusterra.operations.events import StreamedEvent
+from clusterra.operations.jobs import JobFilter
 from clusterra.operations.outputs import Ended, OutputText
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
@@ -170,6 +171,25 @@ async def test_a_template_is_launched_and_its_job_can_be_read_from_all_sides(cli
     newest = [each async for each in client.history("job.*", newest_first=True, limit=3)]
     assert len(newest) == 3
     assert newest[0].time >= newest[-1].time
+
+
+async def test_a_job_is_found_counted_told_and_shared(client: AsyncClient) -> None:
+    job = await client.submit("#!/bin/sh\ntrue\n", {"name": "found-by-a-part", "time_limit": 5})
+    assert [each.job_id async for each in client.jobs(search="D-BY-A")] == [job.id]
+    assert (await client.job_counts(JobFilter(search="d-by-a"))).total == 1
+    assert (await client.job_counts()).total >= 1
+    assert [each.stage for each in (await job.timeline()).stages][:1] == ["submitted"]
+
+    made = await job.share("for the review", shows=("output",), days=1)
+    assert made.path.endswith(made.token)
+    assert [each.id for each in await job.links()] == [made.id]
+    own = [each async for each in client.links()]
+    assert [(each.id, each.job_id, each.cluster_id) for each in own] == [(made.id, job.id, client.cluster)]
+    await job.revoke_link(made.id)
+    assert [each async for each in client.links()] == []
+
+    await job.wait(timeout=SECONDS)
+    assert {each.name for each in [each async for each in client.workers()]}
 
 
 async def test_what_is_read_of_people_and_money(client: AsyncClient) -> None:

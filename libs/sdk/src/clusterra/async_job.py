@@ -1,13 +1,13 @@
 """A handle of one job for programs with asyncio: `clusterra.job` with `await`."""
 
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from clusterra.errors import NotFound
-from clusterra.models import Event, Explanation, JobRecord
-from clusterra.operations import events, jobs, outputs, waiting
+from clusterra.models import Event, Explanation, JobRecord, MadeLink, SharedLink, Timeline
+from clusterra.operations import events, jobs, links, outputs, waiting
 from clusterra.operations.api import Api
 from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, OutputText, Piece
 from clusterra.result import Result
@@ -104,6 +104,25 @@ class AsyncJob:
     async def why(self) -> Explanation:
         """Why the job waits, where it runs, or how it ended."""
         return await self._transport.run(jobs.explained(self._api, self._path))
+
+    async def timeline(self) -> Timeline:
+        """The stages of the job from its submit to its end, with the decisions that bought workers for it."""
+        return await self._transport.run(jobs.timeline(self._api, self._path))
+
+    async def share(self, name: str = "", *, shows: Sequence[str] = ("why",), days: float = 7) -> MadeLink:
+        """Make a link that shows the job to whoever has it. Its `token` and `path` are shown only in this answer.
+
+        `shows`: some of `output`, `cost` and `why`. Only the owner of the job may.
+        """
+        return await self._transport.run(links.make(self._api, self._path, name, shows, days))
+
+    async def links(self) -> list[SharedLink]:
+        """The caller's valid links to the job; for an admin everybody's."""
+        return await self._transport.run(links.of_job(self._api, self._path))
+
+    async def revoke_link(self, link_id: str) -> None:
+        """Revoke a link to the job. It shows nothing from then on."""
+        await self._transport.run(links.revoke(self._api, self._path, link_id))
 
     async def cancel(self) -> None:
         """Cancel the job, or do nothing if it has ended."""

@@ -21,20 +21,23 @@ from clusterra.models import (
     CostReport,
     Estimate,
     Event,
+    JobCounts,
     JobRecord,
     Launchable,
     Launched,
     MadeToken,
+    OwnLink,
     Profile,
     Quota,
     Shape,
     Token,
+    Worker,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, money, pages, people, templates, waiting
+from clusterra.operations import clusters, events, jobs, links, money, pages, people, templates, waiting
 from clusterra.operations.api import Api, Value, any_request
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
-from clusterra.operations.jobs import Fields, JobFilter, Submission
+from clusterra.operations.jobs import ALL_JOBS, Fields, JobFilter, Submission
 from clusterra.target import chosen_target
 
 if TYPE_CHECKING:
@@ -158,6 +161,10 @@ class Client:
         """The nodes that Slurm knows now. Workers exist only while jobs need them."""
         return self._transport.run(clusters.nodes(self._api, cluster))
 
+    def workers(self, cluster: str | None = None) -> Iterator[Worker]:
+        """The live workers by name, each with what it does and costs now."""
+        return self._transport.iterate(clusters.workers(self._api, cluster))
+
     def submit(
         self,
         script: str,
@@ -197,14 +204,20 @@ class Client:
         partition: str | None = None,
         account: str | None = None,
         qos: str | None = None,
+        search: str | None = None,
         cluster: str | None = None,
     ) -> Iterator[JobRecord]:
         """The jobs of a filter, the newest first unless `sort` says otherwise. Pages are read as they are needed.
 
-        Without `submitted_after`, those that Slurm still remembers: jobs leave it some minutes after their end.
+        `search` is a part of the name, or the id of a job or an array. Without `submitted_after`, those that Slurm
+        still remembers: jobs leave it some minutes after their end.
         """
-        wanted = JobFilter(state, user, name, partition, account, qos, submitted_after, submitted_before, sort)
+        wanted = JobFilter(state, user, name, partition, account, qos, submitted_after, submitted_before, sort, search)
         return self._transport.iterate(jobs.listed(self._api, wanted, cluster, limit))
+
+    def job_counts(self, wanted: JobFilter = ALL_JOBS, *, cluster: str | None = None) -> JobCounts:
+        """How many jobs a filter has, by state, without reading them. Its states and its order do not count."""
+        return self._transport.run(jobs.counted(self._api, wanted, cluster))
 
     def job(self, job_id: str, *, cluster: str | None = None) -> Job:
         """A handle of a job, such as `42`, or of a task, such as `42_7`. It asks nothing yet.
@@ -307,6 +320,10 @@ class Client:
             "confirmed_usd_per_hour": confirmed_usd_per_hour,
         }
         return self._transport.run(templates.launch(self._api, template, values, key))
+
+    def links(self) -> Iterator[OwnLink]:
+        """The caller's valid links to jobs of all clusters, without their secrets. `job(...).revoke_link` ends one."""
+        return self._transport.iterate(links.own(self._api))
 
     def tokens(self) -> list[Token]:
         """The caller's tokens that are valid now."""

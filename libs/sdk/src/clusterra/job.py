@@ -1,13 +1,13 @@
 """A handle of one job."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clusterra.errors import ClusterraError, NotFound
-from clusterra.models import Event, Explanation, JobRecord
+from clusterra.models import Event, Explanation, JobRecord, MadeLink, SharedLink, Timeline
 from clusterra.notebook import SHOWN_LINES, job_html, problem_html
-from clusterra.operations import events, jobs, outputs, waiting
+from clusterra.operations import events, jobs, links, outputs, waiting
 from clusterra.operations.api import Api
 from clusterra.operations.outputs import MAX_TAIL_LINES, OutputStream, OutputText, Piece
 from clusterra.result import Result
@@ -114,6 +114,25 @@ class Job:
     def why(self) -> Explanation:
         """Why the job waits, where it runs, or how it ended."""
         return self._transport.run(jobs.explained(self._api, self._path))
+
+    def timeline(self) -> Timeline:
+        """The stages of the job from its submit to its end, with the decisions that bought workers for it."""
+        return self._transport.run(jobs.timeline(self._api, self._path))
+
+    def share(self, name: str = "", *, shows: Sequence[str] = ("why",), days: float = 7) -> MadeLink:
+        """Make a link that shows the job to whoever has it. Its `token` and `path` are shown only in this answer.
+
+        `shows`: some of `output`, `cost` and `why`. Only the owner of the job may.
+        """
+        return self._transport.run(links.make(self._api, self._path, name, shows, days))
+
+    def links(self) -> list[SharedLink]:
+        """The caller's valid links to the job; for an admin everybody's."""
+        return self._transport.run(links.of_job(self._api, self._path))
+
+    def revoke_link(self, link_id: str) -> None:
+        """Revoke a link to the job. It shows nothing from then on."""
+        self._transport.run(links.revoke(self._api, self._path, link_id))
 
     def cancel(self) -> None:
         """Cancel the job, or do nothing if it has ended."""

@@ -1,10 +1,11 @@
 """Clusters, their shapes and their nodes."""
 
 from clusterra.errors import NotFound
-from clusterra.exchange import Request, Steps
-from clusterra.models import Cluster, ClusterDetail, Clusters, Shape
+from clusterra.exchange import Request, Steps, Stream
+from clusterra.models import Cluster, ClusterDetail, Clusters, Shape, Worker, Workers
 from clusterra.nodes import Node, Nodes
 from clusterra.operations.api import Api
+from clusterra.operations.pages import paged
 from clusterra.slurm_versions import SLURM_VERSIONS
 
 
@@ -21,6 +22,12 @@ def cluster(api: Api, name: str | None) -> Steps[ClusterDetail]:
 def shapes(api: Api, name: str | None) -> Steps[list[Shape]]:
     """The kinds of workers that a cluster may buy."""
     return list((yield from cluster(api, name)).shapes)
+
+
+def workers(api: Api, name: str | None) -> Stream[Worker]:
+    """The live workers by name. There are none before the first heartbeat of the cluster."""
+    request = Request("GET", api.on("workers", name))
+    yield from paged(api, request, Workers, lambda page: (page.workers or (), page.cursor), None)
 
 
 def nodes(api: Api, name: str | None) -> Steps[list[Node]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from clusterra.exchange import Request, Steps, Stream
 from clusterra.job_environment import DEFAULT_ENVIRONMENT
-from clusterra.models import Estimate, Explanation, JobPage, JobRecord, SubmittedJob
-from clusterra.operations.api import JOBS, MAX_PAGE, Api, query, segment
+from clusterra.models import Estimate, Explanation, JobCounts, JobPage, JobRecord, SubmittedJob, Timeline
+from clusterra.operations.api import JOBS, MAX_PAGE, Api, Value, query, segment
 from clusterra.operations.pages import paged
 
 type Fields = Mapping[str, Any]
@@ -28,6 +28,25 @@ class JobFilter:
     submitted_after: datetime | None = None
     submitted_before: datetime | None = None
     sort: str | None = None
+    search: str | None = None
+    """A part of the name, or the id of a job or an array."""
+
+    @property
+    def asked(self) -> dict[str, Value]:
+        """The query parameters without those of the states, the order and the pages."""
+        return {
+            "user": self.user,
+            "name": self.name,
+            "search": self.search,
+            "partition": self.partition,
+            "account": self.account,
+            "qos": self.qos,
+            "submitted_after": self.submitted_after,
+            "submitted_before": self.submitted_before,
+        }
+
+
+ALL_JOBS = JobFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +84,18 @@ def listed(api: Api, wanted: JobFilter, cluster: str | None, limit: int | None) 
     asked = query(
         {
             "state": tuple(each for each in states if each),
-            "user": wanted.user,
-            "name": wanted.name,
-            "partition": wanted.partition,
-            "account": wanted.account,
-            "qos": wanted.qos,
-            "submitted_after": wanted.submitted_after,
-            "submitted_before": wanted.submitted_before,
+            **wanted.asked,
             "sort": wanted.sort,
             "limit": MAX_PAGE if limit is None else max(1, min(limit, MAX_PAGE)),
         }
     )
     request = Request("GET", api.on("jobs", cluster), asked)
     yield from paged(api, request, JobPage, lambda page: (page.jobs, page.cursor), limit)
+
+
+def counted(api: Api, wanted: JobFilter, cluster: str | None) -> Steps[JobCounts]:
+    """How many jobs of a filter there are, by state."""
+    return (yield from api.read(JobCounts, Request("GET", api.on("jobs/counts", cluster), query(wanted.asked))))
 
 
 def path_of(api: Api, job_id: str, cluster: str | None) -> str:
@@ -97,6 +115,11 @@ def record(api: Api, path: str) -> Steps[JobRecord]:
 def explained(api: Api, path: str) -> Steps[Explanation]:
     """Why the job at a path waits, where it runs, or how it ended."""
     return (yield from api.read(Explanation, f"{path}/why"))
+
+
+def timeline(api: Api, path: str) -> Steps[Timeline]:
+    """The stages of the job at a path, from its submit to its end."""
+    return (yield from api.read(Timeline, f"{path}/timeline"))
 
 
 def cancel(api: Api, path: str) -> Steps[None]:
