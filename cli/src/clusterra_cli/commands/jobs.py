@@ -72,6 +72,9 @@ def jobs(
     states: Annotated[str, typer.Option("--state", "-t", help="Only jobs in these states: RUNNING,PENDING.")] = "",
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Only jobs of this name.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="Only jobs with this in their name, or the job or array of this id.")
+    ] = None,
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only jobs of this partition.")] = None,
     account: Annotated[str | None, typer.Option("--account", "-A", help="Only jobs of this account.")] = None,
     since: Annotated[
@@ -101,6 +104,7 @@ def jobs(
                 state=[each for each in states.upper().split(",") if each],
                 user=user,
                 name=name,
+                search=search,
                 partition=partition,
                 account=account,
                 submitted_after=None if since is None else point_in_time(since),
