@@ -76,7 +76,7 @@ async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(pers
         """Slurm's accounting has a script some seconds after the submit."""
         if await retry.is_visible():
             await retry.click()
-        return await shown.is_visible()
+        return bool(await shown.is_visible())
 
     await until(kept, seconds=90, what="the script", every=0.5)
     await expect(shown).to_have_text(script)
