@@ -1,5 +1,6 @@
 """What the page of the fleet tells of workers and decisions, live, and where it leads."""
 
+import asyncio
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -67,6 +68,29 @@ async def test_the_chart_has_its_numbers_as_a_table(lab: Stack, person: Person) 
 
     table = ada.page.get_by_role("table", name="Live workers by shape in the last 1 hour")
     await expect(table.get_by_role("columnheader", name="Wanted, all shapes")).to_be_visible()
+
+
+async def test_the_costs_by_use_have_their_numbers_as_a_table(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    await ada.user.submit("#!/bin/bash\nsleep 5\n", JOB)
+    await ada.page.goto(FLEET)
+    section = ada.page.get_by_role("region", name="What workers cost, by use")
+    numbers = section.get_by_text("The same numbers as a table")
+
+    async def reads_again_until_something_was_paid() -> None:
+        while not await numbers.is_visible():
+            again = section.get_by_role("button", name="Read costs again")
+            await again.click()
+            await expect(again).to_be_enabled()
+
+    async with asyncio.timeout(90):
+        await reads_again_until_something_was_paid()
+
+    await expect(section.get_by_text("In 30 days: jobs")).to_be_visible()
+    await numbers.click()
+    heads = section.get_by_role("table").get_by_role("columnheader")
+    await expect(heads.filter(has_text="Jobs").or_(heads.filter(has_text="workers")).first).to_be_visible()
+    assert await violations(ada.page) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

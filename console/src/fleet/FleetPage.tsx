@@ -16,6 +16,7 @@ import { FleetFigures } from "./FleetFigures";
 import { Health } from "./Health";
 import { RANGES, type Range } from "./queries";
 import { ShapesTable } from "./ShapesTable";
+import { UseSection } from "./UseSection";
 import { useFleet } from "./useFleet";
 import { WorkersTable } from "./WorkersTable";
 import classes from "./fleet.module.css";
@@ -94,6 +95,7 @@ export function FleetPage() {
           onEnd={() => readNextPage(workers)}
         />
       </section>
+      <UseSection cluster={cluster} />
       <DecisionDrawer
         cluster={cluster}
         detail={detail.data}

@@ -47,6 +47,12 @@ export const fleet = {
     boots: "What idle and booting workers cost on each day, by shape, is with the costs.",
     boots_link: "Costs by shape",
   },
+  use: {
+    title: "What workers cost, by use",
+    shares: "In 30 days: jobs {{job}}, booting {{boot}}, idle {{idle}}",
+    hint: "Booting: until a worker first registers with Slurm. Idle: without jobs, or the part that no job pays. Whoever sees only their own jobs sees only what these cost.",
+    read_again: "Read costs again",
+  },
   shapes: {
     title: "Workers now, by shape",
     shape: "Shape",

@@ -1,0 +1,49 @@
+/** What workers cost on each day: for jobs, while they booted, and while they were idle. */
+
+import { Button, Group, Text, Title } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { CostsChart } from "../money/CostsChart";
+import { dayOf, preset } from "../money/period";
+import { costsQuery } from "../money/queries";
+import { text } from "../texts";
+import { day, exact, percent, zone } from "../ui/format";
+import { useNow } from "../ui/useNow";
+import { sharesOf } from "./shares";
+import classes from "./fleet.module.css";
+
+export function UseSection({ cluster }: { cluster: string }) {
+  const today = dayOf(useNow());
+  const period = useMemo(() => preset("days30", Date.parse(`${today}T12:00:00Z`)), [today]);
+  // The chart reads the same: it is one request.
+  const costs = useInfiniteQuery(costsQuery(cluster, period, ["day"]));
+  const pages = costs.data?.pages;
+  const shares = useMemo(() => sharesOf(pages?.flatMap(({ rows }) => rows) ?? []), [pages]);
+  const asOf = pages?.[0]?.as_of;
+  return (
+    <section className={classes.section} aria-label={text("fleet.use.title")}>
+      <Group justify="space-between" mb={6}>
+        <Title order={2} fz="lg">
+          {text("fleet.use.title")}
+        </Title>
+        <Group gap="xs">
+          {asOf === undefined ? null : (
+            <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
+              {text("money.as_of", { time: `${day(new Date(asOf))} ${zone()}` })}
+            </Text>
+          )}
+          <Button variant="default" size="xs" loading={costs.isFetching} onClick={() => void costs.refetch()}>
+            {text("fleet.use.read_again")}
+          </Button>
+        </Group>
+      </Group>
+      <Text size="sm" mb={6}>
+        {shares === null ? "\u00a0" : text("fleet.use.shares", { job: percent(shares.job), boot: percent(shares.boot), idle: percent(shares.idle) })}
+      </Text>
+      <CostsChart cluster={cluster} period={period} by="day" />
+      <Text size="xs" c="dimmed">
+        {text("fleet.use.hint")}
+      </Text>
+    </section>
+  );
+}
