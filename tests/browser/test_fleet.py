@@ -64,7 +64,8 @@ async def test_the_decision_of_a_moment_is_a_link(lab: Stack, person: Person) ->
 async def test_the_chart_has_its_numbers_as_a_table(lab: Stack, person: Person) -> None:
     ada = await person("ada")
     await ada.page.goto(FLEET)
-    await ada.page.get_by_text("The same numbers as a table").click()
+    live = ada.page.get_by_role("figure", name="Live workers by shape in the last 1 hour")
+    await live.get_by_text("The same numbers as a table").click()
 
     table = ada.page.get_by_role("table", name="Live workers by shape in the last 1 hour")
     await expect(table.get_by_role("columnheader", name="Wanted, all shapes")).to_be_visible()

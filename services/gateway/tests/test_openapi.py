@@ -123,6 +123,7 @@ async def test_the_links_of_lists_lead_to_what_they_list(files: FilesWorld) -> N
     path_of = {operation["operationId"]: path for path, operation in reads.items()}
     given = {"cluster_id": "main", "name": "ci"}
     world.acme.add_job("7")
+    world.acme.scripts["7"] = "#!/bin/sh\ntrue\n"
     world.acme.edge.write_output("7", b"hello\n")
     boss = await world.login("boss@acme.example")
     for made, content in (
