@@ -178,7 +178,8 @@ async def test_a_job_is_found_counted_told_and_shared(client: AsyncClient) -> No
     assert [each.job_id async for each in client.jobs(search="D-BY-A")] == [job.id]
     assert (await client.job_counts(JobFilter(search="d-by-a"))).total == 1
     assert (await client.job_counts()).total >= 1
-    assert [each.stage for each in (await job.timeline()).stages][:1] == ["submitted"]
+    # A worker that was there before has started before the submit.
+    assert "submitted" in {each.stage for each in (await job.timeline()).stages}
 
     made = await job.share("for the review", shows=("output",), days=1)
     assert made.path.endswith(made.token)
