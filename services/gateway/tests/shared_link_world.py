@@ -1,5 +1,6 @@
 """Shared links of the tests: made by the owner of a job, opened by somebody without an account."""
 
+import re
 from typing import Any
 
 import aiohttp
@@ -37,6 +38,11 @@ async def opened(world: World, token: str, path: str = SHARED, *, status: int = 
         text = await answer.text()
     assert answer.status == status, text
     return text
+
+
+def names(text: str, word: str) -> bool:
+    """Whether the text has the word; a random ID or a time that happens to have its letters does not count."""
+    return re.search(rf"(?<![0-9a-f]){re.escape(word)}(?![0-9a-f])", text) is not None
 
 
 def changed_job(world: World, job_id: str = "7", **fields: Any) -> Job:
