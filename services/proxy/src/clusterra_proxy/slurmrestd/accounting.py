@@ -32,12 +32,20 @@ from clusterra_proxy.slurmrestd.tokens import MIN_ID
 from clusterra_proxy.slurmrestd.versions import Version
 
 type Query = dict[str, str]
+type Submit = tuple[int, datetime | None]
+"""The number and submit time of a job."""
 type RunKey = tuple[int, datetime | None, int]
 """The number, submit time and restart count of a job's record."""
 
 MAX_NOTED_UIDS = 500
 """The most owners that one request verifies, each by a query: the owners that most jobs name. Owners beyond these are
-unknown. A user can write another owner into each job's comment."""
+unknown until the next request. A user can write another owner into each job's comment."""
+MAX_OWNERS = 20_000
+"""The most jobs whose owners are remembered, some 400 bytes each: 8 MB."""
+OWNER_SECONDS = 600.0
+"""How long they are remembered: slurmdbd's jobs may be replaced by those of another Slurm."""
+_NOT_PROVEN = 0
+"""Remembered of a job whose owner no query has proven. No user's uid."""
 MAX_USAGES = 5000
 """The most runs whose usage is kept: people look at a job's end more than once."""
 MAX_ID = 2_000_000_000
@@ -59,6 +67,7 @@ class Accounting:
         self._version = version
         self.usages = BoundedCache[RunKey, RunUsage](MAX_USAGES)
         """What runs used that have ended."""
+        self._owners = BoundedCache[Submit, int](MAX_OWNERS, OWNER_SECONDS)
 
     async def job(self, token: str, job_id: JobId, *, uid: int | None = None) -> tuple[JobRecord, ...]:
         """Return all runs of a job, or of all tasks of an array; with `uid`, only those that belong to that user."""
@@ -187,16 +196,29 @@ class Accounting:
         if uid is not None:
             return await self._jobs(token, query | {"users": str(uid)}, uid)
         records = await self._jobs(token, query, None)
-        owners: dict[tuple[int, datetime | None], int] = {}
-        noted = Counter(int(each) for record in records if (each := record.parsed_comment.uid))
-        for noted_uid, _ in noted.most_common(MAX_NOTED_UIDS):
-            if not MIN_ID <= noted_uid <= MAX_ID:
-                continue
-            owned = await self._jobs(token, query | {"users": str(noted_uid)}, noted_uid)
-            owners |= {(record.job_id, record.submit_time): noted_uid for record in owned}
-        return tuple(
-            record.model_copy(update={"user_id": owners.get((record.job_id, record.submit_time))}) for record in records
-        )
+        owners = await self._owners_of(token, query, records)
+        return tuple(record.model_copy(update={"user_id": owners.get(_submit(record)) or None}) for record in records)
+
+    async def _owners_of(self, token: str, query: Query, records: Sequence[JobRecord]) -> dict[Submit, int]:
+        """The owners of those jobs whose owners are known, or can be proven."""
+        owners = {each: known for each in map(_submit, records) if (known := self._owners.get(each)) is not None}
+        unknown = [record for record in records if _submit(record) not in owners]
+        names = {record.user_name for record in unknown}
+        # A job without a comment is proven with those of the same name whose owners are known.
+        likely = (owners.get(_submit(each), _noted_uid(each)) for each in records if each.user_name in names)
+        noted = Counter(uid for uid in likely if uid)
+        asked = [uid for uid, _ in noted.most_common(MAX_NOTED_UIDS)]
+        proven: dict[Submit, int] = {}
+        for uid in asked:
+            owned = await self._jobs(token, query | {"users": str(uid)}, uid)
+            proven |= {_submit(record): uid for record in owned}
+        tried = {*asked, None} if len(asked) == len(noted) else {*asked}
+        for record in unknown:
+            submit = _submit(record)
+            if submit in proven or _noted_uid(record) in tried:
+                owners[submit] = proven.get(submit, _NOT_PROVEN)
+                self._owners.put(submit, owners[submit])
+        return owners
 
     async def _jobs(self, token: str, query: Query, uid: int | None) -> tuple[JobRecord, ...]:
         version = await self._version(token)
@@ -204,6 +226,16 @@ class Accounting:
             version.slurmdb("jobs/"), token, AccountingJobs, entity="job", query={"skip_steps": "true", **query}
         )
         return tuple(job.to_job_record(uid) for job in answer.jobs) if answer else ()
+
+
+def _submit(run: JobRecord) -> Submit:
+    return run.job_id, run.submit_time
+
+
+def _noted_uid(run: JobRecord) -> int | None:
+    """The uid in a job's comment, which proves nothing; None for one without a uid that tokens are minted for."""
+    noted = run.parsed_comment.uid
+    return int(noted) if noted and MIN_ID <= int(noted) <= MAX_ID else None
 
 
 def _time(moment: datetime) -> str:
