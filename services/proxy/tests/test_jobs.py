@@ -304,6 +304,8 @@ async def test_purged_jobs_are_read_from_accounting(
     forged = await slurm.cluster.sbatch(bob, "#!/bin/sh\ntrue\n", comment, "--output=/dev/null")
     for user, each in ((alice, job_id), (alice, by_sbatch), (bob, forged)):
         await proxy.wait_for_end(user, each)
+    # The purge forgets this list, although it is younger than it may become.
+    assert (await proxy.jobs(alice, submitted_after=began)).total == 2
     await slurm.purge_finished_jobs(job_id, by_sbatch, forged)
 
     async def removed() -> bool:

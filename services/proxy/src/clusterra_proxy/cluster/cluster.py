@@ -27,7 +27,7 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.member_accounts import MemberAccounts
-from clusterra_proxy.cluster.recent_list import RecentList, recent_jobs
+from clusterra_proxy.cluster.recent_jobs import RecentJobs, RecentRuns, recent_jobs, recent_runs
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.cluster.user_turns import UserTurns, user_turns
@@ -46,8 +46,7 @@ FRESH_SECONDS = 2.0
 """Requests are answered from an observation of at most this age, without asking Slurm again."""
 MAX_POLL = timedelta(seconds=30)
 """How much older an observation may be from which jobs are listed, where a poll takes long."""
-_POLL_SECONDS = 0.05
-_POLLS = 80
+_POLL_SECONDS, _POLLS = 0.05, 80
 """A request that needs the watcher's next poll waits 4 s for it."""
 PRIVILEGED_SECONDS = 60.0
 """How often the privileged names are read from slurmdbd."""
@@ -98,7 +97,8 @@ class Cluster:
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
-    recent_list: RecentList[tuple[JobRecord, ...]] = field(init=False)
+    recent_list: RecentJobs = field(init=False)
+    recent_runs: RecentRuns = field(init=False)
     alone_until: datetime | None = None
     """Until when this replica does not ask the watching one, because none answered."""
     find_watched: Callable[[FindKey], Awaitable[FoundKey | None]] | None = None
@@ -113,6 +113,7 @@ class Cluster:
         """Prepare to list jobs while this replica does not watch, and to keep the accounts of members."""
         self.member_accounts = MemberAccounts(self.ref, self.accounting, self.mint.operator_token)
         self.recent_list = recent_jobs(self.slurmctld, self.mint.operator_token)
+        self.recent_runs = recent_runs(self.accounting, self.mint.operator_token)
 
     @property
     def jobs_fresh(self) -> bool:
@@ -204,8 +205,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Cancel all background work."""
-        await self.recent_list.close()
-        await self.member_accounts.close()
+        await asyncio.gather(self.recent_list.close(), self.recent_runs.close(), self.member_accounts.close())
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -62,6 +62,8 @@ class JobTable:
         self._unreadable: set[int] = set()
         self._array_rows: dict[int, int] = {}
         """By record, the number of rows of `jobs/state` that it has, if it stands for several tasks."""
+        self.settled_at = now()
+        """When a record last left, or became that of another run or task: what accounting alone tells changed then."""
         self.version = 0
         """Counts what was read: while it stays, so do the records and the waiting tasks."""
 
@@ -127,6 +129,8 @@ class JobTable:
         tasks_known = record.is_waiting_array and TASKS_FIELD not in record.unreadable
         if known is not None and known.record.is_waiting_array and tasks_known:
             self._follow_waiting_tasks(known.record, record.array_task_string)
+        if replaced is not None and (replaced.id, replaced.submit_time) != (record.id, record.submit_time):
+            self.settled_at = now()
         self._entries[record.job_id] = Entry(record, requested_at)
         self.version += 1
         self._note_read(record)
@@ -227,7 +231,7 @@ class JobTable:
             cancelled = self._cancelled[array]
             never_started = sorted(due - {record.array_task_id for record in records} - cancelled.keys())
             if never_started:
-                any_task = _cancelled_before_start(records[0])
+                any_task = records[0].cancelled_before_start()
                 for task in never_started:
                     ended = {"array_task_id": task, "end_time": no_longer_waiting[task]}
                     cancelled[task] = any_task.model_copy(update=ended)
@@ -266,6 +270,7 @@ class JobTable:
         if removed:
             self._last_poll = None
             self.version += 1
+            self.settled_at = now()
         for number in removed:
             record = self._entries.pop(number).record
             self._task_bound.release(record)
@@ -287,13 +292,3 @@ def _differs(record: JobRecord, state: tuple[str, ...]) -> bool:
     """Whether a record must be read again. A state that cannot be read is no news: the next list reads the record."""
     known = record.job_state
     return bool(state) and known != state and known != (UNKNOWN_STATE,) and set(known) != set(state)
-
-
-def _cancelled_before_start(array: JobRecord) -> JobRecord:
-    """Return the record of any task of an array that was cancelled before it started, without its number and time.
-
-    Its copies are cheap: a user can cancel 50,000 tasks at once. A copy of the array itself would keep its cached id.
-    """
-    unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
-    known = {"array_task_string": "", "job_state": ("CANCELLED",)}
-    return JobRecord.model_validate(array.model_dump() | known | unstarted)

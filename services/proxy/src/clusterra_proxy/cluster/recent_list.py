@@ -6,9 +6,6 @@ from datetime import datetime, timedelta
 
 from clusterra_contracts.identity import now
 
-from clusterra_proxy.slurmrestd.records import JobRecord
-from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
-
 SHORTEST = timedelta(seconds=2)
 LONGEST = timedelta(seconds=30)
 _LISTS = 2
@@ -31,29 +28,40 @@ class RecentList[T]:
         self._listed_at: datetime | None = None
         self._kept_until: datetime | None = None
         self._kept_for = timedelta()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[T] | None = None
 
     @property
     def reading(self) -> bool:
         """Whether it is being read now."""
         return self._reading is not None
 
+    @property
+    def kept(self) -> T:
+        """The list that is kept; the empty one where there is none."""
+        return self._list
+
+    def forget(self) -> None:
+        """Keep the list no longer. One that is being read is kept afterwards."""
+        self._list, self._listed_at = self._empty, None
+
     async def get(self, changed_at: datetime | None = None) -> T:
         """Return the list; one from before `changed_at` is read again.
 
         Raises the errors of `clusterra_proxy.slurmrestd.errors`.
         """
+        found = self._empty
         for _ in range(_LISTS):
             at = now()
             if self._kept(changed_at, at):
-                break
+                return self._list
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
                 self._reading.add_done_callback(self._on_read)
             if self._kept(changed_at, at - self._kept_for):
-                break
-            await asyncio.shield(self._reading)
-        return self._list
+                return self._list
+            # It may be forgotten for another list before this request goes on.
+            found = await asyncio.shield(self._reading)
+        return found
 
     async def close(self) -> None:
         """Give up a list that is being read."""
@@ -66,29 +74,20 @@ class RecentList[T]:
             return False
         return changed_at is None or self._listed_at >= changed_at
 
-    async def _read(self) -> None:
-        self._listed_at, self._list = await self._read_list()
+    async def _read(self) -> T:
+        self._listed_at, found = await self._read_list()
+        self._list = found
         self._kept_for = max(SHORTEST, min(now() - self._listed_at, LONGEST))
         self._kept_until = now() + self._kept_for
-        asyncio.get_running_loop().call_later(2 * self._kept_for.total_seconds(), self._forget, self._listed_at)
+        asyncio.get_running_loop().call_later(2 * self._kept_for.total_seconds(), self._forget_old, self._listed_at)
+        return found
 
-    def _on_read(self, reading: asyncio.Task[None]) -> None:
+    def _on_read(self, reading: asyncio.Task[T]) -> None:
         self._reading = None
         if not reading.cancelled():
             # Whoever waited has raised it.
             reading.exception()
 
-    def _forget(self, listed_at: datetime) -> None:
+    def _forget_old(self, listed_at: datetime) -> None:
         if self._listed_at == listed_at:
-            self._list, self._listed_at = self._empty, None
-
-
-def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentList[tuple[JobRecord, ...]]:
-    """Return the recent list of all job records of slurmctld, which is read with a token of the operator."""
-
-    async def read() -> tuple[datetime, tuple[JobRecord, ...]]:
-        began = now()
-        listed = await slurmctld.jobs(token())
-        return listed[:2] if listed else (began, ())
-
-    return RecentList(read, ())
+            self.forget()

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 
 import structlog
@@ -12,6 +13,7 @@ from clusterra_contracts.rpc.job_search import is_found
 from clusterra_contracts.rpc.slurm import CountJobs, GetJob, Job, JobCounts, JobPage, ListJobs
 
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.cluster.recent_jobs import Submitted
 from clusterra_proxy.cluster.usage import with_usage
 from clusterra_proxy.requests.job_order import JobOrder
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
@@ -118,8 +120,13 @@ async def _all_records(cluster: Cluster, request: ListJobs, *, fresh: bool) -> t
     """Return slurmctld's jobs, and older ones if the request filters by time."""
     cluster.mint.names.learn_viewer(request.viewer)
     records = await _list_slurmctld(cluster, fresh=fresh)
-    if older := await _list_accounting(cluster, request):
-        merged = {(record.id, record.submit_time): record for record in older}
+    # As of these records: what leaves slurmctld afterwards is among them. Nobody sees it while polls fail.
+    settled_at = cluster.jobs.settled_at if cluster.jobs_listable else now()
+    if older := await _list_accounting(cluster, request, settled_at):
+        here = {record.job_id for record in records}
+        # slurmctld knows better which run of a job is not over, and which tasks of an array wait.
+        past = (record for record in older if record.ended or record.job_id not in here)
+        merged = {(record.id, record.submit_time): record for record in past}
         merged |= {(record.id, record.submit_time): record for record in records}
         records = tuple(merged.values())
     return records
@@ -158,18 +165,18 @@ async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> tuple[JobRecord, 
     return await cluster.recent_list.get(cluster.changed_at)
 
 
-async def _list_accounting(cluster: Cluster, request: ListJobs) -> tuple[JobRecord, ...]:
+async def _list_accounting(cluster: Cluster, request: ListJobs, settled_at: datetime) -> tuple[JobRecord, ...]:
+    """Return the runs of accounting, from a read that began at `settled_at` or later, which others may share.
+
+    Whatever slurmctld still has stands over them. So of a read that is some seconds old, only what has left slurmctld
+    since could be wrong, and `Event-Position` may be newer than the read.
+    """
     if request.submitted_after is None and request.submitted_before is None:
         return ()
     if request.states is not None and set(request.states) <= LIVE:
         return ()
-    runs = await cluster.accounting.submitted(
-        cluster.mint.operator_token(),
-        after=request.submitted_after or OLDEST,
-        before=request.submitted_before,
-        uid=request.viewer.only_uid,
-    )
-    return tuple(run for run in runs if run.state != SUPERSEDED)
+    asked = Submitted.between(request.submitted_after, request.submitted_before, request.viewer.only_uid)
+    return await cluster.recent_runs.get(asked, settled_at)
 
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:

@@ -171,6 +171,15 @@ class JobRecord(Readable):
             return job_ends.reason(self.state, self.return_code, self.exit_code.signal.id, told)
         return told or (SUSPENDED if self.state == "SUSPENDED" else "")
 
+    def cancelled_before_start(self) -> "JobRecord":
+        """Return the record of any task of this array that was cancelled before it started, without number and time.
+
+        Its copies are cheap: a user can cancel 50,000 tasks at once. A copy of the array would keep its cached id.
+        """
+        unstarted = {"nodes": "", "start_time": None, "restart_cnt": 0, "state_reason": ""}
+        known = {"array_task_string": "", "job_state": ("CANCELLED",)}
+        return JobRecord.model_validate(self.model_dump() | known | unstarted)
+
     @property
     def is_waiting_array(self) -> bool:
         """Whether this record stands for the waiting tasks of an array, which have not started."""

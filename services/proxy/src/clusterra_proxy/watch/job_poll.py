@@ -62,6 +62,7 @@ class JobPoll:
     def replay(self, missed: Iterable[JobRecord]) -> None:
         """Queue events missed while no replica watched. Only after this are published events of purged jobs pruned."""
         records = tuple(missed)
+        self._cluster.jobs.settled_at = now()
         self.queue_events(records)
         self._replayed = True
 
@@ -125,6 +126,8 @@ class JobPoll:
         for job_id, (record, since) in tuple(self._lost.items()):
             runs = await self._cluster.accounting.job(self._cluster.mint.operator_token(), job_id)
             owner = {"user_id": record.user_id, "user_name": record.user_name}
+            if any(run.ended for run in runs):
+                self._cluster.jobs.settled_at = now()
             self.queue_events(run.model_copy(update=owner) for run in runs if run.ended)
             if any(_ends(run, record) for run in runs):
                 del self._lost[job_id]
@@ -177,7 +180,8 @@ class JobPoll:
         try:
             records = await self._cluster.slurmctld.job(token, str(number))
         except NotFound:
-            # Purged since the poll of the states: the next poll removes it.
+            # Purged since the poll of the states: the next poll removes it, if it was known at all.
+            self._cluster.jobs.settled_at = now()
             return
         for record in records:
             self._cluster.jobs.put(record, requested_at)

@@ -1,7 +1,6 @@
 """The lists that are passed on: one of a kind is read at a time, however many clients ask for it."""
 
 import asyncio
-from collections import OrderedDict
 from datetime import datetime
 from functools import partial
 
@@ -9,6 +8,7 @@ from clusterra_contracts.identity import now
 
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.cluster.recent_list import RecentList
+from clusterra_proxy.cluster.recent_lists import RecentLists
 from clusterra_proxy.slurmrestd.errors import Invalid, Unavailable
 from clusterra_proxy.slurmrestd.relay.lists import PackedHistory, PackedJobs, PackedList, PackedNodes
 from clusterra_proxy.slurmrestd.versions import Version
@@ -28,7 +28,9 @@ class SharedLists:
         self._cluster = cluster
         self._slurmctld, self._slurmdbd = asyncio.Lock(), asyncio.Lock()
         self._lists: dict[tuple[str, type[PackedList]], RecentList[PackedList]] = {}
-        self._histories: OrderedDict[tuple[str, Query], RecentList[PackedList]] = OrderedDict()
+        self._histories = RecentLists[tuple[str, Query], PackedList](
+            self._read_history, PackedHistory(), most=MAX_HISTORIES
+        )
 
     async def jobs(self, version: Version) -> PackedList:
         """Return the jobs of all users. Shows every change that was made through this replica."""
@@ -44,30 +46,16 @@ class SharedLists:
 
         Raises Invalid for too many jobs, and Unavailable while too many other lists are being read.
         """
-        key = (version.name, query)
-        if key not in self._histories:
-            self._make_room()
-            read = partial(self._read, self._slurmdbd, version.slurmdb("jobs/"), PackedHistory, dict(query))
-            self._histories[key] = RecentList(read, PackedHistory())
-        self._histories.move_to_end(key)
-        history = await self._histories[key].get()
+        history = await self._histories.get((version.slurmdb("jobs/"), query))
         if sum(block.size for block in history.blocks) > HISTORY_BYTES:
             raise Invalid("these are too many jobs for one answer", hint="narrow start_time and end_time")
         return history
 
-    def _make_room(self) -> None:
-        """Forget the list that was asked for longest ago. Raises Unavailable when all are being read."""
-        if len(self._histories) < MAX_HISTORIES:
-            return
-        oldest = next((key for key, each in self._histories.items() if not each.reading), None)
-        if oldest is None:
-            raise Unavailable("others are reading the history of jobs", hint="try again in a moment")
-        del self._histories[oldest]
-
     async def close(self) -> None:
         """Give up the lists that are being read."""
-        for each in (*self._lists.values(), *self._histories.values()):
+        for each in self._lists.values():
             await each.close()
+        await self._histories.close()
 
     def _shared(self, version: Version, model: type[PackedList], path: str) -> RecentList[PackedList]:
         key = (version.name, model)
@@ -75,6 +63,10 @@ class SharedLists:
             read = partial(self._read, self._slurmctld, version.slurm(path), model, None)
             self._lists[key] = RecentList(read, model())
         return self._lists[key]
+
+    async def _read_history(self, asked: tuple[str, Query]) -> tuple[datetime, PackedList]:
+        path, query = asked
+        return await self._read(self._slurmdbd, path, PackedHistory, dict(query))
 
     async def _read(
         self, turn: asyncio.Lock, path: str, model: type[PackedList], query: dict[str, str] | None

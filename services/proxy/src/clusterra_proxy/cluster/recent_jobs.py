@@ -1,0 +1,65 @@
+"""The recent lists of a cluster's jobs: those that slurmctld has, and the runs in slurmdbd."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from clusterra_contracts.identity import now
+
+from clusterra_proxy.cluster.recent_list import RecentList
+from clusterra_proxy.cluster.recent_lists import RecentLists
+from clusterra_proxy.slurmrestd.accounting import OLDEST, Accounting
+from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
+from clusterra_proxy.slurmrestd.records import JobRecord
+from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
+
+MAX_RUN_LISTS = 64
+"""How many lists of runs of a cluster are kept, each for some seconds, or being read: each member has their own."""
+WHOLE_SECONDS = 3600
+"""Lists begin and end at whole hours, so that readers who ask for slightly different times share one."""
+MAX_RUNS = 30_000
+"""How many runs these may have together, some 5 KiB each: 150 MiB. One list alone may have more, as it is needed for
+all its pages: it is as large as slurmrestd's largest answer at most, and all others are forgotten for it."""
+
+type RecentJobs = RecentList[tuple[JobRecord, ...]]
+type RecentRuns = RecentLists["Submitted", tuple[JobRecord, ...]]
+
+
+class Submitted(NamedTuple):
+    """The runs that were submitted between two times, of all users or one."""
+
+    after: int
+    """Unix time in seconds."""
+    before: int | None
+    uid: int | None
+
+    @classmethod
+    def between(cls, after: datetime | None, before: datetime | None, uid: int | None) -> "Submitted":
+        """The runs within the hours of these times: more than were asked for."""
+        first = int(max(after or OLDEST, OLDEST).timestamp()) // WHOLE_SECONDS
+        last = None if before is None else int(max(before, OLDEST).timestamp()) // WHOLE_SECONDS + 1
+        return cls(first * WHOLE_SECONDS, None if last is None else last * WHOLE_SECONDS, uid)
+
+
+def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentJobs:
+    """Return the recent list of all job records of slurmctld, which is read with a token of the operator."""
+
+    async def read() -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        listed = await slurmctld.jobs(token())
+        return listed[:2] if listed else (began, ())
+
+    return RecentList(read, ())
+
+
+def recent_runs(accounting: Accounting, token: Callable[[], str]) -> RecentRuns:
+    """Return the recent lists of slurmdbd's runs but those that were superseded, read with a token of the operator."""
+
+    async def read(asked: Submitted) -> tuple[datetime, tuple[JobRecord, ...]]:
+        began = now()
+        after = datetime.fromtimestamp(asked.after, UTC)
+        before = None if asked.before is None else datetime.fromtimestamp(asked.before, UTC)
+        runs = await accounting.submitted(token(), after=after, before=before, uid=asked.uid)
+        return began, tuple(run for run in runs if run.state != SUPERSEDED)
+
+    return RecentLists(read, (), most=MAX_RUN_LISTS, size=len, most_records=MAX_RUNS)
