@@ -340,12 +340,15 @@ async def test_the_costs_of_several_jobs_are_those_of_each_and_say_which_run() -
         request = ReadJobCosts(job_ids=("1", "2", "3"), since=at(start).date())
 
         found = (await book.reports.jobs(Subject("ledger", REF, "jobs"), request)).costs
+        foreign = request.model_copy(update={"viewer": viewer(4999)})
+        not_theirs = (await book.reports.jobs(Subject("ledger", REF, "jobs"), foreign)).costs
         single = await book.reports.job(
             Subject("ledger", REF, "job"), ReadJobCost(viewer=viewer(1000, admin=True), job_id="1")
         )
 
     assert [(cost.job_id, cost.running) for cost in found] == [("1", False), ("2", True)]
     assert found[0].micro_usd == single.micro_usd == 250_000
+    assert not_theirs == ()
 
 
 async def test_the_usage_of_a_user_is_what_their_running_jobs_cost() -> None:

@@ -8,11 +8,14 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.costs import (
+    CostOfJob,
     CostPage,
     CostRow,
     JobCost,
+    JobCosts,
     ReadCosts,
     ReadJobCost,
+    ReadJobCosts,
     ReadRunCosts,
     ReadSpending,
     RunCosts,
@@ -41,6 +44,8 @@ class EventsStandIn:
     costs_fail_after: int | None = None
     """The number of pages of costs that are answered before the ledger fails."""
     job_costs: dict[str, JobCost] = field(default_factory=dict)
+    list_costs: list[CostOfJob] = field(default_factory=list)
+    list_cost_reads: list[ReadJobCosts] = field(default_factory=list)
     run_costs: dict[str, RunCosts] = field(default_factory=dict)
     spending: list[SpendingRow] = field(default_factory=list)
     """What the ledger answers, whatever it is asked for."""
@@ -51,6 +56,7 @@ class EventsStandIn:
             serve(client, f"history.{ref.tenant}.{ref.cluster}", ReadHistory, self._history),
             serve(client, f"{ledger}.costs", ReadCosts, self._costs),
             serve(client, f"{ledger}.job", ReadJobCost, self._job_cost),
+            serve(client, f"{ledger}.jobs", ReadJobCosts, self._list_costs),
             serve(client, f"{ledger}.runs", ReadRunCosts, self._run_costs),
             serve(client, f"{ledger}.spending", ReadSpending, self._spend),
         )
@@ -83,6 +89,10 @@ class EventsStandIn:
     async def _job_cost(self, _subject: Subject, request: ReadJobCost) -> JobCost:
         self.proxy.visible(request.viewer, request.job_id)
         return self.job_costs.get(request.job_id, JobCost(runs=0, micro_usd=0, as_of=now()))
+
+    async def _list_costs(self, _subject: Subject, request: ReadJobCosts) -> JobCosts:
+        self.list_cost_reads.append(request)
+        return JobCosts(costs=tuple(cost for cost in self.list_costs if cost.job_id in request.job_ids))
 
     async def _run_costs(self, _subject: Subject, request: ReadRunCosts) -> RunCosts:
         self.proxy.visible(request.viewer, request.job_id)

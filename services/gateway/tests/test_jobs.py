@@ -336,7 +336,7 @@ async def test_filters_reach_slurm(world: World) -> None:
 
     async with browser.get(f"/v1/clusters/main/jobs?{query}") as answer:
         assert answer.status == 200
-        assert await answer.json() == {"jobs": [], "total": 0, "cursor": None}
+        assert await answer.json() == {"jobs": [], "total": 0, "cursor": None, "costs": None}
 
     (asked,) = world.acme.lists
     assert asked.states == ("RUNNING", "PENDING")

@@ -926,8 +926,12 @@ class JobRecord(Model):
 
 
 class JobPage(Model):
-    """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
+    """One page of jobs; `total` counts all that match; `cursor` continues after the page and is null at the end.
+
+    `costs` has the cost of each job by its id. It is null where it was not asked for.
+    """
 
     jobs: tuple[JobRecord, ...]
     total: int
     cursor: str | None = None
+    costs: dict[str, Any] | None = None

@@ -115,7 +115,9 @@ REQUESTS: tuple[Request, ...] = (
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.runs", costs_rpc.ReadRunCosts, costs_rpc.RunCosts, "events", ("gateway",)),
-    Request("ledger.{tenant}.{cluster}.jobs", costs_rpc.ReadJobCosts, costs_rpc.JobCosts, "events", ("proxy",)),
+    Request(
+        "ledger.{tenant}.{cluster}.jobs", costs_rpc.ReadJobCosts, costs_rpc.JobCosts, "events", ("gateway", "proxy")
+    ),
     Request("ledger.{tenant}.{cluster}.spending", costs_rpc.ReadSpending, costs_rpc.Spending, "events", ("gateway",)),
     Request("scaler.{tenant}.{cluster}.why", why_rpc.ExplainJob, why_rpc.Explanation, "scaler", ("gateway",)),
     Request(

@@ -182,13 +182,15 @@ MAX_COST_JOBS = 500
 
 
 class ReadJobCosts(Wire):
-    """Read what several jobs and array tasks cost so far, for the proxy, which notes it in Slurm."""
+    """Read what several jobs and array tasks cost so far: for the proxy, which notes it in Slurm, and for lists."""
 
     schema_name: ClassVar[str] = "ledger.jobs.v1"
 
     job_ids: Annotated[tuple[JobId, ...], Field(max_length=MAX_COST_JOBS)]
     since: date
     """No run of these jobs began before this day (UTC)."""
+    viewer: Viewer | None = None
+    """Who sees only their own jobs gets the costs of these. None: the proxy, which sees all."""
 
 
 class CostOfJob(Wire):
@@ -208,3 +210,5 @@ class JobCosts(Wire):
     schema_name: ClassVar[str] = "ledger.job-costs.v1"
 
     costs: tuple[CostOfJob, ...]
+    incomplete: bool = False
+    """Whether some worker's costs could not be computed. The amounts may lack a part."""

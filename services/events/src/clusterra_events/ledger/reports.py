@@ -151,8 +151,11 @@ def _job_costs(
 ) -> JobCosts:
     wanted = frozenset(request.job_ids)
     sums: dict[str, Sum] = {}
+    incomplete = False
     for line in lines:
-        if line.job_id in wanted:
+        incomplete |= line.is_gap
+        # Slurm may give an id again, to somebody else's job.
+        if line.job_id in wanted and (request.viewer is None or request.viewer.sees(line.uid)):
             sums.setdefault(line.job_id, Sum()).add(line)
     rates = (rate for facts in open_facts for rate in rates_at(facts, microseconds(as_of)))
     running = {rate.run.job_id for rate in rates if rate.run is not None}
@@ -166,7 +169,8 @@ def _job_costs(
                 unknown=total.unknown,
             )
             for job_id, total in sorted(sums.items())
-        )
+        ),
+        incomplete=incomplete,
     )
 
 

@@ -12,8 +12,10 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.costs import (
     CostPage,
     JobCost,
+    JobCosts,
     ReadCosts,
     ReadJobCost,
+    ReadJobCosts,
     ReadRunCosts,
     ReadSpending,
     RunCosts,
@@ -64,6 +66,8 @@ USAGE_SECONDS = 1.0
 """Timeout for usage and for the cost of a job. A profile and a job are also useful without it."""
 
 COSTS_SECONDS = 20.0
+LIST_COSTS_SECONDS = 5.0
+"""A list of jobs does not wait longer for its costs: it comes without them."""
 """Timeout for a page of costs, for which the ledger may read a year."""
 
 HANDOVER_SECONDS = 2.0
@@ -255,6 +259,11 @@ class LedgerRequests(_Requests):
         """What each run of a job cost. A job that the viewer may not see is `not_found`."""
         request = ReadRunCosts(viewer=viewer, job_id=job_id)
         return await call(self._client, subjects.ledger(ref, "runs"), request, RunCosts, timeout_seconds=COSTS_SECONDS)
+
+    async def jobs(self, ref: ClusterRef, request: ReadJobCosts) -> JobCosts:
+        """What several jobs cost, in one read."""
+        subject = subjects.ledger(ref, "jobs")
+        return await call(self._client, subject, request, JobCosts, timeout_seconds=LIST_COSTS_SECONDS)
 
 
 class HistoryRequests(_Requests):

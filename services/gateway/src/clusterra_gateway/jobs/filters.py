@@ -43,10 +43,13 @@ class JobsQuery(CountsQuery):
     """`-` before the field: descending. A cursor belongs to one order."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
+    costs: bool = False
+    """Whether each job is told with its cost."""
 
     def of(self, viewer: Viewer) -> ListJobs:
         """The request of the page that this person sees."""
-        return ListJobs(viewer=viewer, states=self.state, **{name: value for name, value in self if name != "state"})
+        asked = {name: value for name, value in self if name not in ("state", "costs")}
+        return ListJobs(viewer=viewer, states=self.state, **asked)
 
     def found(self, page: JobPage) -> bool:
         """Whether a page has what is searched for, and nothing else: a proxy of the release before does not search."""

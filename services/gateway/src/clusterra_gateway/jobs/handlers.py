@@ -2,17 +2,12 @@
 
 import asyncio
 
-import structlog
 from aiohttp import web
-from clusterra_contracts.identity import ClusterRef, Moment, now
-from clusterra_contracts.rpc.costs import JobCost
-from clusterra_contracts.rpc.slurm import Job, JobPage, Viewer
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.slurm_jobs import CancelTasks
-from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.connection import GatewayBus
-from clusterra_gateway.bus.requests import LedgerRequests
-from clusterra_gateway.http.answers.responses import Money, ResponseBody, json_response, money, no_content
+from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.answers.sse import EVENT_POSITION
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import (
@@ -27,66 +22,14 @@ from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, REPLAYED, idempotency_key
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.jobs.costs import JobPage, JobWithCost, page_with_costs, with_cost
 from clusterra_gateway.jobs.estimates import Estimates, JobEstimate
 from clusterra_gateway.jobs.filters import CountedJobs, CountsQuery, JobsQuery, no_search_yet
 from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.models import AnyScript, AnySubmission, Submission, TemplateSubmission
 from clusterra_gateway.submission.reading import read_any_submission
-from clusterra_gateway.submission.staged_files import JobStaging
 from clusterra_gateway.submits.desk import SubmitDesk, SubmittedJob
 from clusterra_gateway.templates.launches import Launches
-
-log = structlog.get_logger()
-
-
-class Cost(ResponseBody):
-    """What a job cost, with all its runs, until `as_of`."""
-
-    total: Money | None
-    """Null while it is unknown. A job that has not started costs nothing."""
-    as_of: Moment
-    stale: bool
-    """Whether the edge had not confirmed the price for a part of the time."""
-    unknown: bool
-    """Whether no price is known for a part of the time. `total` does not contain it."""
-
-
-class JobWithCost(Job):
-    """A job as its owner sees it, with its cost."""
-
-    cost: Cost | None = None
-    """Null when the ledger does not answer."""
-    staging: JobStaging | None = None
-    """Null for a job without files that are staged."""
-
-
-async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job: Job) -> JobWithCost:
-    """Add the cost of a job, as far as the ledger knows it. The ledger is not asked about a job that never ran.
-
-    It is asked about the pending rest of an array, whose other tasks may have run.
-    """
-    cost: Cost | None
-    if job.state == "PENDING" and job.restarts == 0 and not job.array_tasks:
-        cost = Cost(total=money(0), as_of=now(), stale=False, unknown=False)
-    else:
-        try:
-            cost = _cost(job, await ledger.job(ref, viewer, job.job_id))
-        except RpcFailed as failed:
-            log.info("job_cost_unknown", job_id=job.job_id, reason=failed.error.detail)
-            cost = None
-    return JobWithCost.model_validate({**dict(job), "cost": cost})
-
-
-def _cost(job: Job, told: JobCost) -> Cost:
-    # A job that runs already may be new to the ledger.
-    missing = told.runs == 0 and job.started_at is not None
-    return Cost(
-        total=None if missing else money(told.micro_usd),
-        as_of=told.as_of,
-        stale=told.stale,
-        unknown=told.unknown or missing,
-    )
-
 
 ALL_JOBS = f"{CLUSTER}/jobs"
 JOB = f"{ALL_JOBS}/{{job_id}}"
@@ -184,6 +127,9 @@ class Jobs:
 
         Where the cluster's `visibility` is `tenant`, so does everybody.
 
+        With `costs=true` the answer has what each job cost, so far where it runs: unknown where the ledger does not
+        tell in time. An array task is a job of its own here, and the pending rest of an array costs nothing.
+
         `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
         """
         filters = query(request, JobsQuery)
@@ -191,7 +137,8 @@ class Jobs:
         page = await self._slurm.jobs(ref, filters.of(caller.viewer))
         if not filters.found(page):
             raise no_search_yet()
-        return json_response(page, headers=_position(position))
+        listed = await page_with_costs(self._ledger, ref, caller.viewer, page, costs=filters.costs)
+        return json_response(listed, headers=_position(position))
 
     @api.get("jobs_count", f"{ALL_JOBS}/counts", query=CountsQuery, result=CountedJobs)
     async def count(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

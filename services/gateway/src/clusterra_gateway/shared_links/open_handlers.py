@@ -10,8 +10,8 @@ from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
 from clusterra_gateway.http.answers.responses import json_response
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import RANGE, query
+from clusterra_gateway.jobs.costs import Cost, with_cost
 from clusterra_gateway.jobs.explanations import Explanations
-from clusterra_gateway.jobs.handlers import Cost, with_cost
 from clusterra_gateway.jobs.output.output import Output
 from clusterra_gateway.jobs.output.whole import OutputQuery, WholeOutput
 from clusterra_gateway.shared_links.link_route import link_routes

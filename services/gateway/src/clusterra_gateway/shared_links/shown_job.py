@@ -13,8 +13,8 @@ from clusterra_contracts.rpc.slurm import Job
 from clusterra_contracts.rpc.why import Cause, PlaceKind
 
 from clusterra_gateway.http.answers.responses import ResponseBody
+from clusterra_gateway.jobs.costs import Cost
 from clusterra_gateway.jobs.explanations import JobExplanation, from_job
-from clusterra_gateway.jobs.handlers import Cost
 
 _REASON_WORD = re.compile(r"[A-Za-z_/]+(?=[,:(\s]|\Z)")
 """What a reason of Slurm begins with. After it stands Slurm's own text, which may name nodes, users and files."""
