@@ -2458,6 +2458,9 @@ export interface components {
             jobs: components["schemas"]["Job"][];
             total: number;
             cursor?: string | null;
+            costs?: {
+                [key: string]: components["schemas"]["Cost"];
+            } | null;
         };
         JobPlace: {
             /** @enum {string} */
@@ -6155,6 +6158,7 @@ export interface operations {
                 sort?: ("submitted" | "started" | "ended" | "name" | "user" | "state") | ("-submitted" | "-started" | "-ended" | "-name" | "-user" | "-state");
                 limit?: number;
                 cursor?: string;
+                costs?: boolean;
             };
             header?: never;
             path: {

@@ -463,8 +463,8 @@ EXAMPLES: dict[str, Wire] = {
         job=costs_rpc.JobCost(runs=1, micro_usd=81_600, as_of=LATER),
         runs=(costs_rpc.RunCost(job_id="42_7", started_at=MOMENT, micro_usd=81_600),),
     ),
-    "ledger.jobs.v1": costs_rpc.ReadJobCosts(job_ids=("42_7", "43"), since=MOMENT.date()),
-    "ledger.job-costs.v1": costs_rpc.JobCosts(
+    "ledger.jobs.v2": costs_rpc.ReadJobCosts(job_ids=("42_7", "43"), since=MOMENT.date()),
+    "ledger.job-costs.v2": costs_rpc.JobCosts(
         costs=(costs_rpc.CostOfJob(job_id="42_7", micro_usd=81_600, running=True),),
     ),
     "ledger.spending.v1": costs_rpc.ReadSpending(viewer=VIEWER, by=("account",)),

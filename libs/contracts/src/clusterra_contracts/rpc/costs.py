@@ -184,7 +184,7 @@ MAX_COST_JOBS = 500
 class ReadJobCosts(Wire):
     """Read what several jobs and array tasks cost so far: for the proxy, which notes it in Slurm, and for lists."""
 
-    schema_name: ClassVar[str] = "ledger.jobs.v1"
+    schema_name: ClassVar[str] = "ledger.jobs.v2"
 
     job_ids: Annotated[tuple[JobId, ...], Field(max_length=MAX_COST_JOBS)]
     since: date
@@ -207,7 +207,7 @@ class CostOfJob(Wire):
 class JobCosts(Wire):
     """Those of the jobs that the ledger knows runs of."""
 
-    schema_name: ClassVar[str] = "ledger.job-costs.v1"
+    schema_name: ClassVar[str] = "ledger.job-costs.v2"
 
     costs: tuple[CostOfJob, ...]
     incomplete: bool = False
