@@ -66,9 +66,10 @@ USAGE_SECONDS = 1.0
 """Timeout for usage and for the cost of a job. A profile and a job are also useful without it."""
 
 COSTS_SECONDS = 20.0
+"""Timeout for a page of costs, for which the ledger may read a year."""
+
 LIST_COSTS_SECONDS = 5.0
 """A list of jobs does not wait longer for its costs: it comes without them."""
-"""Timeout for a page of costs, for which the ledger may read a year."""
 
 HANDOVER_SECONDS = 2.0
 """How long a request to a cluster's Slurm waits for somebody who serves it. Nobody does for a moment while its binding

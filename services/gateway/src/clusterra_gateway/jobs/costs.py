@@ -1,4 +1,4 @@
-"""What jobs cost, as their records and lists tell it: one job's cost by itself, that of a page in one or two reads."""
+"""What jobs cost, for the answers with a job or a page of jobs: the ledger is read once for 500 jobs."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,11 +81,11 @@ async def page_with_costs(
     ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, page: slurm.JobPage, *, costs: bool
 ) -> JobPage:
     """A page of jobs that the viewer sees, with what they cost if that is asked for."""
-    told = await _told(ledger, ref, viewer, page.jobs) if costs else None
-    return JobPage.model_construct(jobs=page.jobs, total=page.total, cursor=page.cursor, costs=told)
+    found = await _costs_of_page(ledger, ref, viewer, page.jobs) if costs else None
+    return JobPage.model_construct(jobs=page.jobs, total=page.total, cursor=page.cursor, costs=found)
 
 
-async def _told(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job]) -> dict[JobId, Cost]:
+async def _costs_of_page(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job]) -> dict[JobId, Cost]:
     as_of = now()
     ran = [job for job in jobs if may_cost(job)]
     reads = [

@@ -44,7 +44,7 @@ class JobsQuery(CountsQuery):
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
     costs: bool = False
-    """Whether each job is told with its cost."""
+    """Whether the answer has the cost of each job."""
 
     def of(self, viewer: Viewer) -> ListJobs:
         """The request of the page that this person sees."""

@@ -127,8 +127,8 @@ class Jobs:
 
         Where the cluster's `visibility` is `tenant`, so does everybody.
 
-        With `costs=true` the answer has what each job cost, so far where it runs: unknown where the ledger does not
-        tell in time. An array task is a job of its own here, and the pending rest of an array costs nothing.
+        With `costs=true` the answer has the cost of each job until now. A cost is unknown where the ledger does not
+        answer in time. An array task is a job of its own here; the pending tasks of an array cost nothing.
 
         `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
         """
