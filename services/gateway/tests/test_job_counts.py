@@ -43,7 +43,7 @@ async def test_counts_have_the_filters_of_the_list(world: World) -> None:
     counted, listed = world.acme.lists
     assert counted == listed
     assert (counted.search, counted.name, counted.qos) == ("Fit", "fit", "high")
-    assert set(JobsQuery.model_fields) - set(CountsQuery.model_fields) == {"state", "sort", "limit", "cursor"}
+    assert set(JobsQuery.model_fields) - set(CountsQuery.model_fields) == {"state", "sort", "limit", "cursor", "costs"}
 
 
 @pytest.mark.parametrize("query", ["state=RUNNING", "limit=10", "search=", f"search={'x' * 101}", "weather=fine"])

@@ -64,6 +64,8 @@ class Edges:
 @pytest.fixture
 async def origin(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, Edges]]:
     monkeypatch.setattr("clusterra_gateway.sessions.pages.SHUTDOWN_SECONDS", 0.1)
+    # A busy machine needs longer for so many connections, and each of them waits for the last one here.
+    monkeypatch.setattr("clusterra_gateway.sessions.pages._TIMEOUT", aiohttp.ClientTimeout(total=None, connect=90.0))
     edges: Any = Edges()
     pages = Pages(edges, None, COOKIES, "http://127.0.0.1", frozenset())  # type: ignore[arg-type]
     async with serving_pages(pages, "127.0.0.1", 0) as port:

@@ -85,7 +85,9 @@ async def page_with_costs(
     return JobPage.model_construct(jobs=page.jobs, total=page.total, cursor=page.cursor, costs=found)
 
 
-async def _costs_of_page(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job]) -> dict[JobId, Cost]:
+async def _costs_of_page(
+    ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job]
+) -> dict[JobId, Cost]:
     as_of = now()
     ran = [job for job in jobs if may_cost(job)]
     reads = [
