@@ -200,6 +200,23 @@ async def test_a_template_that_is_no_session_is_refused(owner: User) -> None:
     assert "no interactive template" in refused["detail"]
 
 
+async def test_a_session_says_once_that_it_is_ready(
+    lab: Stack, owner: User, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in lab.aws.environment().items():
+        monkeypatch.setenv(name, value)
+
+    async def told() -> list[str]:
+        return [each.kind for each in await owner.history("session.*") if each.subject == page.job_id]
+
+    async with idle_cull(lab, minute_seconds=60) as culling:
+        for _ in range(2):  # beside the lab's own gateway, which looks too
+            await culling.sweeper().once()
+
+    await until(told, seconds=60, what="the event in the history", every=0.2)
+    assert await told() == ["session.ready"]
+
+
 async def test_an_idle_session_is_warned_and_cancelled_and_a_busy_one_is_not(
     lab: Stack, owner: User, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ const GROUPS = [
   "file",
   "template",
   "schedule",
+  "session",
   "member",
   "token",
   "quota",

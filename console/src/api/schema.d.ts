@@ -2210,7 +2210,7 @@ export interface components {
             time: string;
             /** @constant */
             datacontenttype?: "application/json";
-            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["NewerFact"];
+            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["SessionFact"] | components["schemas"]["NewerFact"];
         };
         EventPage: {
             events: components["schemas"]["Event"][];
@@ -3227,6 +3227,14 @@ export interface components {
             created_at: string;
             idle_cull_min: number | null;
         };
+        SessionFact: {
+            /** @constant */
+            kind?: "session.ready";
+            job_id: string;
+            name: string;
+            user: string;
+            uid: number;
+        };
         SessionList: {
             sessions: components["schemas"]["SessionDetail"][];
             total: number;
@@ -4152,6 +4160,7 @@ export type ServerMetadata = components['schemas']['ServerMetadata'];
 export type ServiceAccount = components['schemas']['ServiceAccount'];
 export type ServiceAccountList = components['schemas']['ServiceAccountList'];
 export type SessionDetail = components['schemas']['SessionDetail'];
+export type SessionFact = components['schemas']['SessionFact'];
 export type SessionList = components['schemas']['SessionList'];
 export type SetBudget = components['schemas']['SetBudget'];
 export type SetQuota = components['schemas']['SetQuota'];

@@ -32,8 +32,8 @@ export function SessionsPage() {
   const sessions = useQuery(sessionsQuery(cluster));
   const rows = sessions.data ?? [];
   const again = () => Promise.all([readAgain(sessions), readAllAgain(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
-  // A session is a job. That its page can be opened is told by no event: Open is there before, and its page waits.
-  useReadAgain(["job."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
+  // A session is a job.
+  useReadAgain(["job.", "session."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
   const columns = useMemo(() => sessionColumns(cluster, setDoomed), [cluster]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
   const none =

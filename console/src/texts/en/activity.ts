@@ -32,6 +32,7 @@ export const activity = {
     token: "Tokens",
     template: "Templates",
     schedule: "Schedules",
+    session: "Sessions",
     quota: "Quotas",
     budget: "Budgets",
   },

@@ -33,6 +33,7 @@ ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
 StagingKind = Literal["job.staged"]
+SessionKind = Literal["session.ready"]
 AdminKind = Literal[
     "cluster.registered",
     "cluster.changed",
@@ -299,6 +300,16 @@ class StagingFact(Wire):
     failed_files: Annotated[int, Field(ge=0)] = 0
 
 
+class SessionFact(Wire):
+    """The server of an interactive session takes connections for the first time: its page can be opened."""
+
+    kind: SessionKind = "session.ready"
+    job_id: JobId
+    name: str
+    user: str
+    uid: int
+
+
 class NewerFact(Wire):
     """A fact of a kind that only newer releases know, with all its fields. It is kept and passed on, never made.
 
@@ -323,6 +334,7 @@ _FACTS = (
     BudgetFact,
     FileFact,
     StagingFact,
+    SessionFact,
 )
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
@@ -348,6 +360,7 @@ Fact = Annotated[
     | Annotated[BudgetFact, Tag("BudgetFact")]
     | Annotated[FileFact, Tag("FileFact")]
     | Annotated[StagingFact, Tag("StagingFact")]
+    | Annotated[SessionFact, Tag("SessionFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
 ]
@@ -381,7 +394,7 @@ class Event(Wire):
 def entity(fact: Fact) -> str:
     """The id of the entity that a fact is about. Raises ValueError for a fact of a newer release."""
     match fact:
-        case JobFact() | JobActionFact() | StagingFact():
+        case JobFact() | JobActionFact() | StagingFact() | SessionFact():
             return fact.job_id
         case NodeFact() | MisclassifiedFact():
             return fact.node

@@ -1,7 +1,9 @@
 """Who may see what of a cluster. The gateway asks here, and so does each service that keeps the record."""
 
-from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact, StagingFact
+from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact, SessionFact, StagingFact
 from clusterra_contracts.rpc.slurm import Viewer
+
+_OfJob = JobFact | JobActionFact | StagingFact | SessionFact
 
 
 def may_see(viewer: Viewer, fact: Fact) -> bool:
@@ -15,11 +17,9 @@ def may_see(viewer: Viewer, fact: Fact) -> bool:
         return viewer.admin
     if isinstance(fact, FileFact):
         return viewer.changes(fact.uid)
-    return viewer.only_uid is None or (
-        isinstance(fact, JobFact | JobActionFact | StagingFact) and viewer.sees(fact.uid)
-    )
+    return viewer.only_uid is None or (isinstance(fact, _OfJob) and viewer.sees(fact.uid))
 
 
 def owner_uid(fact: Fact) -> int | None:
     """Whose a fact is: who sees only what is their own sees the facts with their uid, and no other."""
-    return fact.uid if isinstance(fact, JobFact | JobActionFact | StagingFact | FileFact) else None
+    return fact.uid if isinstance(fact, _OfJob | FileFact) else None

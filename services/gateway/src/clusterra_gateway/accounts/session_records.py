@@ -3,6 +3,7 @@
 import secrets
 from contextlib import suppress
 from datetime import timedelta
+from typing import Literal
 
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_runtime.store.condition import Absent, Present, VersionIs
@@ -39,6 +40,8 @@ class SessionRecord(Record):
     """After how many minutes without use its job is cancelled; None or 0: never."""
     created_at: Moment
     ended: bool = False
+    ready_at: Moment | None = None
+    """When a gateway first saw that its server takes connections."""
     warned_at: Moment | None = None
     """When its owner was warned that it is idle."""
 
@@ -98,12 +101,19 @@ class SessionRecords:
             await self._store.write(update)
         await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
 
-    async def warn(self, outbox: Outbox, ref: ClusterRef, job_id: JobId, message: OutboxMessage) -> bool:
-        """Stores that the owner was warned, together with this message. Only one of several gateways succeeds."""
+    async def note_once(
+        self,
+        outbox: Outbox,
+        ref: ClusterRef,
+        job_id: JobId,
+        what: Literal["ready_at", "warned_at"],
+        message: OutboxMessage,
+    ) -> bool:
+        """Stores that this has happened now, together with its message. Only one of several gateways succeeds."""
         item = await self._store.get(ACCOUNTS, interactive_session_key(ref, job_id))
-        if item is None or SessionRecord.of(item).warned_at is not None:
+        if item is None or getattr(SessionRecord.of(item), what) is not None:
             return False
-        update = Update(ACCOUNTS, item.key, set={"warned_at": now().isoformat()}, condition=VersionIs(item.version))
+        update = Update(ACCOUNTS, item.key, set={what: now().isoformat()}, condition=VersionIs(item.version))
         try:
             await outbox.write(update, [message])
         except ConditionFailed:

@@ -1,7 +1,8 @@
 """Cancels the jobs of sessions that nobody uses, after a warning to their owner.
 
-A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. Every replica looks; the
-mark of a warning and its event are one conditional write, and cancelling twice is harmless.
+A session is in use while bytes go over its streams, and while a kernel of a notebook is busy. As it looks at every
+session, it also notes which ones have become ready. Every replica looks; a mark and its event are one conditional
+write, and cancelling twice is harmless.
 """
 
 from datetime import datetime
@@ -29,6 +30,7 @@ from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.entrance import Entrance, page_path
+from clusterra_gateway.sessions.readiness import note_ready
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
 log = structlog.get_logger()
@@ -170,7 +172,10 @@ class IdleCull:
         if there.user is None:
             return
         view = await self._jobs.view(ref, there.user, record)
-        if view.state == "ready" and record.idle_cull_min:
+        if view.state != "ready":
+            return
+        await note_ready(self._records, self._directory.outbox, ref, there.user, record)
+        if record.idle_cull_min:
             await self._deal_with(ref, there.user, view, record.idle_cull_min * self.minute_seconds)
 
     async def _deal_with(self, ref: ClusterRef, owner: SlurmUser, view: SessionView, cull_seconds: float) -> None:
@@ -215,7 +220,7 @@ class IdleCull:
             detail=f"nobody uses this session; its job is cancelled after {minutes} minutes without use",
         )
         message = cluster_event(ref, fact, version=f"idle-{int(at.timestamp())}", at=at)
-        if await self._records.warn(self._directory.outbox, ref, record.job_id, message):
+        if await self._records.note_once(self._directory.outbox, ref, record.job_id, "warned_at", message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
 
 
