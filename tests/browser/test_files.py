@@ -26,7 +26,7 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     (tmp_path / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(3)</script></svg>")
 
     await page.goto("/c/main/files?path=data/journey")
-    await expect(page.get_by_text("Nothing here yet")).to_be_visible()
+    await expect(page.get_by_text("No files yet")).to_be_visible()
     await _choose(page, *tmp_path.iterdir())
     await expect(page.get_by_text("3 of 3 files")).to_be_visible()
 
@@ -35,7 +35,7 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     assert await violations(page) == []
     await page.get_by_role("dialog").get_by_role("button", name="Close").click()
     await page.get_by_role("link", name="dot.png").click()
-    await expect(page.get_by_role("img", name="The image dot.png")).to_have_attribute("src", _BLOB)
+    await expect(page.get_by_role("img", name="Image dot.png")).to_have_attribute("src", _BLOB)
     await page.get_by_role("dialog").get_by_role("button", name="Close").click()
     await page.get_by_role("link", name="drawing.svg").click()
     await expect(page.get_by_role("region", name="Content of drawing.svg")).to_contain_text("<svg")
@@ -48,7 +48,7 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     await page.get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("dialog")).to_contain_text(f"data/journey/{HOSTILE}")
     await page.get_by_role("button", name="Delete 3 files").click()
-    await expect(page.get_by_text("Nothing here yet")).to_be_visible()
+    await expect(page.get_by_text("No files yet")).to_be_visible()
 
 
 async def test_an_upload_that_was_cut_goes_on_after_a_reload(person: Person, tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ async def test_an_upload_that_was_cut_goes_on_after_a_reload(person: Person, tmp
     await page.get_by_role("checkbox", name="Select large.bin").check()
     await page.get_by_role("button", name="Delete").click()
     await page.get_by_role("button", name="Delete 1 file").click()
-    await expect(page.get_by_text("Nothing here yet")).to_be_visible()
+    await expect(page.get_by_text("No files yet")).to_be_visible()
 
 
 async def test_others_read_what_is_copied_to_shared_and_cannot_write_there(person: Person, tmp_path: Path) -> None:
     ada, grace = await person("ada"), await person("grace")
     (tmp_path / "for-all.txt").write_text("hello")
     await grace.page.goto("/c/main/files?path=shared")
-    await expect(grace.page.get_by_text("Nothing here yet")).to_be_visible()
+    await expect(grace.page.get_by_text("No files yet")).to_be_visible()
     await expect(grace.page.get_by_role("button", name="Upload files")).to_have_count(0)
 
     await ada.page.goto("/c/main/files?path=data/shared")

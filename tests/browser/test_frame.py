@@ -39,7 +39,7 @@ async def test_a_sign_in_that_was_cancelled_says_so_and_leads_back(visitor: Visi
 
     await visitor.page.goto("/v1/auth/callback?error=access_denied&state=x")
     await expect(visitor.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
-    await visitor.page.get_by_role("link", name="Go to the sign-in").click()
+    await visitor.page.get_by_role("link", name="Go to sign-in").click()
 
     await expect(visitor.page.get_by_role("heading", name="Sign in to Clusterra")).to_be_visible()
 
@@ -59,7 +59,7 @@ async def test_the_palette_goes_anywhere_by_keyboard_alone(person: Person) -> No
     await page.wait_for_url("**/c/main/fleet")
 
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
 

@@ -45,7 +45,7 @@ async def test_a_program_is_signed_in_by_its_code_until_it_is_revoked(lab: Stack
         await page.get_by_role("menuitem", name="Enter a device code").click()
         assert await violations(page) == []
         await page.get_by_label("Code").fill(flow["user_code"].lower())
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Continue").click()
         await expect(page.get_by_text(machine)).to_be_visible()
         assert await violations(page) == []
         await page.get_by_role("button", name="Approve").click()

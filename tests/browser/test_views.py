@@ -14,7 +14,7 @@ async def test_filters_are_saved_picked_and_deleted(person: Person) -> None:
     page = ada.page
     await page.goto(f"/c/{ada.user.cluster}/jobs?find=nothing-has-this-name&sort=name")
     await page.get_by_role("button", name="Views").click()
-    await page.get_by_label("Name for what the page shows now").fill(VIEW)
+    await page.get_by_label("Name of the new view").fill(VIEW)
     await page.get_by_role("button", name="Save view").dblclick()
     await expect(page.get_by_role("button", name="waiting ⟨202e⟩ of mine", exact=True)).to_have_count(1)
     assert not await violations(page)
@@ -32,7 +32,7 @@ async def test_filters_are_saved_picked_and_deleted(person: Person) -> None:
     await page.get_by_role("button", name="Views").click()
     await page.get_by_role("button", name="waiting ⟨202e⟩ of mine", exact=True).click()
     await expect(page).to_have_url(re.compile(r"\?find=nothing-has-this-name&sort=name$"))
-    await expect(page.get_by_label("Name or number")).to_have_value("nothing-has-this-name")
+    await expect(page.get_by_label("Name or job ID")).to_have_value("nothing-has-this-name")
 
     await page.get_by_role("button", name="Views").click()
     await page.get_by_role("button", name="Delete the view waiting").click()

@@ -87,7 +87,7 @@ function summary({ pages, entries, unreadable }: ReturnType<typeof useFolder>): 
   const full = !pages.hasNextPage && pages.data?.pages.length === MOST_PAGES && pages.data.pages.at(-1)?.next !== null;
   const first = full
     ? text("files.too_many", { shown })
-    : text(pages.hasNextPage ? "files.count_more" : "files.count", { shown });
+    : text(pages.hasNextPage ? "files.count_more" : "files.count", { count: entries.length, shown });
   return unreadable === 0 ? first : `${first}. ${text("files.unreadable", { count: unreadable })}`;
 }
 

@@ -160,6 +160,6 @@ def _code_page(request: web.Request) -> web.Response:
         "<p>Enter the code that the program shows on its machine.</p>"
         f'<form method="post" action="{CONSENT}">'
         '<input name="user_code" maxlength="32" required autofocus autocomplete="off" autocapitalize="characters" '
-        'spellcheck="false" aria-label="Code" placeholder="XXXX-XXXX"> <button>Go on</button></form>'
+        'spellcheck="false" aria-label="Code" placeholder="XXXX-XXXX"> <button>Continue</button></form>'
     )
     return page(request, "Sign in a program", body)

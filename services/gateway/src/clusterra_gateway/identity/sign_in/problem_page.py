@@ -30,7 +30,7 @@ def problem_page(request: web.Request, error: RequestError, return_to: str) -> w
     hint = f"<p>{escape(_sentence(problem.hint))}</p>" if problem.hint else ""
     body = (
         f"<p>{escape(_sentence(problem.detail))}</p>{hint}"
-        f'<p><a href="{escape(again)}">Go to the sign-in</a></p>'
+        f'<p><a href="{escape(again)}">Go to sign-in</a></p>'
         f"<dl><dt>Request id, for the operators</dt><dd><code>{escape(problem.request_id)}</code></dd></dl>"
     )
     response = page(request, "You are not signed in", body, status=problem.status)
