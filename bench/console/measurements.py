@@ -77,7 +77,7 @@ class Bench:
 
     async def sorts_and_filters(self, page: Page) -> None:
         """Sort by two columns in turns, and filter."""
-        heads = [page.get_by_role("columnheader").get_by_role("button", name=name) for name in ("Name", "Number")]
+        heads = [page.get_by_role("columnheader").get_by_role("button", name=name) for name in ("Name", "Job ID")]
         sorts = [
             await _changed(heads[each % 2], None, '[role="columnheader"]', "aria-sort") for each in range(self.rounds)
         ]

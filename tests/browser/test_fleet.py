@@ -37,9 +37,9 @@ async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stac
     decision = ada.page.get_by_role("dialog")
     await expect(decision.get_by_text(f"for pending job {job.job_id}")).to_be_visible()
     assert await violations(ada.page) == []
-    await decision.get_by_label("Workers at most").fill("0")
+    await decision.get_by_label("Maximum workers").fill("0")
     await decision.get_by_role("button", name="Compare").click()
-    await expect(decision.get_by_text("From the queue as of")).to_be_visible()
+    await expect(decision.get_by_text("With the queue as of")).to_be_visible()
     await decision.get_by_role("link", name=job.job_id, exact=True).first.click()
     await ada.page.wait_for_url(f"**/c/main/jobs/{job.job_id}")
 
@@ -66,29 +66,29 @@ async def test_the_chart_has_its_numbers_as_a_table(lab: Stack, person: Person) 
     ada = await person("ada")
     await ada.page.goto(FLEET)
     live = ada.page.get_by_role("figure", name=re.compile("^Live workers by shape"))
-    await live.get_by_text("The same numbers as a table").click()
+    await live.get_by_text("Show as a table").click()
 
     table = ada.page.get_by_role("table", name="Live workers by shape in the last 1 hour")
-    await expect(table.get_by_role("columnheader", name="Wanted, all shapes")).to_be_visible()
+    await expect(table.get_by_role("columnheader", name="Desired, all shapes")).to_be_visible()
 
 
 async def test_the_costs_by_use_have_their_numbers_as_a_table(lab: Stack, person: Person) -> None:
     ada = await person("ada")
     await ada.user.submit("#!/bin/bash\nsleep 5\n", JOB)
     await ada.page.goto(FLEET)
-    section = ada.page.get_by_role("region", name="What workers cost, by use")
-    numbers = section.get_by_text("The same numbers as a table")
+    section = ada.page.get_by_role("region", name="Cost of workers by use")
+    numbers = section.get_by_text("Show as a table")
 
     async def reads_again_until_something_was_paid() -> None:
         while not await numbers.is_visible():
-            again = section.get_by_role("button", name="Read costs again")
+            again = section.get_by_role("button", name="Refresh costs")
             await again.click()
             await expect(again).to_be_enabled()
 
     async with asyncio.timeout(90):
         await reads_again_until_something_was_paid()
 
-    await expect(section.get_by_text("In 30 days: jobs")).to_be_visible()
+    await expect(section.get_by_text("Last 30 days: jobs")).to_be_visible()
     await numbers.click()
     heads = section.get_by_role("table").get_by_role("columnheader")
     await expect(heads.filter(has_text="Jobs").or_(heads.filter(has_text="workers")).first).to_be_visible()
@@ -110,4 +110,4 @@ async def test_a_member_is_told_why_decisions_are_not_shown(lab: Stack, person: 
     grace = await person("grace")
     await grace.page.goto(FLEET)
 
-    await expect(grace.page.get_by_text("Decisions name the jobs of everybody, and you see your own.")).to_be_visible()
+    await expect(grace.page.get_by_text("Only admins see decisions")).to_be_visible()

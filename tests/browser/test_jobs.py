@@ -42,7 +42,7 @@ async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_reques
     output = page.get_by_role("log")
     await expect(output).to_contain_text("line 400000 of")
 
-    await page.get_by_label("Find in what is loaded").fill("line 39999")
+    await page.get_by_label("Find in the loaded part").fill("line 39999")
     await expect(page.get_by_role("status").filter(has_text="of 10 lines")).to_be_visible()
     await page.get_by_role("button", name="Start", exact=True).click()
 
@@ -56,14 +56,14 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await _submitted(ada, "true", name="another", hold=True)
     page = ada.page
     await page.goto(f"/c/{ada.user.cluster}/jobs")
-    await page.get_by_label("Name or number").fill("many-at-once")
+    await page.get_by_label("Name or job ID").fill("many-at-once")
     await expect(page).to_have_url(re.compile("find=many-at-once"))
     await page.reload()
     await expect(page.get_by_text("3 of ")).to_be_visible()
     assert not await violations(page)
 
     await page.get_by_role("button", name="Act on these 3 jobs").click()
-    await expect(page.get_by_text("3 will be cancelled")).to_be_visible()
+    await expect(page.get_by_text("3 jobs will be cancelled")).to_be_visible()
     await page.get_by_role("button", name="Cancel 3 jobs").dblclick()
 
     await expect(page.get_by_text("3 done, 0 failed, 0 left")).to_be_visible()

@@ -92,7 +92,7 @@ async def test_a_long_list_is_filtered_shared_and_there_again(lab: Stack, person
     await opened(page, "/c/main/jobs")
     await expect(page.get_by_text(f"{JOBS:,} of {JOBS:,} jobs since")).to_be_visible()
 
-    await go_to(page, page.get_by_label("Name or number"))
+    await go_to(page, page.get_by_label("Name or job ID"))
     await page.keyboard.type(FIRST_WORDS[0])
     await press(page, page.get_by_role("group", name="Filters").get_by_role("button", name="State", exact=True))
     await go_to(page, page.get_by_role("checkbox", name="Waiting"))

@@ -90,5 +90,5 @@ function together(rest: readonly ChartSeries[], moments: number): ChartSeries {
     const known = rest.map((each) => each.values[index] ?? null).filter((value) => value !== null);
     return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);
   });
-  return { id: "others", label: text("fleet.chart.others", { shapes: count(rest.length) }), values };
+  return { id: "others", label: text("fleet.chart.others", { count: rest.length, shapes: count(rest.length) }), values };
 }

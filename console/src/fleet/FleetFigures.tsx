@@ -32,7 +32,7 @@ export function FleetFigures({ cluster, workers, counts, decision }: Props) {
       <Figure
         label={text("fleet.figure.cost")}
         value={live === undefined ? undefined : live === null || (live > 0 && unpriced === live) ? null : money(Number(sum((shapes ?? []).map((each) => each.usd_per_hour))))}
-        note={unpriced > 0 ? text("fleet.figure.unpriced", { workers: count(unpriced) }) : null}
+        note={unpriced > 0 ? text("fleet.figure.unpriced", { count: unpriced, workers: count(unpriced) }) : null}
       />
       <StateFigure state="idle" live={live} workers={workers} />
       <StateFigure state="booting" live={live} workers={workers} />

@@ -144,7 +144,7 @@ function figures(id: "cpus" | "memory" | "efficiency" | "peak" | "exit", value: 
   return {
     id,
     head: text(`jobs.column.${id}`),
-    width: "90px",
+    width: "116px",
     numeric: true,
     by: value,
     cell: ({ job }) => {

@@ -63,7 +63,7 @@ export function BulkActs({ cluster, filters, jobs: current, close }: Props) {
         {run.isError ? <ProblemView error={run.error} /> : null}
         <Text size="sm" aria-live="polite">
           {sofar === null
-            ? text(`jobs.bulk.plan_${act}`, { count: willCount, shown: count(willCount), skipped: count(filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total)) })
+            ? planText(act, willCount, filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total))
             : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}
         </Text>
         {sofar === null ? null : <Progress value={willCount === 0 ? 100 : ((counts.done + counts.failed) / willCount) * 100} aria-label={text("jobs.bulk.done_of")} />}
@@ -86,6 +86,12 @@ export function BulkActs({ cluster, filters, jobs: current, close }: Props) {
       </Stack>
     </Modal>
   );
+}
+
+/** How many jobs will change, and how many will not and why. */
+function planText(act: Act, will: number, skipped: number): string {
+  const change = text(`jobs.bulk.plan_${act}`, { count: will, shown: count(will) });
+  return skipped === 0 ? change : `${change} ${text(`jobs.bulk.skipped_${act}`, { count: skipped, shown: count(skipped) })}`;
 }
 
 interface Plan {
