@@ -22,7 +22,7 @@ async def _has_paid(member: Member) -> str:
     job = await member.user.submit("#!/bin/bash\nsleep 2\n", JOB)
     await member.page.goto("/c/main/costs?by=job")
     link = member.page.get_by_role("link", name=f"{job.job_id} {JOB['name']}")
-    again = member.page.get_by_role("button", name="Read again")
+    again = member.page.get_by_role("button", name="Refresh")
     for _ in range(200):
         if await link.count():
             return job.job_id
@@ -35,7 +35,7 @@ async def test_a_row_leads_to_its_job_and_the_export_has_the_same_rows(lab: Stac
     ada = await person("ada")
     job_id = await _has_paid(ada)
     table = ada.page.get_by_role("table", name="Costs by job")
-    await expect(table.get_by_text("Bill")).to_be_visible()
+    await expect(table.get_by_text("Total")).to_be_visible()
 
     async with ada.page.expect_download() as waiting:
         await ada.page.get_by_role("link", name="CSV").click()
@@ -51,10 +51,10 @@ async def test_what_is_shown_is_in_the_address(lab: Stack, person: Person) -> No
     ada = await person("ada")
     await ada.page.goto(f"{COSTS}?by=shape&from=2020-01-01&until=2020-01-31&sort=cost&descending=true")
 
-    await expect(ada.page.get_by_text("Nothing was paid in this time").first).to_be_visible()
+    await expect(ada.page.get_by_text("No costs in this period").first).to_be_visible()
     await expect(ada.page.get_by_role("heading", name="Costs by shape")).to_be_visible()
     await ada.page.goto(f"{COSTS}?by=nonsense&from=soon&sort=7")
-    await expect(ada.page.get_by_role("heading", name="Costs by person")).to_be_visible()
+    await expect(ada.page.get_by_role("heading", name="Costs by user")).to_be_visible()
 
 
 async def test_a_quota_is_set_changed_and_deleted_once(lab: Stack, person: Person) -> None:
@@ -63,11 +63,11 @@ async def test_a_quota_is_set_changed_and_deleted_once(lab: Stack, person: Perso
     await ada.page.get_by_role("button", name="Set a quota").click()
     form = ada.page.get_by_role("dialog")
     await form.get_by_label("Name").fill("grace")
-    await form.get_by_label("Limit of a month, USD").fill("12,5")
+    await form.get_by_label("Monthly limit, USD").fill("12,5")
     await form.get_by_role("button", name="Set", exact=True).dblclick()
 
     quotas = ada.page.get_by_role("region", name="Quotas")
-    await expect(quotas.get_by_role("heading", name="Person grace")).to_have_count(1)
+    await expect(quotas.get_by_role("heading", name="User grace")).to_have_count(1)
     await expect(quotas.get_by_text("12.50 USD").first).to_be_visible()
 
     grace = await person("grace")
@@ -80,15 +80,15 @@ async def test_a_quota_is_set_changed_and_deleted_once(lab: Stack, person: Perso
     await other.goto(LIMITS)
     await expect(other.get_by_text("12.50 USD").first).to_be_visible()
     await quotas.get_by_role("button", name="Change: grace").click()
-    await form.get_by_label("Limit of a month, USD").fill("99")
+    await form.get_by_label("Monthly limit, USD").fill("99")
     await form.get_by_role("button", name="Set", exact=True).click()
     await expect(other.get_by_text("99.00 USD").first).to_be_visible()
-    await grace.page.get_by_role("button", name="Read again").click()
+    await grace.page.get_by_role("button", name="Refresh").click()
     await expect(grace.page.get_by_text("99.00 USD").first).to_be_visible()
 
     await quotas.get_by_role("button", name="Delete: grace").click()
     await ada.page.get_by_role("button", name="Delete the quota").click()
-    await expect(quotas.get_by_role("heading", name="Person grace")).to_have_count(0)
+    await expect(quotas.get_by_role("heading", name="User grace")).to_have_count(0)
     await expect(other.get_by_text("There are no quotas")).to_be_visible()
 
 
@@ -98,15 +98,15 @@ async def test_a_budget_has_thresholds(lab: Stack, person: Person) -> None:
     await ada.page.get_by_role("button", name="Set a budget").click()
     form = ada.page.get_by_role("dialog")
     await form.get_by_label("Name").fill("ada")
-    await form.get_by_label("Limit of a month, USD").fill("0")
-    await expect(form.get_by_text("An amount above 0")).to_be_visible()
-    await form.get_by_label("Limit of a month, USD").fill("100")
+    await form.get_by_label("Monthly limit, USD").fill("0")
+    await expect(form.get_by_text("Enter more than 0")).to_be_visible()
+    await form.get_by_label("Monthly limit, USD").fill("100")
     await form.get_by_label("Percent").first.fill("55")
     assert await violations(ada.page) == []
     await form.get_by_role("button", name="Set", exact=True).click()
 
     budgets = ada.page.get_by_role("region", name="Budgets")
-    await expect(budgets.get_by_text("55 % of what was used (not reached)")).to_be_visible()
+    await expect(budgets.get_by_text("55% of the limit by costs so far (not reached)")).to_be_visible()
     await budgets.get_by_role("button", name="Delete: ada").click()
     await ada.page.get_by_role("button", name="Delete the budget").click()
     await expect(budgets.get_by_text("There are no budgets")).to_be_visible()
@@ -128,4 +128,4 @@ async def test_a_member_is_told_that_costs_are_their_own(lab: Stack, person: Per
     grace = await person("grace")
     await grace.page.goto(COSTS)
 
-    await expect(grace.page.get_by_text("You see what your own jobs cost.")).to_be_visible()
+    await expect(grace.page.get_by_text("You see the costs of your own jobs.")).to_be_visible()

@@ -22,7 +22,7 @@ async def open_section(page: Page, section: str) -> None:
 
 
 async def act(page: Page, of: str, name: str) -> None:
-    await page.get_by_role("button", name=f"Acts for {of}").first.click()
+    await page.get_by_role("button", name=f"Actions for {of}").first.click()
     await page.get_by_role("menuitem", name=name).click()
 
 
@@ -48,9 +48,9 @@ async def test_a_person_of_another_tenant_is_invited_and_chooses_the_tenant(
     await open_section(ada, "members")
     await ada.get_by_role("button", name="Invite").click()
     await ada.get_by_label("E-mail").fill("eve@globex.example")
-    await ada.get_by_role("button", name="Make invitation").click()
+    await ada.get_by_role("button", name="Create invitation").click()
     link = await secret_of(ada)
-    await expect(ada.get_by_role("button", name="Acts for eve@globex.example")).to_be_visible()
+    await expect(ada.get_by_role("button", name="Actions for eve@globex.example")).to_be_visible()
 
     login = lab.oidc.logins["eve@globex.example"]
     visitor.guards.leave_to(lab.oidc.issuer)
@@ -62,7 +62,7 @@ async def test_a_person_of_another_tenant_is_invited_and_chooses_the_tenant(
     await expect(visitor.page.get_by_role("button", name="Workspace Globex")).to_be_visible()
 
     # Nobody read anything again: events told of the invitation that was accepted.
-    await expect(ada.get_by_text("None is open.")).to_be_visible()
+    await expect(ada.get_by_text("No open invitations.")).to_be_visible()
 
 
 async def test_who_loses_a_right_loses_it_on_the_open_page(person: Person) -> None:
@@ -94,9 +94,9 @@ async def test_a_token_is_shown_once_and_works_until_it_is_revoked(person: Perso
     grace = await person("grace")
     page, name = grace.page, "<img src=x onerror=alert(1)>"
     await page.goto("/c/main/tokens")
-    await page.get_by_role("button", name="New token").click()
+    await page.get_by_role("button", name="Create token").click()
     await page.get_by_label("Name").fill(name)
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create", exact=True).click()
     bearer = {"Authorization": f"Bearer {await secret_of(page)}"}
     await expect(page.get_by_role("cell", name=name, exact=True)).to_be_visible()
     async with grace.user.session.get("/v1/users/me", headers=bearer) as answer:
@@ -110,18 +110,18 @@ async def test_a_token_is_shown_once_and_works_until_it_is_revoked(person: Perso
 async def test_a_service_account_gets_a_key_which_is_rotated(person: Person) -> None:
     page = (await person("ada")).page
     await open_section(page, "service-accounts")
-    await page.get_by_role("button", name="New service account").click()
+    await page.get_by_role("button", name="Create service account").click()
     await page.get_by_label("User name").fill("pipeline")
-    await page.get_by_role("button", name="Make service account").click()
-    await page.get_by_role("button", name="New key of pipeline").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Create service account").click()
+    await page.get_by_role("button", name="Create key for pipeline").click()
     await page.get_by_label("Name").fill("first")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create", exact=True).click()
     first = await secret_of(page)
     await act(page, "first", "Rotate key")
     await page.get_by_role("dialog").get_by_role("button", name="Rotate key").click()
 
     assert await secret_of(page) != first
-    await expect(page.get_by_role("button", name="Acts for first")).to_have_count(2)
+    await expect(page.get_by_role("button", name="Actions for first")).to_have_count(2)
 
     await act(page, "pipeline", "Delete service account")
     await page.get_by_role("button", name="Delete pipeline").click()

@@ -54,7 +54,7 @@ async def test_a_program_is_signed_in_by_its_code_until_it_is_revoked(lab: Stack
         assert await status(program, token) == 200
 
         await page.goto("/c/main/tokens")
-        await page.get_by_role("button", name=f"Acts for {machine}").click()
+        await page.get_by_role("button", name=f"Actions for {machine}").click()
         await page.get_by_role("menuitem", name="Revoke token").click()
         await page.get_by_role("dialog").get_by_role("button", name="Revoke token").click()
         await expect(page.get_by_role("cell", name=machine)).to_have_count(0)

@@ -32,7 +32,7 @@ export function CostsChart({ cluster, period, by }: Props) {
   const pages = costs.data?.pages;
   const { series } = useMemo(
     () =>
-      dayCosts(pages?.flatMap(({ rows }) => rows) ?? [], all, { of: (entry) => named(entry, apart), others: (rows) => text("money.chart.others", { rows: count(rows) }) }, MOST_SERIES),
+      dayCosts(pages?.flatMap(({ rows }) => rows) ?? [], all, { of: (entry) => named(entry, apart), others: (rows) => text("money.chart.others", { count: rows, rows: count(rows) }) }, MOST_SERIES),
     [pages, all, apart],
   );
   const times = useMemo(() => all.map((day) => Date.parse(`${day}T00:00:00Z`)), [all]);
