@@ -27,14 +27,14 @@ async def _finished(member: Member, script: str, **job: object) -> str:
 
 
 async def _made(page: Page, name: str) -> str:
-    """Make a link to the job of the page, and leave its list open."""
+    """Create a link to the job of the page, and leave its list open."""
     await page.get_by_role("button", name="Share").click()
-    await page.get_by_role("button", name="Make a link").click()
+    await page.get_by_role("button", name="Create link").click()
     await page.get_by_label("Name", exact=True).fill(name)
     assert not await violations(page)
-    await page.get_by_role("button", name="Make a link").dblclick()
+    await page.get_by_role("button", name="Create link").dblclick()
     address: str = await page.get_by_test_id("secret").inner_text()
-    await expect(page.get_by_text("Whoever has this address sees the job")).to_be_visible()
+    await expect(page.get_by_text("Anyone with this address can see the job")).to_be_visible()
     await page.get_by_role("button", name="I have copied it").click()
     await expect(page.get_by_role("button", name=f"Revoke {name}")).to_have_count(1)
     return address
@@ -56,7 +56,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     await expect(page.get_by_role("heading", level=1)).to_contain_text("<b>shared</b>")
     await expect(page.get_by_role("log")).to_contain_text("shared output")
     await expect(page.get_by_role("heading", name="It ended with exit code 3")).to_be_visible()
-    await expect(page.get_by_text("Read only, until")).to_be_visible()
+    await expect(page.get_by_text("Read-only, until")).to_be_visible()
     await expect(page).to_have_title("Shared job · Clusterra")
     assert await page.get_by_role("link").all_inner_texts() == ["Sign in"]
     assert not await violations(page)
@@ -66,7 +66,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     await ada.page.get_by_role("button", name="Revoke for the review").click()
     await ada.page.get_by_role("button", name="Revoke the link").dblclick()
     await expect(ada.page.get_by_text("There are no links to this job.")).to_be_visible()
-    await page.get_by_role("button", name="Read again").click()
+    await page.get_by_role("button", name="Refresh").click()
     await expect(page.get_by_role("heading", name="This link does not work")).to_be_visible()
     await expect(page.get_by_role("log")).to_have_count(0)
     assert not await violations(page)
@@ -105,8 +105,8 @@ async def test_only_the_owner_makes_a_link_and_an_admin_revokes_it(person: Perso
 
     await ada.page.goto(f"/c/{ada.user.cluster}/jobs/{job}")
     await ada.page.get_by_role("button", name="Share").click()
-    await expect(ada.page.get_by_text("made by grace")).to_be_visible()
-    await expect(ada.page.get_by_role("button", name="Make a link")).to_have_count(0)
+    await expect(ada.page.get_by_text("created by grace")).to_be_visible()
+    await expect(ada.page.get_by_role("button", name="Create link")).to_have_count(0)
     await ada.page.get_by_role("button", name="Revoke from grace").click()
     await ada.page.get_by_role("button", name="Revoke the link").click()
     await expect(ada.page.get_by_text("There are no links to this job.")).to_be_visible()

@@ -47,7 +47,7 @@ async def test_the_form_of_a_template_makes_a_job(person: Person) -> None:
     await open_submit(page, "?template=array-csv")
     await page.get_by_label("rows", exact=False).first.fill("sample,size\na,1\nb,2\n")
     await page.get_by_label("commands", exact=False).first.fill('echo "$ARRAY_ROW_SAMPLE"')
-    await expect(page.get_by_text("2 rows, which make as many tasks")).to_be_visible()
+    await expect(page.get_by_text("2 rows: 2 array tasks")).to_be_visible()
     await expect(page.get_by_text("An array of 2 tasks")).to_be_visible()
     await page.get_by_role("button", name=re.compile("Submit ·")).click()
     await page.wait_for_url(JOB)

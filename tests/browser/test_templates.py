@@ -38,7 +38,7 @@ async def test_a_template_from_its_first_line_to_its_deletion(person: Person) ->
     await page.goto("/c/main/templates?q=table&kind=batch")
     await expect(page.get_by_role("link", name="Array over a table")).to_be_visible()
     assert await violations(page) == []
-    await page.get_by_role("button", name="Write a template").click()
+    await page.get_by_role("button", name="Create template").click()
     await write(page, "format: clusterra/1\nid: browser-greeting\n")
     await expect(page.get_by_text(re.compile("Line 1: `kind` must be"))).to_be_visible()
     await write(page, DEFINITION)

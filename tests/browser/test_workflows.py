@@ -37,7 +37,7 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     await publish(await person("ada"))
     page = (await person("grace")).page
     await page.goto("/c/main/workflows")
-    await expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+    await expect(page.get_by_role("heading", name="No workflows yet")).to_be_visible()
     await page.get_by_role("button", name="Start a workflow").first.click()
     await page.get_by_role("dialog").get_by_role("link", name="<b>chain</b>").click()
     await page.get_by_role("button", name=re.compile("^Start the workflow")).click()
