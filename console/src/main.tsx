@@ -13,9 +13,11 @@ import { router } from "./app/router";
 import { watchPerson, watchRestored, whenSessionEnds } from "./app/session";
 import { Feed } from "./live/feed";
 import { FeedContext } from "./live/useLive";
+import { LANGUAGE } from "./texts";
 import { theme, variables } from "./ui/theme/theme";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+document.documentElement.lang = LANGUAGE;
 // Dialogs keep the page below from scrolling by a style of their own; the library of it looks here for the nonce.
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 const feed = new Feed();

@@ -1,7 +1,8 @@
-/** All texts of the console. A language is a folder beside `en` with the same keys. */
+/** All texts of the console, and their language. A language is a folder beside `en` with the same keys. */
 
 import i18next from "i18next";
 import { en } from "./en";
+import { localeOf } from "./locale";
 
 declare module "i18next" {
   interface CustomTypeOptions {
@@ -10,9 +11,14 @@ declare module "i18next" {
   }
 }
 
+/** The language of the texts. */
+export const LANGUAGE = "en";
+/** The locale of dates and numbers. The time zone is the viewer's. */
+export const LOCALE = localeOf(LANGUAGE, navigator.languages);
+
 void i18next.init({
-  lng: "en",
-  resources: { en: { translation: en } },
+  lng: LANGUAGE,
+  resources: { [LANGUAGE]: { translation: en } },
   initAsync: false,
   nsSeparator: false,
   // React escapes what it shows. What people wrote is never looked up as a key.

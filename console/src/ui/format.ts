@@ -1,11 +1,13 @@
-/** Numbers, times, durations and money for people, in the viewer's language and zone. */
+/** Numbers, times, durations and money for people, in the language of the texts and the viewer's zone. */
 
-const LOCALE = undefined;
+import { LOCALE } from "../texts";
+
 const ZONE = new Intl.DateTimeFormat(LOCALE, { timeZoneName: "short" });
 const CLOCK = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const DATE = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
+const PERCENT = new Intl.NumberFormat(LOCALE, { style: "percent" });
 const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto", style: "short" });
 
 /** A whole number with separators. */
@@ -58,7 +60,7 @@ export function relative(moment: Date, now: Date): string {
 /** A duration of so many seconds: `0.4 s`, `12 s`, `4 min 12 s`, `1 h 04 min`, `2 d 03 h`. */
 export function duration(seconds: number): string {
   if (seconds < 0) return `−${duration(-seconds)}`;
-  if (seconds < 10 && !Number.isInteger(seconds)) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10 && !Number.isInteger(seconds)) return `${decimal(seconds, 1)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
@@ -74,7 +76,12 @@ function two(value: number): string {
 export function money(amount: number, currency = "USD"): string {
   const size = Math.abs(amount);
   const digits = size === 0 || size >= 1 ? 2 : size >= 0.01 ? 3 : size >= 0.0001 ? 5 : 6;
-  return `${amount.toLocaleString(LOCALE, { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${currency}`;
+  return `${decimal(amount, digits)} ${currency}`;
+}
+
+/** A number with this many digits after the point: `0.021`. */
+export function decimal(value: number, digits: number): string {
+  return value.toLocaleString(LOCALE, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -87,10 +94,10 @@ export function bytes(size: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? value : value.toFixed(value < 10 ? 1 : 0)} ${BINARY[unit]}`;
+  return `${unit === 0 ? value : decimal(value, value < 10 ? 1 : 0)} ${BINARY[unit]}`;
 }
 
 /** A share between 0 and 1 in percent. */
 export function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
+  return PERCENT.format(share);
 }

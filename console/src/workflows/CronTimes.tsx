@@ -1,12 +1,12 @@
 /** The next times of a schedule, in the viewer's zone and in UTC. */
 
 import { Text } from "@mantine/core";
-import { text } from "../texts";
+import { LOCALE, text } from "../texts";
 import { day, exact, zone } from "../ui/format";
 import type { CronReading } from "./cron";
 import classes from "./Workflows.module.css";
 
-const UTC = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+const UTC = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 
 export function CronTimes({ reading }: { reading: CronReading }) {
   if ("problem" in reading) return null;

@@ -71,7 +71,7 @@ export const templates = {
     about: "About this template",
     script: "Write a script instead",
     start: "Start the workflow",
-    not_ready: "This template lacks settings of this installation, so it cannot be submitted yet.",
+    not_ready: "This template is a draft, or its author marked it as not ready: you can view it, but not submit it.",
     not_rendered: "No script can be rendered from these values",
     session: "This template starts an interactive session. Open it on the page Sessions.",
     open_session: "Open a session",
