@@ -5,7 +5,7 @@ import { useState } from "react";
 import type { ShapeAlternative } from "../api/schema";
 import { text } from "../texts";
 import { Foreign } from "../ui/Foreign";
-import { decimal } from "../ui/format";
+import { fixed } from "../ui/format";
 import classes from "./Alternatives.module.css";
 
 const FEW = 5;
@@ -59,5 +59,5 @@ export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlt
 
 /** USD per hour with three digits behind the point, as prices of machines have them. */
 function price(usd: string): string {
-  return decimal(Number(usd), 3);
+  return fixed(Number(usd), 3);
 }

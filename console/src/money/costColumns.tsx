@@ -6,7 +6,7 @@ import type { CostEntry } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
 import { Foreign } from "../ui/Foreign";
-import { decimal } from "../ui/format";
+import { fixed } from "../ui/format";
 import { bare } from "./amounts";
 import type { By } from "./byDay";
 
@@ -35,7 +35,7 @@ export function costColumns(cluster: string, by: By): Column<CostEntry>[] {
       value: ({ cost }) => (cost === null ? null : Number(cost.amount)),
       cell: ({ cost }) => bare(cost),
     },
-    { id: "hours", head: text("money.table.hours"), width: "120px", numeric: true, value: ({ hours }) => hours, cell: ({ hours }) => decimal(hours, 3) },
+    { id: "hours", head: text("money.table.hours"), width: "120px", numeric: true, value: ({ hours }) => hours, cell: ({ hours }) => fixed(hours, 3) },
     { id: "remark", head: text("money.table.remark"), width: "minmax(140px, 1fr)", cell: remark },
   ];
 }

@@ -60,7 +60,7 @@ export function relative(moment: Date, now: Date): string {
 /** A duration of so many seconds: `0.4 s`, `12 s`, `4 min 12 s`, `1 h 04 min`, `2 d 03 h`. */
 export function duration(seconds: number): string {
   if (seconds < 0) return `−${duration(-seconds)}`;
-  if (seconds < 10 && !Number.isInteger(seconds)) return `${decimal(seconds, 1)} s`;
+  if (seconds < 10 && !Number.isInteger(seconds)) return `${fixed(seconds, 1)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
@@ -76,11 +76,11 @@ function two(value: number): string {
 export function money(amount: number, currency = "USD"): string {
   const size = Math.abs(amount);
   const digits = size === 0 || size >= 1 ? 2 : size >= 0.01 ? 3 : size >= 0.0001 ? 5 : 6;
-  return `${decimal(amount, digits)} ${currency}`;
+  return `${fixed(amount, digits)} ${currency}`;
 }
 
 /** A number with this many digits after the point: `0.021`. */
-export function decimal(value: number, digits: number): string {
+export function fixed(value: number, digits: number): string {
   return value.toLocaleString(LOCALE, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
@@ -94,7 +94,7 @@ export function bytes(size: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? value : decimal(value, value < 10 ? 1 : 0)} ${BINARY[unit]}`;
+  return `${unit === 0 ? value : fixed(value, value < 10 ? 1 : 0)} ${BINARY[unit]}`;
 }
 
 /** A share between 0 and 1 in percent. */

@@ -2,7 +2,7 @@
 
 import type { Job } from "../../api/schema";
 import { text } from "../../texts";
-import { bytes, count, decimal, percent } from "../../ui/format";
+import { bytes, count, fixed, percent } from "../../ui/format";
 import { hasEnded } from "../../ui/jobStates";
 import { memoryOf, type Asked } from "../figures";
 import { Box } from "./Box";
@@ -25,7 +25,7 @@ export function UsedBox({ job }: { job: Used }) {
         figures={
           efficiency === null
             ? text("job.used.only_asked", { asked: cpus === null ? "–" : count(cpus) })
-            : text("job.used.cpu_of", { used: decimal(efficiency * (cpus ?? 0), 1), asked: count(cpus ?? 0), percent: percent(efficiency) })
+            : text("job.used.cpu_of", { used: fixed(efficiency * (cpus ?? 0), 1), asked: count(cpus ?? 0), percent: percent(efficiency) })
         }
       />
       <Bar
