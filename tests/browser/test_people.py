@@ -47,7 +47,7 @@ async def test_a_person_of_another_tenant_is_invited_and_chooses_the_tenant(
     ada = (await person("ada")).page
     await open_section(ada, "members")
     await ada.get_by_role("button", name="Invite").click()
-    await ada.get_by_label("E-mail").fill("eve@globex.example")
+    await ada.get_by_role("dialog").get_by_label("E-mail").fill("eve@globex.example")
     await ada.get_by_role("button", name="Create invitation").click()
     link = await secret_of(ada)
     await expect(ada.get_by_role("button", name="Actions for eve@globex.example")).to_be_visible()
