@@ -37,11 +37,11 @@ class Member(Visitor):
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, lab: Stack) -> AsyncIterator[Visitor]:
+async def visiting(browser: Browser, lab: Stack, locale: str = "en-US") -> AsyncIterator[Visitor]:
     """A new visitor, who has not signed in, until the block ends."""
     guards = Guards({lab.gateway_url, lab.aws.endpoint_url})
     # Colours that change slowly have the contrast of neither theme meanwhile.
-    context = await browser.new_context(base_url=lab.gateway_url, reduced_motion="reduce")
+    context = await browser.new_context(base_url=lab.gateway_url, reduced_motion="reduce", locale=locale)
     try:
         context.set_default_timeout(WAIT_MILLISECONDS)
         await guards.watch(context)
@@ -51,9 +51,9 @@ async def visiting(browser: Browser, lab: Stack) -> AsyncIterator[Visitor]:
 
 
 @asynccontextmanager
-async def signed_in(browser: Browser, lab: Stack, email: str) -> AsyncIterator[Member]:
+async def signed_in(browser: Browser, lab: Stack, email: str, locale: str = "en-US") -> AsyncIterator[Member]:
     """A person with a session, which the lab has begun without the provider's pages, until the block ends."""
-    async with lab.user(email) as user, visiting(browser, lab) as visitor:
+    async with lab.user(email) as user, visiting(browser, lab, locale) as visitor:
         await visitor.context.add_cookies(_cookies(user.session.cookie_jar, lab.gateway_url))
         yield Member(visitor.context, visitor.page, visitor.guards, user)
 

@@ -1,12 +1,17 @@
 """The frame around all pages: the sign-in and the way back, the palette, the theme, and clusters that are not there."""
 
+import re
+
 import pytest
 from clusterra_lab.stack.stack import Stack
 
 from browser.accessibility import violations
 from browser.conftest import Person
-from browser.people import Visitor
-from browser.playwright_api import expect
+from browser.live_pages import JOB
+from browser.people import Visitor, signed_in
+from browser.playwright_api import Browser, expect
+
+_ENGLISH_DATE = re.compile("^(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, ")
 
 
 async def test_a_deep_link_survives_the_sign_in_and_a_sign_out_takes_other_tabs_along(
@@ -73,6 +78,15 @@ async def test_the_theme_is_kept(person: Person) -> None:
     await page.reload()
 
     await expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+
+
+async def test_dates_are_in_the_language_of_the_texts_in_a_browser_of_another_one(browser: Browser, lab: Stack) -> None:
+    async with signed_in(browser, lab, "ada@acme.example", locale="de-DE") as ada:
+        await ada.user.submit("#!/bin/sh\ntrue\n", {"name": "dated", **JOB})
+
+        await ada.page.goto("/c/main/jobs")
+
+        await expect(ada.page.get_by_role("main").locator("time").first).to_have_attribute("title", _ENGLISH_DATE)
 
 
 @pytest.mark.parametrize("cluster", ["no-such-cluster", "-"])

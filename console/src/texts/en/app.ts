@@ -13,7 +13,7 @@ export const app = {
   unfold: "Expand",
   failed_page: "This page cannot be shown",
   no_page: "Page not found",
-  no_page_details: "The address may be mistyped, or the page was deleted. Search with Ctrl-K, or go to Home.",
+  no_page_details: "The address may be mistyped, or the page was deleted. Search for it, or go to Home.",
   needs_role: "This page needs the role {{role}}",
   needs_role_details: "Your role is {{role}}. An admin of your workspace can change it.",
   live: {
