@@ -4,6 +4,7 @@ import { LOCALE } from "../texts";
 
 const ZONE = new Intl.DateTimeFormat(LOCALE, { timeZoneName: "short" });
 const CLOCK = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const HOUR = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const DATE = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
@@ -33,6 +34,11 @@ export function date(moment: Date): string {
 /** A moment as hours, minutes and seconds. */
 export function clock(moment: Date): string {
   return CLOCK.format(moment);
+}
+
+/** A moment as hours and minutes. */
+export function hour(moment: Date): string {
+  return HOUR.format(moment);
 }
 
 /** A moment as its day and time of the day. */

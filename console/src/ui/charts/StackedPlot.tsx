@@ -7,6 +7,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { fill, token } from "./patterns";
 import { stacked, type ChartSeries } from "./stack";
+import { timeTicks } from "./timeTicks";
 
 export interface PlotProps {
   /** Milliseconds since the epoch, ascending. */
@@ -27,6 +28,8 @@ export interface PlotProps {
 const HEIGHT = 220;
 const AXIS_WIDTH = 76;
 const CHARACTER_WIDTH = 7;
+/** The least distance of two times on the axis: `02:45 PM` and a gap. */
+const TIME_SPACE = 80;
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
 export default function StackedPlot(props: PlotProps) {
@@ -84,7 +87,13 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
       y: { range: (_plot: uPlot, _from: number | null, to: number | null) => [0, Math.max(to ?? 0, whole ? 1 : 0.000_001) * 1.08] },
     },
     axes: [
-      bars ? { ...axis, values: (_plot, splits) => splits.map((seconds) => new Date(seconds * 1_000).toISOString().slice(5, 10)) } : axis,
+      {
+        ...axis,
+        ...(bars ? {} : { space: TIME_SPACE }),
+        values: bars
+          ? (_plot, splits) => splits.map((seconds) => new Date(seconds * 1_000).toISOString().slice(5, 10))
+          : (_plot, splits, _axis, _space, step) => timeTicks(splits, step),
+      },
       {
         ...axis,
         size: (_plot, labels) => axisWidth(labels),
