@@ -30,7 +30,7 @@ TAG = "k8s-test"
 _CLUSTER_CONF = f"""\
 ClusterName=main
 SlurmctldHost=slurmctld-0(slurmctld.{NAMESPACE})
-PartitionName=main Default=YES Nodes=ALL MaxNodes=100 State=UP
+PartitionName=main Default=YES Nodes=ALL MaxNodes=100 DefMemPerCPU=1024 State=UP
 # The node of the test has another size than the shape.
 SlurmdParameters=config_overrides
 """

@@ -27,7 +27,7 @@ def nodes(text: str) -> list[dict[str, str]]:
 def test_slurm_rejects_impossible_jobs_at_submit() -> None:
     text = slurm_conf(config(max_nodes=100))
     assert "\nEnforcePartLimits=ANY\n" in text
-    assert "PartitionName=main Default=YES Nodes=ALL MaxNodes=100 State=UP\n" in text
+    assert "PartitionName=main Default=YES Nodes=ALL MaxNodes=100 DefMemPerCPU=1024 State=UP\n" in text
     assert nodes(text) == []
 
 

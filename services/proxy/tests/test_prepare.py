@@ -32,6 +32,22 @@ async def test_a_prepared_job_is_what_the_queue_shows_of_the_same_submission(
     await proxy.cancel(alice, submitted.job_id)
 
 
+async def test_a_job_that_asks_for_no_memory_has_the_default_of_its_partition(
+    proxy: ProxyWorld, alice: SlurmUser
+) -> None:
+    asked = submission(alice, SCRIPT, hold=True, cpus_per_task=2)
+    assert asked.job.memory_per_cpu is None
+
+    prepared = await proxy.call("prepare", Prepare(user=alice, script=SCRIPT, job=asked.job), Prepared)
+    submitted = await proxy.call("submit", asked, Submitted)
+
+    snapshot = await proxy.until_snapshot(lambda snapshot: find_pending(snapshot, submitted.job_id) is not None)
+    shown = find_pending(snapshot, submitted.job_id)
+    assert shown is not None
+    assert prepared.job.memory_per_cpu_mib == shown.memory_per_cpu_mib == 1024
+    await proxy.cancel(alice, submitted.job_id)
+
+
 @pytest.mark.parametrize(
     ("line", "asked"),
     [

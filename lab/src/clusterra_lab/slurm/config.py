@@ -212,7 +212,8 @@ SlurmdTimeout=30
 ReturnToService=2
 {_accounting(config)}
 {_cloud(options.power_saving) if options.power_saving else ""}
-PartitionName=main Default=YES Nodes=ALL MaxNodes={options.max_nodes or "UNLIMITED"} State=UP
+# slurmrestd tells the defaults of a partition, so that an estimate knows them, and none of the cluster.
+PartitionName=main Default=YES Nodes=ALL MaxNodes={options.max_nodes or "UNLIMITED"} DefMemPerCPU=1024 State=UP
 {_lines(options.settings)}"""
 
 

@@ -14,6 +14,7 @@ from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.requests.accounts.check import check_account
 from clusterra_proxy.requests.sbatch_fields import minimum_cpus
 from clusterra_proxy.requests.translation import translate_all
+from clusterra_proxy.slurmrestd.answers import PartitionDefaults
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 from clusterra_proxy.slurmrestd.gres import gres_request
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
@@ -35,12 +36,15 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     jobs = [each.job for each in applied]
     await check_account(cluster, request.user, jobs[0].account or "")
     named = {name for job in jobs if job.partition for name in job.partition.split(",")}
-    if named:
-        known = await cluster.slurmctld.partitions(cluster.mint.operator_token())
-        if unknown := sorted(named - known):
-            raise Rejected(f"there is no partition {unknown[0]}", hint=f"use one of {', '.join(sorted(known))}")
+    known = await cluster.slurmctld.partitions(cluster.mint.operator_token())
+    if unknown := sorted(named - known.keys()):
+        raise Rejected(f"there is no partition {unknown[0]}", hint=f"use one of {', '.join(sorted(known))}")
     at = now()
-    first, *further = (pending_of(job, request.user, cluster.binding.partition, at) for job in jobs)
+    usual = cluster.binding.partition
+    first, *further = (
+        pending_of(job, request.user, usual, at, known.get(_first_partition(job, usual), PartitionDefaults()))
+        for job in jobs
+    )
     if further:
         first, *further = _components(first, *further)
     return Prepared(
@@ -60,11 +64,18 @@ def _components(*jobs: PendingJobs) -> list[PendingJobs]:
     ]
 
 
-def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) -> PendingJobs:
+def _first_partition(job: ScriptJob, usual: str) -> str:
+    return (job.partition or usual).split(",")[0]
+
+
+def pending_of(
+    job: ScriptJob, user: SlurmUser, partition: str, at: datetime, defaults: PartitionDefaults | None = None
+) -> PendingJobs:
     """Return a job as it would wait in Slurm's queue. `partition` is where a job runs that names none.
 
-    Where Slurm's own configuration sets a default, such as of memory or of the time limit, it is unknown here.
+    `defaults` are those of its partition. Where the cluster as a whole has a default, it is unknown here.
     """
+    job = _with_defaults(job, defaults or PartitionDefaults())
     nodes, max_nodes = _nodes(job)
     per_gpu = PerGpu.parse(job.cpus_per_tres, job.memory_per_tres)
     tasks = max(job.tasks or nodes * (job.tasks_per_node or 1), 1)
@@ -112,6 +123,16 @@ def pending_of(job: ScriptJob, user: SlurmUser, partition: str, at: datetime) ->
         first_submitted_at=at,
         extra=_CLASS if classed else "",
     )
+
+
+def _with_defaults(job: ScriptJob, defaults: PartitionDefaults) -> ScriptJob:
+    found: dict[str, int | None] = {}
+    if job.memory_per_node is None and not job.memory_per_cpu and not job.memory_per_tres:
+        found["memory_per_cpu"] = defaults.partition_memory_per_cpu or None
+        found["memory_per_node"] = defaults.partition_memory_per_node or None
+    if not job.time_limit:
+        found["time_limit"] = defaults.time
+    return job.model_copy(update={name: value for name, value in found.items() if value})
 
 
 def _nodes(job: ScriptJob) -> tuple[int, int | None]:

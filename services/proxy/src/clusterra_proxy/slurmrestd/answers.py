@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
-from clusterra_proxy.slurmrestd.reading.fields import FirstFew, NullableList, Number, Text, Texts, Time
+from clusterra_proxy.slurmrestd.reading.fields import FirstFew, NullableList, Number, Text, Texts, Time, TimeLimit
 from clusterra_proxy.slurmrestd.reading.repair import Readable, Record, Unreadable, read_records
 from clusterra_proxy.slurmrestd.records import JobRecord, NodeRecord
 
@@ -186,10 +186,24 @@ class FutureNodes(Answer):
     nodes: NullableList[FutureNode] = ()
 
 
+class PartitionDefaults(Record):
+    """What jobs of a partition get that do not ask: its own `DefMemPerCPU=`, `DefMemPerNode=` and `DefaultTime=`.
+
+    slurmrestd does not tell the defaults of the cluster as a whole.
+    """
+
+    partition_memory_per_cpu: Number = None
+    """MiB; 0 and None: no default."""
+    partition_memory_per_node: Number = None
+    time: TimeLimit = None
+    """Minutes."""
+
+
 class Partition(Record):
     """A partition of a cluster."""
 
     name: str
+    defaults: PartitionDefaults = PartitionDefaults()
 
 
 class Partitions(Answer):

@@ -15,6 +15,7 @@ from clusterra_proxy.slurmrestd.answers import (
     Jobs,
     KillAnswer,
     Nodes,
+    PartitionDefaults,
     Partitions,
     Pings,
     RequeueAnswer,
@@ -182,11 +183,11 @@ class Slurmctld:
             raise NotFound(f"node {name} does not exist")
         return answer.nodes[0]
 
-    async def partitions(self, token: str) -> frozenset[str]:
-        """Return the names of all partitions."""
+    async def partitions(self, token: str) -> dict[str, PartitionDefaults]:
+        """Return the names of all partitions, and what their jobs get that do not ask."""
         version = await self.version(token)
         answer = await self.rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
-        return frozenset(partition.name for partition in answer.partitions)
+        return {partition.name: partition.defaults for partition in answer.partitions}
 
     async def submit(self, token: str, script: str, *jobs: Mapping[str, Any]) -> SubmitAnswer:
         """Submit a batch script with a `job_desc_msg`, or with one for each component of a heterogeneous job.
