@@ -67,6 +67,9 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
           ({text("money.table.focus_note")})
         </Text>
       </Group>
+      <Text size="xs" c="dimmed">
+        {text("money.table.hours_note")}
+      </Text>
     </>
   );
 }

@@ -60,7 +60,7 @@ class CostEntry(ResponseBody):
     cost: Money | None
     """Null: no price is known."""
     hours: float
-    """For how long, summed over all workers."""
+    """How long jobs ran, or workers were booting or partly idle. Jobs that share a worker each count in full."""
     stale: bool
     unknown: bool
 
