@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from clusterra import AsyncClient, Client, Forbidden, NotFound, Refused, SignInNeeded, WaitTimeout
+from clusterra import AsyncClient, AsyncJob, Client, Forbidden, NotFound, Refused, SignInNeeded, WaitTimeout
 from clusterra.credentials import store
 from clusterra.operations.events import StreamedEvent
 from clusterra.operations.jobs import JobFilter
@@ -191,6 +191,45 @@ async def test_a_job_is_found_counted_told_and_shared(client: AsyncClient) -> No
 
     await job.wait(timeout=SECONDS)
     assert {each.name for each in [each async for each in client.workers()]}
+    assert await _script(job) == "#!/bin/sh\ntrue\n"
+
+
+async def _script(job: AsyncJob) -> str:
+    """The script of a job, as soon as Slurm's accounting has it."""
+
+    async def kept() -> str | None:
+        try:
+            return await job.script()
+        except NotFound:
+            return None
+
+    return await until(kept, seconds=SECONDS, what="the script in Slurm's accounting")
+
+
+def _found_counted_told_and_shared(lab: Stack, token: str, cluster: str, job_id: str) -> None:
+    """What a script without asyncio asks of a job whose script is known."""
+    with Client(lab.gateway_url, token, cluster=cluster) as client:
+        job = client.job(job_id)
+        assert [each.job_id for each in client.jobs(search="N-BY-A")] == [job.id]
+        assert client.job_counts(JobFilter(search="n-by-a")).total == 1
+        assert "submitted" in {each.stage for each in job.timeline().stages}
+        assert job.script() == "#!/bin/sh\nexit 2\n"
+        assert list(client.workers())
+
+        made = job.share("for the review", shows=("output", "cost"), days=1)
+        assert (made.path.endswith(made.token), made.shows) == (True, ("output", "cost"))
+        assert [each.id for each in job.links()] == [made.id]
+        assert [(each.id, each.job_id, each.cluster_id) for each in client.links()] == [(made.id, job.id, cluster)]
+        job.revoke_link(made.id)
+        assert (list(client.links()), job.links()) == ([], [])
+
+
+async def test_a_script_without_asyncio_asks_the_same(lab: Stack, token: str, client: AsyncClient) -> None:
+    job = await client.submit("#!/bin/sh\nexit 2\n", {"name": "seen-by-a-script", "time_limit": 5})
+    await job.wait(timeout=SECONDS)
+    await _script(job)
+    assert client.cluster is not None
+    await asyncio.to_thread(_found_counted_told_and_shared, lab, token, client.cluster, job.id)
 
 
 async def test_what_is_read_of_people_and_money(client: AsyncClient) -> None:

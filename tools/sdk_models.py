@@ -40,6 +40,7 @@ NAMES = {
     "MadeLink": "MadeLink",
     "CountedJobs": "JobCounts",
     "Timeline": "Timeline",
+    "SubmittedScript": "SubmittedScript",
     "Workers": "Workers",
     "RunView": "Run",
     "ScheduleView": "Schedule",

@@ -109,6 +109,13 @@ class AsyncJob:
         """The stages of the job from its submit to its end, with the decisions that bought workers for it."""
         return await self._transport.run(jobs.timeline(self._api, self._path))
 
+    async def script(self) -> str:
+        """The script that the job was submitted with, with its `#SBATCH` lines. It is text of the job, and no markup.
+
+        Raises NotFound until accounting has the job, some seconds after its submit, and where a cluster keeps none.
+        """
+        return await self._transport.run(jobs.script(self._api, self._path))
+
     async def share(self, name: str = "", *, shows: Sequence[str] = ("why",), days: float = 7) -> MadeLink:
         """Make a link that shows the job to whoever has it. Its `token` and `path` are shown only in this answer.
 

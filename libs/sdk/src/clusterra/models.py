@@ -473,6 +473,14 @@ class StoredFile(Model):
     etag: str
 
 
+class SubmittedScript(Model):
+    """A job's batch script, as it was submitted."""
+
+    cluster_id: str
+    job_id: str
+    script: str
+
+
 class ThresholdView(Model):
     """A threshold, and when it was crossed this month."""
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from clusterra.exchange import Request, Steps, Stream
 from clusterra.job_environment import DEFAULT_ENVIRONMENT
-from clusterra.models import Estimate, Explanation, JobCounts, JobPage, JobRecord, SubmittedJob, Timeline
+from clusterra.models import (
+    Estimate,
+    Explanation,
+    JobCounts,
+    JobPage,
+    JobRecord,
+    SubmittedJob,
+    SubmittedScript,
+    Timeline,
+)
 from clusterra.operations.api import JOBS, MAX_PAGE, Api, Value, query, segment
 from clusterra.operations.pages import paged
 
@@ -120,6 +129,11 @@ def explained(api: Api, path: str) -> Steps[Explanation]:
 def timeline(api: Api, path: str) -> Steps[Timeline]:
     """The stages of the job at a path, from its submit to its end."""
     return (yield from api.read(Timeline, f"{path}/timeline"))
+
+
+def script(api: Api, path: str) -> Steps[str]:
+    """The script that the job at a path was submitted with."""
+    return (yield from api.read(SubmittedScript, f"{path}/script")).script
 
 
 def cancel(api: Api, path: str) -> Steps[None]:
