@@ -60,6 +60,8 @@ ALTERNATIVES = rule(
     r'(?s)"alternatives": \[\n.*?\n  \]',
     '"alternatives": "<alternatives>"',
 )
+SECONDS = rule("the time between two stages", r'(?<="seconds_since_previous": )[0-9.]+', "0.0")
+SECRET = rule("the secret of a link", r"clk_[A-Za-z0-9_-]+", "<secret>")
 FORMS = ("", "--json", "--quiet")
 
 
@@ -165,6 +167,7 @@ async def test_looking(site: Site) -> None:
     await site.record("clusters", *FORMS)
     await site.record("shapes", *FORMS)
     await site.record("nodes", *FORMS, rules=(WORKER,))
+    await site.record("workers", *FORMS, rules=(WORKER,))
     lists = [f"--sort=submitted {form}" for form in FORMS]
     await site.record("jobs", *lists, "--state=pending --sort=submitted --format=id,name,limit", rules=(WORKER,))
     await site.record("job", "1", "1 --json", "99", "'4_[1-2]'", rules=(WORKER,))
@@ -175,6 +178,29 @@ async def test_looking(site: Site) -> None:
     await site.record("events", wanted, f"{wanted} --json", rules=(WORKER,))
     await site.record("templates", "small-page", "small-page --json", "absent")
     await site.record("api", "GET /v1/clusters/{cluster}/jobs/99", "GET /v1/problems/not-found", "FETCH /v1")
+
+
+async def test_what_a_job_was(site: Site) -> None:
+    async def kept() -> bool:
+        told = await site("timeline", "1")
+        complete = all(stage in told.out for stage in ("decided", "worker_started", "registered", "running", "ended"))
+        return complete and (await site("script", "1")).code == 0
+
+    await until(kept, seconds=90, what="the script in Slurm's accounting, and the job's events")
+    await site.record("script", "1", "1 --json", "99")
+    await site.record("timeline", "1", "1 --json", "99", rules=(WORKER, SECONDS))
+
+
+async def test_sharing(site: Site) -> None:
+    calls = ("1", "1 --shows=output,cost --days=1 --name=review --json", "1 --shows=all", "99")
+    await site.record("share", *calls, rules=(SECRET,))
+    review, other = sorted(
+        (await asked(site.ada, "GET", "/v1/users/me/links"))["links"], key=lambda each: each["name"], reverse=True
+    )
+    async with site.ada.session.delete(f"/v1/clusters/{site.ada.cluster}/jobs/1/links/{other['id']}") as answer:
+        assert answer.status == 204, await answer.text()
+    await site.record("links list", *FORMS)
+    await site.record("links revoke", f"{review['id']} --json", review["id"])
 
 
 async def test_money(site: Site) -> None:

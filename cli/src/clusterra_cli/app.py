@@ -18,11 +18,13 @@ from clusterra_cli.commands import (
     event_feed,
     fleet,
     job_changes,
+    job_history,
     jobs,
     launching,
     money,
     schedules,
     sessions,
+    sharing,
     spool,
     submitting,
     top,
@@ -44,7 +46,7 @@ command = typer.Typer(
     " 130 interrupted. `run`, `wait`, and `submit` with --wait or --follow, end with the job's own.",
 )
 for module in (
-    *(sign_in, contexts, submitting, waiting, jobs, job_changes, launching),
+    *(sign_in, contexts, submitting, waiting, jobs, job_history, sharing, job_changes, launching),
     *(workflows, schedules, sessions, copying),
     *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, api_requests),
 ):

@@ -1,4 +1,4 @@
-"""`clusters`, `nodes` and `shapes`: where jobs run, and what workers may be bought for them."""
+"""`clusters`, `nodes`, `workers` and `shapes`: where jobs run, and what workers may be bought for them."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ import typer
 
 from clusterra_cli.connection import Cluster as ClusterOption
 from clusterra_cli.connection import Json, Quiet, Url, connected
-from clusterra_cli.output import Column, Output, money
+from clusterra_cli.output import Column, Output, moment, money
 
 if TYPE_CHECKING:
     from clusterra.models import Cluster
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_to(command: typer.Typer) -> None:
     """Add these commands."""
-    for each in (clusters, nodes, shapes):
+    for each in (clusters, nodes, workers, shapes):
         command.command()(each)
 
 
@@ -49,6 +49,26 @@ def nodes(json: Json = False, quiet: Quiet = False, url: Url = None, cluster: Cl
         lambda each: (
             *(each.name, "+".join(each.state), each.cpus, each.alloc_cpus),
             *(each.real_memory, each.gres, each.reason),
+        ),
+        lambda each: each.name,
+    )
+
+
+def workers(json: Json = False, quiet: Quiet = False, url: Url = None, cluster: ClusterOption = None) -> None:
+    """List the live workers, each with what it does and costs now."""
+    with connected(url, cluster) as client:
+        found = list(client.workers())
+    Output(json, quiet).listed(
+        found,
+        (
+            *(Column("WORKER"), Column("SHAPE"), Column("PHASE"), Column("STATE"), Column("STARTED")),
+            *(Column("CPUS", right=True), Column("USED", right=True), Column("JOBS", right=True)),
+            *(Column("USD/HOUR", right=True), Column("REASON")),
+        ),
+        lambda each: (
+            *(each.name, each.shape, each.phase, each.state, moment(each.started_at)),
+            *(each.cpus, each.cpus_allocated, each.running_jobs),
+            *(money(each.usd_per_hour), each.reason),
         ),
         lambda each: each.name,
     )
