@@ -110,3 +110,27 @@ async def test_only_the_owner_makes_a_link_and_an_admin_revokes_it(person: Perso
     await ada.page.get_by_role("button", name="Revoke from grace").click()
     await ada.page.get_by_role("button", name="Revoke the link").click()
     await expect(ada.page.get_by_text("There are no links to this job.")).to_be_visible()
+
+
+async def test_an_owner_sees_their_links_in_one_list_and_revokes_one_there(person: Person, visitor: Visitor) -> None:
+    ada = await person("ada")
+    job = await _finished(ada, "echo shared output", name="listed")
+    name = "<i>from the list</i>"
+    address = await _made(ada.page, name)
+    await visitor.page.goto(address)
+    await expect(visitor.page.get_by_role("log")).to_contain_text("shared output")
+
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/tokens")
+    row = page.get_by_role("table", name="Shared links").get_by_role("row").filter(has_text=name)
+    await expect(row).to_contain_text("the job, Output, Scheduling")
+    assert not await violations(page)
+    await row.get_by_role("link", name=f"Job {job}").click()
+    await expect(page.get_by_role("log")).to_contain_text("shared output")
+    await page.go_back()
+    await row.get_by_role("button", name=f"Actions for {name}").click()
+    await page.get_by_role("menuitem", name="Revoke").click()
+    await page.get_by_role("button", name="Revoke the link").dblclick()
+    await expect(row).to_have_count(0)
+    await visitor.page.get_by_role("button", name="Refresh").click()
+    await expect(visitor.page.get_by_role("heading", name="This link does not work")).to_be_visible()

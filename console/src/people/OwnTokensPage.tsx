@@ -1,4 +1,4 @@
-/** One's own tokens: what programs use in place of a sign-in. */
+/** One's own tokens, which programs use in place of a sign-in, and one's own links to jobs. */
 
 import { Button, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
@@ -13,6 +13,7 @@ import { visible } from "../ui/Foreign";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SCOPES, TOKEN_LIFETIMES } from "./fields";
+import { OwnLinksSection } from "./OwnLinksSection";
 import { ownTokensQuery } from "./queries";
 import { NewTokenDialog, type NewToken } from "./tokens/NewTokenDialog";
 import { TokenRows } from "./tokens/TokenRows";
@@ -57,6 +58,7 @@ export function OwnTokensPage() {
         unlimited={text("people.scopes.none")}
         acts={(token) => [{ label: text("people.tokens.revoke"), run: () => setRevoking(token), dangerous: true }]}
       />
+      <OwnLinksSection />
       {making ? (
         <NewTokenDialog
           title={text("people.tokens.new")}

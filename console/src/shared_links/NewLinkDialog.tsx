@@ -7,10 +7,10 @@ import { text } from "../texts";
 import { Lifetime } from "../ui/forms/Lifetime";
 import { SecretDialog } from "../ui/forms/SecretDialog";
 import { makeLink, type Target } from "./queries";
+import { SHOWN } from "./shown";
 
 const DAY = 86_400;
 const LIFETIMES = [3_600, DAY, 7 * DAY, 30 * DAY] as const;
-export const SHOWN: readonly Shown[] = ["output", "why", "cost"];
 
 interface Props {
   target: Target;

@@ -10,7 +10,8 @@ import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { linksQuery, mayMake, revokeLink } from "./queries";
-import { NewLinkDialog, SHOWN } from "./NewLinkDialog";
+import { NewLinkDialog } from "./NewLinkDialog";
+import { nameOf, whatOf } from "./shown";
 import classes from "./shared_links.module.css";
 
 interface Props {
@@ -77,7 +78,7 @@ function Links({ links, revoke }: { links: readonly LinkView[] | undefined; revo
         <li key={link.id}>
           <div className={classes.link}>
             <span className={classes.name}>
-              <Foreign>{link.name || text("shared_links.unnamed", { id: link.id.slice(0, 6) })}</Foreign>
+              <Foreign>{nameOf(link)}</Foreign>
             </span>
             <span className={classes.quiet}>
               {text("shared_links.shows_what", { what: whatOf(link) })} · {text("shared_links.expires")} <Moment at={link.expires_at} /> ·{" "}
@@ -95,10 +96,4 @@ function Links({ links, revoke }: { links: readonly LinkView[] | undefined; revo
       ))}
     </ul>
   );
-}
-
-/** What a link shows, in words; of a newer gateway's parts none. */
-function whatOf({ shows }: LinkView): string {
-  const known = SHOWN.filter((each) => shows.includes(each)).map((each) => text(`shared_links.shown.${each}`));
-  return [text("shared_links.shown.job"), ...known].join(", ");
 }

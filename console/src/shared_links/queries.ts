@@ -1,9 +1,12 @@
-/** The links of a job, as those see them who may make or revoke them. */
+/** Links to jobs, as those see them who may make or revoke them. */
 
 import { queryOptions } from "@tanstack/react-query";
+import { allPages } from "../api/allPages";
 import { api, body, done } from "../api/client";
-import type { Job, MadeLink, NewLink, Profile } from "../api/schema";
+import type { Job, MadeLink, NewLink, OwnLink, Profile } from "../api/schema";
 import { includes } from "../app/permissions";
+
+const OWN_PAGE = 100;
 
 export interface Target {
   cluster: string;
@@ -33,6 +36,20 @@ export function linksQuery(target: Target) {
     staleTime: 0,
   });
 }
+
+/** The caller's own links to the jobs of all clusters, the newest first: 200 at most, which the gateway lets one person have. */
+export const ownLinksQuery = queryOptions({
+  queryKey: ["shared links", "own"],
+  queryFn: async ({ signal }) => {
+    const { rows } = await allPages<OwnLink>(async (cursor) => {
+      const query = { limit: OWN_PAGE, ...(cursor === null ? {} : { cursor }) };
+      const page = await body(api.GET("/v1/users/me/links", { params: { query }, signal }));
+      return [page.links, page.cursor];
+    });
+    return rows.sort((one, other) => Date.parse(other.created_at) - Date.parse(one.created_at));
+  },
+  staleTime: 0,
+});
 
 export function makeLink(target: Target, key: string, wanted: NewLink): Promise<MadeLink> {
   return body(

@@ -29,6 +29,18 @@ export const shared_links = {
   revoke_title: "Revoke this link?",
   revoke_verb: "Revoke the link",
   revoke_details: "It stops working at once.",
+  own: {
+    title: "Shared links",
+    details: "Anyone with one of these links can see its job, read-only, without an account. Create one with Share on the page of a job.",
+    none: "You have no shared links.",
+    name: "Name",
+    job: "Job",
+    of_job: "Job {{number}}",
+    cluster: "Cluster",
+    shows: "Shows",
+    created: "Created",
+    expires: "Expires",
+  },
   page: {
     title: "Shared job",
     sign_in: "Sign in",
