@@ -53,6 +53,8 @@ async def published(ada: Member) -> None:
 async def arranged(ada: Member) -> None:
     await published(ada)
     await sent(ada, "POST", "/v1/users/me/tokens", {"name": name(64)})
+    job = await ada.user.submit("#!/bin/sh\ntrue\n", {"time_limit": 5})
+    await sent(ada, "POST", f"/v1/clusters/main/jobs/{job.job_id}/links", {"name": name(64)})
     await sent(ada, "POST", "/v1/service-accounts", {"name": "hostile", "description": name(200)})
     await sent(ada, "POST", "/v1/service-accounts/hostile/keys", {"name": name(64)})
     schedule = {"name": name(100), "template_id": "hostile", "cluster_id": "main", "cron": "0 6 * * *"}
