@@ -82,9 +82,27 @@ async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(pers
     await expect(shown).to_have_text(script)
     assert await violations(page) == []
 
-    await page.get_by_role("link", name="Rerun").click()
+    rerun = page.get_by_role("link", name="Rerun")
+    written = page.get_by_label("Script", exact=True)
+    await rerun.click()
     await expect(page).to_have_url(re.compile("/c/main/submit$"))
-    await expect(page.get_by_label("Script", exact=True)).to_contain_text("echo '<b>again</b>'")
+    await expect(written).to_contain_text("echo '<b>again</b>'")
+
+    await page.get_by_label("Time limit").fill("7")
+    await expect(written).to_contain_text("--time=7")
+    await page.goto(f"/c/main/jobs/{job}")
+    await rerun.click()
+    question = page.get_by_role("dialog", name="Replace your draft?")
+    await expect(question).to_be_visible()
+    assert await violations(page) == []
+    await question.get_by_role("button", name="Keep my draft").click()
+    await expect(page).to_have_url(re.compile("/c/main/submit$"))
+    await expect(written).to_contain_text("--time=7")
+
+    await page.goto(f"/c/main/jobs/{job}")
+    await rerun.click()
+    await question.get_by_role("button", name="Replace it").click()
+    await expect(page).to_have_url(re.compile("/c/main/submit$"))
     await expect(page.get_by_label("Time limit")).to_have_value("6")
     await page.get_by_role("button", name=re.compile("Submit ·")).click()
     await page.wait_for_url(JOB)

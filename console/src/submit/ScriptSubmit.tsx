@@ -1,19 +1,20 @@
 /** A script beside its form, both of the same text, with what the job would cost and when it would start. */
 
-import { Button } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useDeferredValue, useEffect, useMemo } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo } from "react";
 import { asProblem } from "../api/problem";
 import type { Submission } from "../api/schema";
 import { scriptQuery } from "../jobs/queries";
 import { text } from "../texts";
 import { CodeEditor } from "../ui/editor/CodeEditor";
+import { Confirm } from "../ui/forms/Confirm";
 import { useDraft } from "../ui/forms/drafts";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { check, fromService } from "./checker";
-import { Draft, firstDraft, keptOf, submission, variables, withFile } from "./draft";
+import { Draft, firstDraft, keptOf, submission, variables, withFile, wouldReplace } from "./draft";
 import { withField } from "./fields";
 import { JobForm } from "./JobForm";
 import { submitJob } from "./queries";
@@ -52,11 +53,15 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
   }, [file, set, fileTaken]);
   const old = useQuery({ ...scriptQuery(cluster, rerun ?? ""), enabled: rerun !== null });
   const script = rerun === null ? undefined : old.data?.script;
-  useEffect(() => {
+  const asks = script !== undefined && wouldReplace(draft.value, script);
+  const replace = useCallback(() => {
     if (script === undefined) return;
     set(() => ({ ...firstDraft(), script }));
     rerunTaken();
   }, [script, set, rerunTaken]);
+  useEffect(() => {
+    if (!asks) replace();
+  }, [asks, replace]);
   const value = useDeferredValue(draft.value);
   const found = useMemo(() => check(value.script), [value.script]);
   const environment = useMemo(() => variables(value.environment), [value.environment]);
@@ -125,6 +130,16 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
         act={act}
         submit={() => act.submit(submission(draft.value))}
       />
+      <Confirm
+        opened={asks}
+        close={rerunTaken}
+        title={text("submit.rerun.title")}
+        verb={text("submit.rerun.replace")}
+        keep={text("submit.rerun.keep")}
+        act={() => Promise.resolve(replace())}
+      >
+        <Text>{text("submit.rerun.text", { number: rerun ?? "" })}</Text>
+      </Confirm>
     </Page>
   );
 }

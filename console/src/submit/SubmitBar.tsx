@@ -99,13 +99,15 @@ function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }
   const starts = start(estimate);
   const unknown = text("submit.unknown");
   const cost = estimate?.cost ?? null;
+  // The workers are those of all tasks, while the estimate has the hour of one: how many run at once is not known.
+  const ofArray = (estimate?.tasks ?? 1) > 1;
   const workers = (estimate?.workers ?? []).map(({ kind, shape, count }) =>
     text(`submit.worker.${kind}`, { shape: shape ?? text("submit.other_shape"), number: count ?? "" }).trim(),
   );
   const facts: [string, string, (string | undefined)?][] = [
     [text("submit.fact.shape"), workers.length > 0 ? workers.join(", ") : unknown],
-    [text("submit.fact.per_hour"), cost === null ? unknown : money(Number(cost.per_hour))],
-    [text("submit.fact.at_most"), cost === null ? unknown : most(cost)],
+    [text(ofArray ? "submit.of_array.per_hour" : "submit.fact.per_hour"), cost === null ? unknown : money(Number(cost.per_hour))],
+    [ofArray ? text("submit.of_array.at_most", { count: estimate?.tasks ?? 0 }) : text("submit.fact.at_most"), cost === null ? unknown : most(cost)],
     [text("submit.fact.start"), starts ?? unknown, estimate?.expected_start ? exact(new Date(estimate.expected_start)) : undefined],
   ];
   return (
@@ -145,7 +147,7 @@ function label(verb: string, estimate: JobEstimate | null): string {
     cost === null
       ? null
       : amount === null
-        ? text("submit.button.per_hour", { price: money(Number(cost.per_hour)) })
+        ? text(estimate !== null && estimate.tasks > 1 ? "submit.of_array.button" : "submit.button.per_hour", { price: money(Number(cost.per_hour)) })
         : text("submit.button.price", { price: money(Number(amount)) });
   return [verb, price, starts].filter((each) => each !== null).join(" · ");
 }

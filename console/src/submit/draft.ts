@@ -39,6 +39,17 @@ export function firstDraft(): Draft {
   return { script: SCRIPT, environment: PATH, folder: "", files: [], results: [] };
 }
 
+/** Whether a script would take the place of something that a person has written. */
+export function wouldReplace(draft: Draft, script: string): boolean {
+  const isEmpty = draft.script.trim() === "" && draft.files.length === 0 && draft.results.length === 0;
+  return !isEmpty && !isSame(draft, firstDraft()) && !isSame(draft, { ...firstDraft(), script });
+}
+
+function isSame(one: Draft, other: Draft): boolean {
+  const keys = ["script", "environment", "folder", "files", "results"] as const;
+  return keys.every((key) => JSON.stringify(one[key]) === JSON.stringify(other[key]));
+}
+
 /** What of it the browser keeps. */
 export function keptOf(draft: Draft): Draft {
   return { ...draft, environment: withoutSecrets(draft.environment) };

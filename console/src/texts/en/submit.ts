@@ -51,6 +51,18 @@ export const submit = {
     output: "job_<id>.out",
   },
   fact: { shape: "Workers", per_hour: "Cost per hour", at_most: "Maximum cost", start: "Start" },
+  of_array: {
+    per_hour: "Cost per hour of one task",
+    at_most_one: "Maximum cost of {{count}} task",
+    at_most_other: "Maximum cost of all {{count}} tasks",
+    button: "{{price}} per hour and task",
+  },
+  rerun: {
+    title: "Replace your draft?",
+    text: "You have a draft on this page that is not submitted. The script of job {{number}} would replace it.",
+    replace: "Replace it",
+    keep: "Keep my draft",
+  },
   worker: {
     node: "{{number}} × {{shape}}, running",
     draining: "{{number}} × {{shape}}, draining",

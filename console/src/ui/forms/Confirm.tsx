@@ -16,10 +16,12 @@ interface Props {
   /** A verb, such as "Cancel 312 jobs". */
   verb: string;
   act: () => Promise<unknown>;
+  /** In place of "Go back", where that says too little. */
+  keep?: string;
   dangerous?: boolean;
 }
 
-export function Confirm({ opened, close, title, children, verb, act, dangerous = true }: Props) {
+export function Confirm({ opened, close, title, children, verb, act, keep, dangerous = true }: Props) {
   const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: close });
   return (
     <Modal opened={opened} onClose={close} title={title}>
@@ -28,7 +30,7 @@ export function Confirm({ opened, close, title, children, verb, act, dangerous =
         {mutation.isError ? <ProblemView error={mutation.error} /> : null}
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={close} data-autofocus>
-            {text("ui.keep")}
+            {keep ?? text("ui.keep")}
           </Button>
           <Button {...(dangerous ? { color: "red.8" } : {})} loading={mutation.isPending} onClick={() => mutation.mutate()}>
             {verb}
