@@ -33,6 +33,15 @@ async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
     assert not await violations(page)
 
+    await page.set_viewport_size({"width": 1400, "height": 900})
+    await page.goto(f"/c/{ada.user.cluster}/jobs?find={job}")
+    head = page.get_by_role("columnheader", name="Cost, USD")
+    await expect(head).to_be_visible()
+    await expect(head.get_by_role("button")).to_have_count(0)
+    row = page.get_by_role("row").filter(has_text=job)
+    await expect(row.locator("[title^='As of']")).to_have_text(re.compile(r"^(≥ )?\d+\.\d{6}$|^unknown$"))
+    assert not await violations(page)
+
 
 async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_request(person: Person) -> None:
     ada = await person("ada")

@@ -1,6 +1,7 @@
 /** The list of jobs: filtered and sorted here, of all that were read, and kept right by events. */
 
 import { Button } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo, useState } from "react";
 import { text } from "../texts";
@@ -10,12 +11,13 @@ import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
-import { jobColumns, tableColumns } from "./columns";
+import { jobColumns, tableColumns, type JobColumn } from "./columns";
 import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
 import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters/filters";
 import classes from "./jobs.module.css";
 import { MOST_JOBS, type JobList } from "./list/list";
 import { arranged, folded } from "./rows";
+import { CostsContext, useListCosts } from "./list/useListCosts";
 import { useJobs } from "./list/useJobs";
 
 const route = getRouteApi("/c/$cluster/jobs");
@@ -35,6 +37,7 @@ export function JobsPage() {
   const toggle = useToggle(search.open, change);
   const columns = useMemo(() => jobColumns({ cluster, toggle }), [cluster, toggle]);
   const shown = useShown(columns, search.columns);
+  const costs = useListCosts(cluster, { since, whole, wanted: whole && shown.includes("cost") });
   const matching = useMemo(() => filtered(jobs, filters), [jobs, filters]);
   const rows = useMemo(() => folded(matching, new Set(search.open)), [matching, search.open]);
   const by = columns.find(({ id }) => id === search.sort)?.by;
@@ -53,6 +56,7 @@ export function JobsPage() {
     >
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
+      {costs.error ? <ProblemView error={costs.error} title={text("jobs.cost.missing")} retry={costs.again} /> : null}
       <FilterBar filters={filters} jobs={jobs} change={change} typed={typed} type={type} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} whole={whole} since={since} />
@@ -63,16 +67,18 @@ export function JobsPage() {
         ) : null}
         {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} /> : null}
       </div>
-      <RowTable
-        label={text("app.page.jobs")}
-        rows={inOrder}
-        columns={tableOf}
-        shown={shown}
-        rowId={(row) => row.id}
-        sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
-        onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
-        empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
-      />
+      <CostsContext value={costs}>
+        <RowTable
+          label={text("app.page.jobs")}
+          rows={inOrder}
+          columns={tableOf}
+          shown={shown}
+          rowId={(row) => row.id}
+          sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
+          onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
+          empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
+        />
+      </CostsContext>
     </Page>
   );
 }
@@ -109,11 +115,14 @@ function useToggle(open: readonly string[] | undefined, change: Change): (array:
   );
 }
 
-function useShown(columns: readonly { id: string; usual?: boolean }[], chosen: readonly string[] | undefined): string[] {
-  return useMemo(
-    () => columns.filter(({ id, usual }) => (chosen === undefined ? usual === true : id === "name" || chosen.includes(id))).map(({ id }) => id),
-    [columns, chosen],
-  );
+const WIDE = "(min-width: 1280px)";
+
+function useShown(columns: readonly Pick<JobColumn, "id" | "usual">[], chosen: readonly string[] | undefined): string[] {
+  const wide = useMediaQuery(WIDE, false, { getInitialValueInEffect: false });
+  return useMemo(() => {
+    const isUsual = ({ usual }: Pick<JobColumn, "usual">) => usual === true || (usual === "wide" && wide);
+    return columns.filter((column) => (chosen === undefined ? isUsual(column) : column.id === "name" || chosen.includes(column.id))).map(({ id }) => id);
+  }, [columns, chosen, wide]);
 }
 
 /** Whether there are more jobs than a page keeps; known once all pages were read. */

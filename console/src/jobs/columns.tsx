@@ -11,6 +11,7 @@ import { RowLink } from "../ui/tables/RowLink";
 import { StateMark } from "../ui/StateMark";
 import { jobAddress } from "./address";
 import { ArrayCounts, ArrayName } from "./ArrayCells";
+import { CostCell } from "./CostCell";
 import { memoryOf } from "./figures";
 import classes from "./jobs.module.css";
 import type { Order, Row } from "./rows";
@@ -18,8 +19,8 @@ import type { Order, Row } from "./rows";
 export interface JobColumn extends Omit<Column<Row>, "value"> {
   /** What rows are sorted by. */
   by?: Order["value"];
-  /** Shown where nobody has chosen columns. */
-  usual?: boolean;
+  /** Shown where nobody has chosen columns; `wide`: if the window has the room. */
+  usual?: boolean | "wide";
 }
 
 export interface ColumnActs {
@@ -165,8 +166,18 @@ const OTHERS: JobColumn[] = [
   figures("exit", (job) => job.exit_code, String),
 ];
 
+/** The gateway cannot sort by it, and the list does not have all of them: it is no order here. */
+const COST: JobColumn = {
+  id: "cost",
+  head: text("jobs.column.cost"),
+  width: "104px",
+  numeric: true,
+  usual: "wide",
+  cell: (row) => <CostCell row={row} />,
+};
+
 export function jobColumns(acts: ColumnActs): JobColumn[] {
-  return [...names(acts), ...TIMES, ...OTHERS];
+  return [...names(acts), ...TIMES, COST, ...OTHERS];
 }
 
 /** The columns as the table takes them. */

@@ -1,11 +1,13 @@
 /** What is read of jobs. The list is filled page by page (`list/useJobs.ts`); a page of one job reads the rest. */
 
-import { queryOptions } from "@tanstack/react-query";
+import { queryOptions, type QueryClient } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
 import type { CountsFilter } from "./filters/filters";
+import { NO_COSTS, withNewer, withNext, type ListCosts } from "./list/costs";
 import { listOf, type JobList } from "./list/list";
 
 const FIRST_PAGE = 200;
+const COSTS_PAGE = 1_000;
 const EVENTS = 500;
 
 /** The jobs of a cluster that the caller sees: the first page, to which the others are added. */
@@ -27,6 +29,9 @@ interface PageQuery {
   cursor?: string;
   /** With it the page also has jobs that Slurm has forgotten, from accounting. */
   submitted_after?: string;
+  submitted_before?: string;
+  /** Whether the page has the cost of each job. */
+  costs?: boolean;
 }
 
 /** One page of the list, the newest first, with the position in the stream of events that it is complete to. */
@@ -34,6 +39,38 @@ export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal)
   return positioned(
     api.GET("/v1/clusters/{cluster_id}/jobs", { params: { path: { cluster_id: cluster }, query }, signal }),
   );
+}
+
+/** What the jobs of the list cost. Read again, it reads the newest jobs, and keeps the costs of the others. */
+export function listCostsQuery(cluster: string, since: string) {
+  const queryKey = ["job-costs", cluster, since];
+  return queryOptions({
+    queryKey,
+    queryFn: async ({ client, signal }): Promise<ListCosts> => {
+      if (client.getQueryData<ListCosts>(queryKey) === undefined) return withNext(NO_COSTS, await costsPage(cluster, since, NO_COSTS, signal));
+      const { data } = await jobsPage(cluster, { limit: COSTS_PAGE, costs: true }, signal);
+      // A page of older jobs may have come meanwhile.
+      return withNewer(client.getQueryData<ListCosts>(queryKey) ?? NO_COSTS, data);
+    },
+    gcTime: 10_000,
+    structuralSharing: false,
+  });
+}
+
+/** Adds the next page to the costs in the cache. */
+export async function nextCosts(queries: QueryClient, cluster: string, since: string): Promise<void> {
+  const { queryKey } = listCostsQuery(cluster, since);
+  const before = queries.getQueryData(queryKey);
+  if (before === undefined || before.next === null) return;
+  const page = await costsPage(cluster, since, before, AbortSignal.timeout(60_000));
+  queries.setQueryData(queryKey, (now) => (now?.next === before.next ? withNext(now, page) : now));
+}
+
+async function costsPage(cluster: string, since: string, { next }: ListCosts, signal: AbortSignal) {
+  const from = next?.part === "before" ? { submitted_before: since } : { submitted_after: since };
+  const cursor = next?.cursor ?? null;
+  const page = await jobsPage(cluster, { limit: COSTS_PAGE, costs: true, ...from, ...(cursor === null ? {} : { cursor }) }, signal);
+  return page.data;
 }
 
 /** How many jobs match, by state: of all that there are, whatever the list keeps. */

@@ -37,6 +37,15 @@ export const jobs = {
     peak: "MiB peak",
     efficiency: "CPU efficiency",
     exit: "Exit code",
+    cost: "Cost, USD",
+  },
+  cost: {
+    unknown: "unknown",
+    at_least: "≥ {{amount}}",
+    as_of: "As of {{time}}",
+    part: "Some prices are not known: the cost does not include that part",
+    stale: "Some prices were not confirmed: the cost uses the last known prices",
+    missing: "Some costs could not be read",
   },
   array: {
     toggle: "Tasks of {{name}} ({{number}}): {{count}}",
