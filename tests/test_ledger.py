@@ -151,6 +151,23 @@ async def test_the_costs_as_tables_have_the_same_sum(ada: User) -> None:
     assert sums == [bill] * 3
 
 
+async def test_a_job_of_a_template_costs_under_it(ada: User, observer: Observer) -> None:
+    body = {"params": {"commands": "sleep 3"}}
+    async with ada.session.post("/v1/launchables/shell/submit", json=body) as answer:
+        assert answer.status == 201, await answer.text()
+        job = (await answer.json())["job_id"]
+    await until(lambda: (job, "job.completed") in observer.job_events, seconds=180, what="the end of the job")
+
+    async def counted() -> Any:
+        rows = (await get(ada, "costs?by=template,job&limit=1000"))["rows"]
+        return [row["template"] for row in rows if row["job_id"] == job and row["cost"] is not None]
+
+    assert await until(counted, seconds=90, what="the cost of the job") == ["shell"]
+    assert (await get(ada, f"jobs/{job}"))["template"] == "shell"
+    by_template = {row["template"]: row for row in (await get(ada, "costs?by=template"))["rows"]}
+    assert micro(by_template["shell"]["cost"]) > 0
+
+
 async def test_the_steps_of_a_job_share_its_cost_by_what_they_had(ada: User, observer: Observer) -> None:
     whole = {"name": "steps", "tasks": 2, "minimum_cpus": 2, "memory_per_cpu": 512}
     job = (await ada.submit(STEPS_SCRIPT, whole)).job_id

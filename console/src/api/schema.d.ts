@@ -2060,6 +2060,7 @@ export interface components {
             day: string | null;
             user: string | null;
             account: string | null;
+            template?: string | null;
             job_id: string | null;
             name: string | null;
             worker: string | null;
@@ -2357,6 +2358,7 @@ export interface components {
             het_job_id?: string | null;
             het_offset?: number;
             het_components?: string[];
+            template?: string;
         };
         JobActionFact: {
             /** @enum {string} */
@@ -2437,6 +2439,7 @@ export interface components {
             ended_at?: string | null;
             restarts?: number | null;
             account?: string;
+            template?: string;
             cpus?: number | null;
             memory_mib?: number | null;
             gpus?: {
@@ -2587,6 +2590,7 @@ export interface components {
             het_job_id?: string | null;
             het_offset?: number;
             het_components?: string[];
+            template?: string;
             cost?: components["schemas"]["Cost"] | null;
             staging?: components["schemas"]["JobStaging"] | null;
         };
@@ -8236,7 +8240,7 @@ export interface operations {
             query?: {
                 from?: string;
                 to?: string;
-                by?: ("day" | "user" | "account" | "job" | "worker" | "shape")[];
+                by?: ("day" | "user" | "account" | "template" | "job" | "worker" | "shape")[];
                 format?: "json" | "csv" | "focus";
                 limit?: number;
                 cursor?: string;

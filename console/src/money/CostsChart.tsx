@@ -25,7 +25,7 @@ interface Props {
 
 export function CostsChart({ cluster, period, by }: Props) {
   // Jobs and workers are too many for a picture.
-  const apart = by === "user" || by === "account" || by === "shape" ? by : null;
+  const apart = by === "user" || by === "account" || by === "template" || by === "shape" ? by : null;
   const costs = useInfiniteQuery(costsQuery(cluster, period, apart === null ? ["day"] : ["day", apart]));
   useEffect(() => readNextPage(costs));
   const all = useMemo(() => days(period), [period.from, period.until]);
@@ -68,7 +68,7 @@ function dayText(moment: number): string {
   return new Date(moment).toISOString().slice(0, 10);
 }
 
-function named(entry: CostEntry, by: "user" | "account" | "shape" | null): string {
+function named(entry: CostEntry, by: "user" | "account" | "template" | "shape" | null): string {
   const overhead = entry.purpose === "job" ? null : text(`money.purpose.${entry.purpose}`);
   if (by === "shape" && entry.shape !== null) {
     const shape = visible(entry.shape);
@@ -76,5 +76,5 @@ function named(entry: CostEntry, by: "user" | "account" | "shape" | null): strin
   }
   if (overhead !== null) return overhead;
   if (by === null || by === "shape") return text("money.chart.jobs");
-  return visible(entry[by] ?? text("money.none_named"));
+  return visible(entry[by] ?? text(by === "template" ? "money.no_template" : "money.none_named"));
 }

@@ -14,7 +14,7 @@ import { summaryQuery } from "./queries";
 import type { CostsSearch } from "./routes";
 import { SummaryFigures } from "./SummaryFigures";
 
-const ALL_BY: readonly By[] = ["user", "account", "job", "day", "shape", "worker"];
+const ALL_BY: readonly By[] = ["user", "account", "template", "job", "day", "shape", "worker"];
 
 interface Props {
   cluster: string;

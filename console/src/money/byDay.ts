@@ -4,7 +4,7 @@ import type { CostEntry } from "../api/schema";
 import { decimal, micro } from "../ui/decimal";
 import { largest, type ChartSeries } from "../ui/charts/stack";
 
-export type By = "user" | "account" | "job" | "day" | "shape" | "worker";
+export type By = "user" | "account" | "template" | "job" | "day" | "shape" | "worker";
 
 interface Sums {
   id: string;

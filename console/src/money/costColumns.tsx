@@ -52,7 +52,7 @@ function keyOf(row: CostEntry, by: By): string | number | null {
 }
 
 function valueOf(row: CostEntry, by: By): string | null {
-  return by === "job" ? row.job_id : row[by];
+  return by === "job" ? row.job_id : (row[by] ?? null);
 }
 
 /** A row by itself: there is one of each purpose. */
@@ -62,7 +62,7 @@ export function rowId(row: CostEntry, by: By): string {
 
 function What({ cluster, row, by }: { cluster: string; row: CostEntry; by: By }): ReactNode {
   const value = valueOf(row, by);
-  if (value === null) return <span>{row.purpose === "job" ? text("money.none_named") : "–"}</span>;
+  if (value === null) return <span>{row.purpose === "job" ? text(by === "template" ? "money.no_template" : "money.none_named") : "–"}</span>;
   if (by !== "job") return <Foreign cut>{value}</Foreign>;
   return (
     <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: value }}>

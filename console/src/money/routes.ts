@@ -6,7 +6,7 @@ import { dayParam } from "../app/searchParams";
 
 const Search = v.object({
   tab: v.fallback(v.optional(v.picklist(["costs", "limits", "clusters"])), undefined),
-  by: v.fallback(v.optional(v.picklist(["user", "account", "job", "day", "shape", "worker"])), undefined),
+  by: v.fallback(v.optional(v.picklist(["user", "account", "template", "job", "day", "shape", "worker"])), undefined),
   /** The first and the last day, in UTC. */
   from: dayParam,
   until: dayParam,

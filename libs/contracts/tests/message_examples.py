@@ -60,6 +60,7 @@ JOB_FACT = events.JobFact(
     started_at=LATER,
     restarts=0,
     account="physics",
+    template="align-reads",
     cpus=4,
     memory_mib=8192,
     gpus={"general-small-x7k2p": 1},
@@ -84,6 +85,7 @@ JOB = slurm_rpc.Job(
     standard_output="/mnt/efs/job_42.out",
     het_job_id="42",
     het_components=("42", "43"),
+    template="align-reads",
 )
 VIEWER = slurm_rpc.Viewer(user=ADA)
 COMPONENT = slurm_rpc.Component(
@@ -240,7 +242,7 @@ EXAMPLES: dict[str, Wire] = {
         node_claims=(NodeClaim(name="general-4xk2p", lifecycle="spot", launched=True, billable_from=MOMENT),),
         prices=(Price(instance_type="m7g.xlarge", lifecycle="spot", zone="us-east-1a", usd_per_hour=0.0652),),
     ),
-    "event.v3": EVENT,
+    "event.v4": EVENT,
     "registry.cluster.v9": ClusterBinding(
         name="Genomics",
         slurmrestd_url="http://127.0.0.1:6820",
@@ -275,9 +277,10 @@ EXAMPLES: dict[str, Wire] = {
         login_expires_at=MOMENT,
         record_form=1,
     ),
-    "slurm.submit.v4": slurm_rpc.Submit(
+    "slurm.submit.v5": slurm_rpc.Submit(
         user=ADA,
         email="ada@acme.example",
+        template="align-reads",
         script="#!/bin/bash\nhostname\n",
         job=slurm_rpc.JobDescription(name="align", environment=("PATH=/usr/bin:/bin",), nodes="1"),
         idempotency_key="4b8f0e2a-submit",
@@ -288,7 +291,7 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "slurm.submitted.v1": slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT),
     "slurm.get.v3": slurm_rpc.GetJob(viewer=VIEWER, job_id="42"),
-    "slurm.job.v6": JOB,
+    "slurm.job.v7": JOB,
     "slurm.list.v5": slurm_rpc.ListJobs(
         viewer=VIEWER, states=("PENDING",), qos="high", sort="-name", limit=10, search="align"
     ),
@@ -297,7 +300,7 @@ EXAMPLES: dict[str, Wire] = {
     "slurm.find-key.v2": slurm_rpc.FindKey(user=VIEWER.user, idempotency_key="nightly-42", claimed_at=MOMENT),
     "slurm.found-key.v1": slurm_rpc.FoundKey(job=slurm_rpc.Submitted(job_id="42", accepted_at=MOMENT)),
     "slurm.list-watched.v5": slurm_rpc.ListWatched(request=slurm_rpc.ListJobs(viewer=VIEWER), fresh=True),
-    "slurm.jobs.v6": slurm_rpc.JobPage(jobs=(JOB,), total=1),
+    "slurm.jobs.v7": slurm_rpc.JobPage(jobs=(JOB,), total=1),
     "slurm.cancel.v3": slurm_rpc.Cancel(viewer=VIEWER, job_id="42_7"),
     "slurm.change.v3": slurm_jobs_rpc.ChangeJob(
         viewer=VIEWER,
@@ -422,7 +425,7 @@ EXAMPLES: dict[str, Wire] = {
     "edge.stream-written.v1": streams_rpc.StreamWritten(room=False),
     "edge.stream-cancel.v1": streams_rpc.CancelStream(stream_id="0123456789abcdef" * 2),
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
-    "history.page.v3": history_rpc.HistoryPage(events=(EVENT,), position=41),
+    "history.page.v4": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "usage.read.v2": usage_rpc.ReadUsage(uid=20001, mapped={"campus": 5001}),
     "usage.v2": usage_rpc.Usage(
@@ -438,7 +441,7 @@ EXAMPLES: dict[str, Wire] = {
     "ledger.costs.v1": costs_rpc.ReadCosts(
         viewer=VIEWER, first=MOMENT.date(), last=LATER.date(), by=("day", "job"), limit=100
     ),
-    "ledger.cost-page.v1": costs_rpc.CostPage(
+    "ledger.cost-page.v2": costs_rpc.CostPage(
         rows=(
             costs_rpc.CostRow(
                 purpose="job",
@@ -446,6 +449,7 @@ EXAMPLES: dict[str, Wire] = {
                 user="ada",
                 uid=20001,
                 account="physics",
+                template="align-reads",
                 job_id="42_7",
                 name="align",
                 micro_usd=81_600,

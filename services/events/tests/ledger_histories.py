@@ -95,6 +95,7 @@ def job_events(
         user=f"user{job % 7}",
         uid=20000 + job % 7,
         account=f"account{job % 3}",
+        template=f"template{job % 4}" if job % 4 else "",
         partition="main",
         state="RUNNING",
         nodes=nodes,

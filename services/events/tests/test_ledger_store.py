@@ -26,6 +26,7 @@ from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.ledger import keyspace
 from clusterra_events.ledger.account import Line, rates_at
 from clusterra_events.ledger.charge import microseconds
+from clusterra_events.ledger.facts import FACT, Run, facts_of
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.journal import Journal
 from clusterra_events.ledger.keyspace import LEDGER
@@ -232,7 +233,16 @@ async def test_the_rows_of_every_report_add_up_to_the_same_bill() -> None:
         await book.take(made.events)
         await book.statements.settle(REF)
         bills = []
-        for by in (("job",), ("user",), ("account",), ("worker",), ("day", "user", "job"), ("shape",), ()):
+        for by in (
+            ("job",),
+            ("user",),
+            ("account",),
+            ("template",),
+            ("worker",),
+            ("day", "user", "job"),
+            ("shape",),
+            (),
+        ):
             request = ReadCosts(viewer=viewer(1000, admin=True), first=FIRST, last=LAST, by=by, limit=7)
 
             rows, page = await every_page(book, request)
@@ -244,6 +254,35 @@ async def test_the_rows_of_every_report_add_up_to_the_same_bill() -> None:
 
     assert min(bills) > 0
     assert max(bills) - min(bills) < 1_000  # living workers cost more with every moment
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_the_costs_by_template_are_those_of_its_jobs(settled: bool) -> None:
+    made = history(3, workers=5, jobs=40)
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.take(made.events)
+        if settled:
+            await book.statements.settle(REF)
+
+        admin, own = [
+            (await every_page(book, ReadCosts(viewer=each, first=FIRST, last=LAST, by=("template", "job"))))[0]
+            for each in (viewer(1000, admin=True), viewer(20002))
+        ]
+
+    jobs = [row for row in admin if row.purpose == "job"]
+    assert {row.template for row in jobs} == {"", "template1", "template2", "template3"}
+    assert all(row.template == (f"template{number % 4}" if (number := int(row.job_id)) % 4 else "") for row in jobs)
+    assert {row.template for row in admin if row.purpose != "job"} == {""}
+    assert own
+    assert {int(row.job_id) % 7 for row in own} == {2}
+
+
+def test_a_fact_of_the_release_before_has_no_template() -> None:
+    made = history(3, workers=2, jobs=10)
+    fact = next(fact for event in made.events for _, fact in facts_of(event) if isinstance(fact, Run) and fact.template)
+
+    assert FACT.validate_json(fact.model_dump_json(exclude={"template"})) == fact.model_copy(update={"template": ""})
 
 
 async def test_a_person_sees_the_costs_of_their_own_jobs_alone() -> None:

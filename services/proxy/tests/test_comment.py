@@ -19,6 +19,7 @@ OURS = st.builds(
     user_email=st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=320),
     key=_optional("[A-Za-z0-9_-]{8,64}"),
     trace=TRACES,
+    template=_optional("[a-z0-9][a-z0-9-]{0,63}"),
 )
 
 
@@ -35,6 +36,10 @@ def test_a_comment_parses_to_the_same_values(comment: Comment) -> None:
         "key=" + "k" * 65,
         "user=root%0a",
         "user=%ff%fe;trace=00-zz",
+        "template=" + "t" * 65,
+        "template=Align",
+        "template=-a;template=a%0a",
+        "template=../a",
         "user=alice;uid=5001;user_email=" + "x" * 9000,
     ],
 )

@@ -18,7 +18,8 @@ def add_to(command: typer.Typer) -> None:
 
 def costs(
     by: Annotated[
-        str, typer.Option(help="One row for each: day, user, account, job, worker or shape; several with commas.")
+        str,
+        typer.Option(help="One row for each: day, user, account, template, job, worker or shape; several with commas."),
     ] = "user",
     since: Annotated[str | None, typer.Option("--from", help="The first day, such as 2026-11-01.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="The last day.")] = None,

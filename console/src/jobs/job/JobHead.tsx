@@ -1,5 +1,6 @@
 /** The line below the heading: the state, how long of how much, whose, and where. */
 
+import { Link } from "@tanstack/react-router";
 import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { duration } from "../../ui/format";
@@ -9,7 +10,7 @@ import { Elapsed } from "../../ui/Moment";
 import { StateMark } from "../../ui/StateMark";
 import classes from "./job.module.css";
 
-export function JobHead({ job }: { job: JobWithCost }) {
+export function JobHead({ cluster, job }: { cluster: string; job: JobWithCost }) {
   return (
     <div className={classes.head}>
       <span aria-live="polite">
@@ -31,6 +32,14 @@ export function JobHead({ job }: { job: JobWithCost }) {
       {job.account ? (
         <span>
           {text("jobs.column.account")}: <Foreign>{job.account}</Foreign>
+        </span>
+      ) : null}
+      {job.template ? (
+        <span>
+          {text("job.template")}:{" "}
+          <Link to="/c/$cluster/templates/$template" params={{ cluster, template: job.template }} search={{}}>
+            <Foreign>{job.template}</Foreign>
+          </Link>
         </span>
       ) : null}
       <span>

@@ -62,7 +62,7 @@ function Content({ cluster, job, why }: ContentProps) {
     void navigate({ search: (before) => ({ ...before, tab: chosen === "output" || chosen === null ? undefined : (chosen as Tab) }), replace: true });
   return (
     <>
-      <JobHead job={job} />
+      <JobHead cluster={cluster} job={job} />
       <Timeline cluster={cluster} job={job} why={why} />
       <EndingBox job={job} />
       <div className={classes.columns}>

@@ -5,6 +5,7 @@ export const job = {
   missing_details: "It may be on another cluster, or be too old for Slurm to keep. Its costs are still on the page Costs.",
   of_limit: "of {{limit}}",
   waits_since: "waiting for",
+  template: "Template",
   restarts_one: "requeued once",
   restarts_other: "requeued {{count}} times",
   tab: {

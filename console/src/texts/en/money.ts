@@ -41,6 +41,7 @@ export const money = {
     label: "Rows by",
     user: "User",
     account: "Account",
+    template: "Template",
     job: "Job",
     day: "Day (UTC)",
     shape: "Shape",
@@ -58,6 +59,7 @@ export const money = {
     unattributed: "The cost of a worker that ran jobs while its size was not known",
   },
   none_named: "none",
+  no_template: "no template",
   chart: {
     title: "Costs by day",
     label: "Costs of each day from {{from}} until {{until}}, in USD",
@@ -74,6 +76,7 @@ export const money = {
     title: {
       user: "Costs by user",
       account: "Costs by account",
+      template: "Costs by template",
       job: "Costs by job",
       day: "Costs by day, as rows",
       shape: "Costs by shape",

@@ -109,6 +109,8 @@ class JobFact(Wire):
     """How often Slurm had requeued the job before this run; None from a release that does not tell."""
     account: str = ""
     """Slurm's account that the job is booked on."""
+    template: Annotated[str, Field(max_length=64)] = ""
+    """The template that the job was made from, as its comment says; empty for none."""
     cpus: int | None = None
     """The CPUs allocated over all its nodes; None before it runs."""
     memory_mib: int | None = None
@@ -370,7 +372,7 @@ class Event(Wire):
     """A CloudEvent in structured JSON: the CloudEvents attributes, with the fact as `data`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-    schema_name: ClassVar[str] = "event.v3"
+    schema_name: ClassVar[str] = "event.v4"
 
     specversion: Literal["1.0"] = "1.0"
     id: Annotated[str, Field(min_length=1, max_length=200)]

@@ -29,6 +29,9 @@ WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}
 
 ShapeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
 
+TEMPLATE_ID = "[a-z0-9][a-z0-9-]{0,63}"
+"""The pattern of the whole id of a template."""
+
 JobId = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")]
 """A job id in Slurm's format: `42` for a job, `42_7` for task 7 of array 42."""
 

@@ -675,6 +675,7 @@ class CostEntry(Model):
     day: date | None
     user: str | None
     account: str | None
+    template: str | None = None
     job_id: str | None
     name: str | None
     worker: str | None
@@ -929,6 +930,7 @@ class JobRecord(Model):
     het_job_id: str | None = None
     het_offset: int = 0
     het_components: tuple[str, ...] = ()
+    template: str = ""
     cost: Cost | None = None
     staging: JobStaging | None = None
 

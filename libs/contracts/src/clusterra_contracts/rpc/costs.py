@@ -11,7 +11,7 @@ from pydantic import Field
 from clusterra_contracts.identity import JobId, Moment, Wire
 from clusterra_contracts.rpc.slurm import Viewer
 
-CostDimension = Literal["day", "user", "account", "job", "worker", "shape"]
+CostDimension = Literal["day", "user", "account", "template", "job", "worker", "shape"]
 """What rows are told apart by."""
 
 CostPurpose = Literal["job", "boot", "idle", "unattributed"]
@@ -44,6 +44,8 @@ class CostRow(Wire):
     user: str = ""
     uid: int | None = None
     account: str = ""
+    template: str = ""
+    """That of `Job`."""
     job_id: str = ""
     name: str = ""
     worker: str = ""
@@ -60,7 +62,7 @@ class CostRow(Wire):
 class CostPage(Wire):
     """One page of rows, and the sums over all pages. `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "ledger.cost-page.v1"
+    schema_name: ClassVar[str] = "ledger.cost-page.v2"
 
     rows: tuple[CostRow, ...]
     shares_micro_usd: int

@@ -32,7 +32,7 @@ class ReadHistory(Wire):
 class HistoryPage(Wire):
     """One page of events; `cursor` continues after it and is None at the end."""
 
-    schema_name: ClassVar[str] = "history.page.v3"
+    schema_name: ClassVar[str] = "history.page.v4"
 
     events: tuple[Event, ...]
     cursor: str | None = None

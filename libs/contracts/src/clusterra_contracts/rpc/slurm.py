@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
-from clusterra_contracts.identity import JobId, Moment, SlurmUser, Wire
+from clusterra_contracts.identity import TEMPLATE_ID, JobId, Moment, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields, Number
 from clusterra_contracts.rpc.job_search import MAX_SEARCH
@@ -135,7 +135,7 @@ class Submit(Wire):
     answered `not_found`.
     """
 
-    schema_name: ClassVar[str] = "slurm.submit.v4"
+    schema_name: ClassVar[str] = "slurm.submit.v5"
 
     user: SlurmUser
     email: str = ""
@@ -149,6 +149,8 @@ class Submit(Wire):
     proxy of the release before ignores it here."""
     further: FurtherFields = FurtherFields()
     components: Components = ()
+    template: Annotated[str, Field(pattern=rf"^({TEMPLATE_ID})?$")] = ""
+    """The template that the job is made from; empty for none. A proxy of the release before ignores it."""
 
 
 class Submitted(Wire):
@@ -232,7 +234,7 @@ class GetJob(Wire):
 class Job(Wire):
     """A job as its owner sees it. States and reasons are Slurm's."""
 
-    schema_name: ClassVar[str] = "slurm.job.v6"
+    schema_name: ClassVar[str] = "slurm.job.v7"
 
     job_id: JobId
     name: str
@@ -288,6 +290,8 @@ class Job(Wire):
     """The place of a component in its heterogeneous job; 0 is the first."""
     het_components: tuple[JobId, ...] = ()
     """The ids of all components, in order. Of a job that slurmctld has forgotten, only in the answer for the first."""
+    template: str = ""
+    """The template that it was made from, as its comment says, which a user of sbatch may write; empty for none."""
 
     @property
     def request(self) -> PendingJobs:
@@ -353,7 +357,7 @@ class ListWatched(Wire):
 class JobPage(Wire):
     """One page of jobs; `total` counts all that match; `cursor` continues after the page and is None at the end."""
 
-    schema_name: ClassVar[str] = "slurm.jobs.v6"
+    schema_name: ClassVar[str] = "slurm.jobs.v7"
 
     jobs: tuple[Job, ...]
     total: int

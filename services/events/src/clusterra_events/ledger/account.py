@@ -39,6 +39,7 @@ class Line(Wire):
     user: str = ""
     uid: int | None = None
     account: str = ""
+    template: str = ""
     micro_usd: int | None
     """None: no price is known for any of the time."""
     microseconds: int
@@ -126,6 +127,7 @@ def _line(worker: str, shape: str, cell: Cell, tally: Tally, amount: int) -> Lin
         user=run.user if run else "",
         uid=run.uid if run else None,
         account=run.account if run else "",
+        template=run.template if run else "",
         micro_usd=amount if tally.known else None,
         microseconds=tally.microseconds,
         stale=tally.stale,

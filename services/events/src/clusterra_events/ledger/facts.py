@@ -63,6 +63,8 @@ class Run(Wire):
     gpus: int
     time_limit_seconds: float | None = None
     """From its start on; None without a limit, or from a release that does not tell."""
+    template: str = ""
+    """Empty for none, and in facts of releases that do not tell."""
 
     @property
     def key(self) -> tuple[JobId, Moment, int]:
@@ -160,6 +162,7 @@ def _runs(fact: JobFact) -> tuple[tuple[str, WorkerFacts], ...]:
                 memory_mib=memory_mib,
                 gpus=fact.gpus.get(node, 0),
                 time_limit_seconds=fact.time_limit_seconds,
+                template=fact.template,
             ),
         )
         for node in dict.fromkeys(fact.nodes)

@@ -38,6 +38,7 @@ _FIELDS: dict[CostDimension, tuple[str, ...]] = {
     "day": ("day",),
     "user": ("user", "uid"),
     "account": ("account",),
+    "template": ("template",),
     "job": ("job_id", "name", "user", "uid", "account"),
     "worker": ("worker", "shape"),
     "shape": ("shape",),

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.rpc.estimate import Prepare
@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Component, JobDescription, Submit
 from clusterra_sbatch.parsing import Directive, scan
 from clusterra_templates.parts import TemplateId
-from pydantic import AfterValidator, ConfigDict, Field, RootModel, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, RootModel, field_validator
 
 from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.unix_users import Person
@@ -74,7 +74,24 @@ class JobToSubmit(JobDescription, FurtherFields):
 _STAGED = frozenset({"stage_in", "stage_out"})
 
 
-class Submission(Body):
+class OfTemplate(Body):
+    """A job that a template may have been rendered to. No field says so: a request cannot name another template."""
+
+    _template: str = PrivateAttr(default="")
+
+    @property
+    def template(self) -> str:
+        """The template that it was rendered from; empty for none."""
+        return self._template
+
+    def of_template(self, template_id: str) -> Self:
+        """The same, as rendered from this template."""
+        copy = self.model_copy()
+        copy._template = template_id
+        return copy
+
+
+class Submission(OfTemplate):
     """A job in slurmrestd's shape, with the script beside the job and not inside it."""
 
     script: Annotated[str, Field(min_length=1)]
@@ -156,6 +173,8 @@ class WorkflowJobSubmission:
     job: JobToSubmit
     plan: StagingPlan | None = None
     """The files that are staged for it, which were looked up when the workflow began."""
+    template: str = ""
+    """The template that it was rendered from; empty for none."""
 
     @property
     def staged(self) -> bool:
@@ -225,6 +244,7 @@ def submit_message(who: Person, submission: AnyJob, key: str | None) -> Submit:
         components=_further_components(submission),
         idempotency_key=key,
         kill_on_invalid_dependency=isinstance(submission, WorkflowJobSubmission),
+        template="" if isinstance(submission, HeterogeneousSubmission) else submission.template,
     )
 
 

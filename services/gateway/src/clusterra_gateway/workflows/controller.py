@@ -151,7 +151,7 @@ class WorkflowController:
                 "dependency": transitions.dependency(workflow, index),
             }
         )
-        submission = WorkflowJobSubmission(spec.script, fields, spec.staging)
+        submission = WorkflowJobSubmission(spec.script, fields, spec.staging, spec.template)
         # An earlier submit of a member who has lost the right may have made a job: find it, so that it is tracked.
         send = self.desk.submit if await self._may_submit(ref, workflow, member) else self.desk.find
         change: transitions.Change

@@ -107,6 +107,8 @@ class WorkflowJobSpec(Record):
     """The fields of its job that `job` lacks."""
     confirmed_usd_per_hour: ConfirmedCost = None
     """The cost that its owner has confirmed."""
+    template: str = ""
+    """The template that it was rendered from; empty for none. An earlier release submits the job without it."""
 
     @property
     def size(self) -> int:

@@ -200,6 +200,7 @@ def _comment(request: Submit, key: str = "") -> str:
             user_email=request.email,
             key=key,
             trace=trace.current() or "",
+            template=request.template,
         )
     )
 

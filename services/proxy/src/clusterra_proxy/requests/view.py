@@ -96,6 +96,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         het_job_id=str(record.het_job_id) if record.het_job_id else None,
         het_offset=record.het_job_offset or 0,
         het_components=component_ids(record),
+        template=record.parsed_comment.template,
     )
 
 

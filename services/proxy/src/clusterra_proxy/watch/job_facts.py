@@ -85,6 +85,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         ended_at=min(record.end_time, seen_at) if over and record.end_time is not None else None,
         restarts=record.restart_cnt,
         account=record.account,
+        template=record.parsed_comment.template,
         cpus=record.cpus if ran else None,
         memory_mib=memory_mib(record.tres_alloc_str) if ran else None,
         gpus=_gpus(record) if ran else {},

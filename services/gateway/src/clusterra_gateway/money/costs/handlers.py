@@ -41,7 +41,7 @@ class Costs:
 
     @api.get("costs_read", f"{CLUSTER}/costs", query=CostsQuery, result=CostReport, other_results=("text/csv",))
     async def costs(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns what the cluster's jobs and workers cost, by job, user, account, worker, shape or day.
+        """Returns what the cluster's jobs and workers cost, by job, user, account, template, worker, shape or day.
 
         A job pays its dominant share of the price of its workers. What no job pays is overhead: `boot`, `idle` and
         `unattributed`. Shares and overhead are the bill of the workers, exactly. Members see their own jobs. Whoever

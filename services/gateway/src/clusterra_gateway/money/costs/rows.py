@@ -38,7 +38,10 @@ class CostsQuery(Query):
     end: Annotated[Day | None, Field(alias="to")] = None
     """The day after the last one. Without it, tomorrow."""
     by: Annotated[tuple[CostDimension, ...] | None, CommaSeparated] = None
-    """What rows are grouped by: some of `day`, `user`, `account`, `job`, `worker`, `shape`. Without it, `job`."""
+    """What rows are grouped by: some of `day`, `user`, `account`, `template`, `job`, `worker`, `shape`.
+
+    Without it, `job`.
+    """
     format: Format | None = None
     """Without it the header `Accept` decides: `text/csv` is `csv`, all else `json`."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
@@ -53,6 +56,8 @@ class CostEntry(ResponseBody):
     day: date | None
     user: str | None
     account: str | None
+    template: str | None = None
+    """The template that jobs were made from. An earlier release does not tell it."""
     job_id: str | None
     name: str | None
     worker: str | None
@@ -89,7 +94,7 @@ class CostReport(ResponseBody):
 
 def entry_of(row: CostRow) -> CostEntry:
     """A row as answers have it."""
-    named = ("user", "account", "job_id", "name", "worker", "shape")
+    named = ("user", "account", "template", "job_id", "name", "worker", "shape")
     given = {name: getattr(row, name) or None for name in named}
     return CostEntry.showing(row, cost=money(row.micro_usd), hours=row.seconds / 3600, **given)
 

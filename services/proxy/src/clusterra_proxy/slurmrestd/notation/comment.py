@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, fields
 from urllib.parse import quote, unquote
 
+from clusterra_contracts.identity import TEMPLATE_ID
+
 PREFIX = "clusterra:"
 _UNQUOTED = "@+/:,"
 _TRACEPARENT = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -17,6 +19,7 @@ _FORMS = {
     "user_email": re.compile(r"[^\x00-\x1f\x7f]{1,320}"),
     "key": re.compile(r"[A-Za-z0-9_-]{8,64}"),
     "trace": _TRACEPARENT,
+    "template": re.compile(TEMPLATE_ID),
 }
 """The forms of the values that the proxy writes. A comment of up to 64 KB can hold anything else."""
 _LONGEST = 8192
@@ -35,6 +38,8 @@ class Comment:
     """The submit's idempotency key."""
     trace: str = ""
     """The submit's `traceparent`; any other text is lost when the comment is parsed."""
+    template: str = ""
+    """The template that the job is made from."""
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
