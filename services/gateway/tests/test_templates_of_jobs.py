@@ -1,11 +1,13 @@
 """Whatever is submitted from a template names it to the proxy, and no request names one by itself."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from gateway_world import World
-from test_confirmed_costs import JOB, LAUNCH, RUNS, SHELL, WORKFLOW, post
+from test_confirmed_costs import JOB, LAUNCH, RUNS, SESSIONS, SHELL, WORKFLOW, post
 from test_quotas import BODY, SUBMIT
+from test_schedules import Replica, made
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,21 @@ async def test_a_script_names_no_template_and_a_request_cannot(world: World) -> 
     assert plain == 201
     assert {*refused, *in_job} == {400}
     assert [each.template for each in world.acme.submits] == [""]
+
+
+async def test_a_job_of_a_schedule_names_its_template(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada, cron="0 0 29 2 *")
+
+    await Replica(world).tick(datetime.fromisoformat(schedule["next_tick"]))
+
+    assert [each.template for each in world.acme.submits] == [schedule["template_id"]]
+
+
+async def test_a_session_names_its_template(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+
+    status, _ = await post(ada, SESSIONS, {"template_id": "jupyter"})
+
+    assert status == 201
+    assert [each.template for each in world.acme.submits] == ["jupyter"]
