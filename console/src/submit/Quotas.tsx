@@ -1,15 +1,14 @@
-/** What is left of the quotas that count the job. */
+/** What is left of the quotas that count the job, and which of them would refuse it. */
 
 import { Text } from "@mantine/core";
-import type { QuotaView } from "../api/schema";
 import { text } from "../texts";
 import { Foreign } from "../ui/Foreign";
 import { money } from "../ui/format";
+import type { CountingQuota } from "./quotas";
 
 const MOST = 6;
 
-export function Quotas({ quotas }: { quotas: readonly QuotaView[] | null }) {
-  if (quotas === null) return null;
+export function Quotas({ quotas }: { quotas: readonly CountingQuota[] }) {
   if (quotas.length === 0) {
     return (
       <Text size="sm" c="dimmed">
@@ -17,11 +16,18 @@ export function Quotas({ quotas }: { quotas: readonly QuotaView[] | null }) {
       </Text>
     );
   }
-  return quotas.slice(0, MOST).map(({ scope, name, left, limit }) => (
-    <Text size="sm" key={`${scope} ${name}`}>
-      <Foreign>
-        {text(`submit.quota.${scope}`, { name, left: money(Number(left.amount)), limit: money(Number(limit.amount)) })}
-      </Foreign>
+  return quotas.slice(0, MOST).map((each) => (
+    <Text size="sm" key={each.quota.scope} {...(each.refuses === null ? {} : { fw: 600, role: "alert" })}>
+      <Foreign>{textOf(each)}</Foreign>
     </Text>
   ));
+}
+
+function textOf({ quota: { scope, name, limit }, left, over, refuses }: CountingQuota): string {
+  const whole = money(Number(limit.amount));
+  const state =
+    over > 0
+      ? text(`submit.quota.${scope}_over`, { name, over: money(over), limit: whole })
+      : text(`submit.quota.${scope}`, { name, left: money(left), limit: whole });
+  return refuses === null ? state : `${state} ${text(`submit.quota.refuses_${refuses}`)}`;
 }

@@ -15,7 +15,7 @@ import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { check, fromService } from "./checker";
 import { Draft, firstDraft, keptOf, submission, variables, withFile, wouldReplace } from "./draft";
-import { withField } from "./fields";
+import { readForm, withField } from "./fields";
 import { JobForm } from "./JobForm";
 import { submitJob } from "./queries";
 import { SubmitBar } from "./SubmitBar";
@@ -25,6 +25,8 @@ import { useOneSubmit } from "./useOneSubmit";
 
 export interface Writer {
   id: string;
+  /** The user's name in Slurm. */
+  user: string;
   /** Whether the person's role may submit. */
   mayWrite: boolean;
 }
@@ -75,6 +77,7 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
     // What the text alone has told already is not said twice.
     return [...found, ...(body === null ? [] : refused), ...(body === null ? [] : warned).filter(({ line, field }) => !known.has(`${line} ${field}`))];
   }, [found, estimated.error, estimated.estimate, body]);
+  const payer = { user: person.user, account: readForm(value.script).account.value || null };
   const act = useOneSubmit<Submission, { job_id: string }>({
     send: (wanted, confirmed, key) =>
       submitJob(cluster, confirmed === null ? wanted : { ...wanted, job: { ...wanted.job, confirmed_usd_per_hour: confirmed } }, key),
@@ -126,6 +129,7 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
         estimated={body === null ? null : estimated}
         findings={findings}
         mayWrite={person.mayWrite}
+        payer={payer}
         disabled={wrong}
         act={act}
         submit={() => act.submit(submission(draft.value))}

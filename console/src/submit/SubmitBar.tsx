@@ -11,6 +11,7 @@ import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import type { Finding } from "./checker";
 import { Quotas } from "./Quotas";
+import { countingQuotas, type Payer } from "./quotas";
 import { quotasQuery } from "./queries";
 import classes from "./SubmitPage.module.css";
 import type { Estimated } from "./useEstimate";
@@ -22,6 +23,8 @@ interface Props<Body> {
   /** What is wrong at the lines of the script: said in words, too. */
   findings: readonly Finding[];
   mayWrite: boolean;
+  /** Whose quotas count it. */
+  payer: Payer;
   disabled: boolean;
   act: OneSubmit<Body>;
   submit: () => void;
@@ -29,9 +32,11 @@ interface Props<Body> {
   verb?: string;
 }
 
-export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, submit, verb }: Props<Body>) {
-  const quotas = useQuery(quotasQuery);
+export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled, act, submit, verb }: Props<Body>) {
+  const read = useQuery(quotasQuery).data?.quotas;
   const estimate = estimated?.estimate ?? null;
+  const quotas = read === undefined ? null : countingQuotas(read, payer, estimated?.current && estimate?.cost ? mostOf(estimate.cost) : undefined);
+  const refused = quotas?.some(({ refuses }) => refuses !== null) ?? false;
   const button = label(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
   return (
     <section className={classes.summary} aria-label={text("submit.summary")}>
@@ -61,7 +66,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
               </Button>
             </Group>
           )}
-          <Quotas quotas={quotas.data?.quotas ?? null} />
+          {quotas === null ? null : <Quotas quotas={quotas} />}
           {(estimate?.warnings ?? []).filter((each) => !each.startsWith("line ")).map((each) => (
             <Text size="sm" key={each}>
               <Foreign>{each}</Foreign>
@@ -75,7 +80,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, disabled, act, 
             classNames={{ root: classes.submit ?? "", label: classes.words ?? "" }}
             onClick={submit}
             loading={act.pending}
-            disabled={disabled || !mayWrite}
+            disabled={disabled || !mayWrite || refused}
           >
             {button}
           </Button>
@@ -124,9 +129,15 @@ function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }
   );
 }
 
-function most({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): string {
+function most(cost: NonNullable<JobEstimate["cost"]>): string {
+  const amount = mostOf(cost);
+  return amount === null ? text("submit.no_limit") : money(amount);
+}
+
+/** The most that the job can cost, in USD; null without a limit. */
+function mostOf({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): number | null {
   const amount = total_at_most ?? at_most;
-  return amount === null ? text("submit.no_limit") : money(Number(amount));
+  return amount === null ? null : Number(amount);
 }
 
 /** When it starts, in words; null where nobody knows. */
@@ -142,12 +153,12 @@ function start(estimate: JobEstimate | null): string | null {
 function label(verb: string, estimate: JobEstimate | null): string {
   const starts = start(estimate);
   const cost = estimate?.cost ?? null;
-  const amount = cost === null ? null : (cost.total_at_most ?? cost.at_most);
+  const amount = cost === null ? null : mostOf(cost);
   const price =
     cost === null
       ? null
       : amount === null
         ? text(estimate !== null && estimate.tasks > 1 ? "submit.of_array.button" : "submit.button.per_hour", { price: money(Number(cost.per_hour)) })
-        : text("submit.button.price", { price: money(Number(amount)) });
+        : text("submit.button.price", { price: money(amount) });
   return [verb, price, starts].filter((each) => each !== null).join(" · ");
 }

@@ -21,7 +21,7 @@ export function SubmitPage() {
   const rerunTaken = useCallback(() => void navigate({ search: ({ rerun: _taken, ...search }) => search, replace: true }), [navigate]);
   const profile = useQuery(profileQuery);
   if (profile.data === undefined) return <Page title={text("app.page.submit")}>{null}</Page>;
-  const person = { id: profile.data.id, mayWrite: profile.data.role !== "viewer" };
+  const person = { id: profile.data.id, user: profile.data.name, mayWrite: profile.data.role !== "viewer" };
   return template === undefined ? (
     <ScriptSubmit key={cluster} cluster={cluster} person={person} file={file ?? null} fileTaken={fileTaken} rerun={rerun ?? null} rerunTaken={rerunTaken} />
   ) : (

@@ -131,6 +131,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
           estimated={wanted === null ? null : rendering.estimated}
           findings={[]}
           mayWrite={person.mayWrite}
+          payer={{ user: person.user, account: null }}
           disabled={!ready || rendering.error !== null}
           act={act}
           submit={() => act.submit(request)}

@@ -88,6 +88,11 @@ export const submit = {
     user: "{{left}} of {{limit}} are left of the quota of {{name}} this month.",
     account: "{{left}} of {{limit}} are left of the quota of the account {{name}} this month.",
     tenant: "{{left}} of {{limit}} are left of the quota of the workspace {{name}} this month.",
+    user_over: "The quota of {{name}}, {{limit}} this month, is exceeded by {{over}}.",
+    account_over: "The quota of the account {{name}}, {{limit}} this month, is exceeded by {{over}}.",
+    tenant_over: "The quota of the workspace {{name}}, {{limit}} this month, is exceeded by {{over}}.",
+    refuses_cost: "It would refuse this job: its maximum cost is more than what is left. Ask for less, wait until jobs end, or ask an admin.",
+    refuses_no_limit: "It would refuse this job: without a time limit its cost has no limit. Set a time limit.",
   },
   confirm: {
     title: "Submit this job at this cost?",
