@@ -1,6 +1,8 @@
 /** The fields that a budget and a quota have both: whose it is, and how much. */
 
-import { Group, Select, TextInput } from "@mantine/core";
+import { Autocomplete, Group, Select, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { membersQuery } from "../../people/queries";
 import { text } from "../../texts";
 import { written } from "../amounts";
 import type { Scope } from "../queries";
@@ -13,6 +15,7 @@ export interface LimitValues {
 
 const SCOPES: readonly Scope[] = ["user", "account", "tenant"];
 const MOST_NAME = 256;
+const MOST_SUGGESTIONS = 20;
 
 interface Props {
   values: LimitValues;
@@ -26,6 +29,8 @@ interface Props {
 
 export function LimitFields({ values, fixed, zero, tenant, change }: Props) {
   const { scope, name, limit } = values;
+  const members = useQuery({ ...membersQuery, enabled: !fixed && scope === "user" }).data;
+  const stranger = !fixed && scope === "user" && name.trim() !== "" && members?.cut === false && members.rows.every((member) => member.name !== name.trim());
   const wrong = limit !== "" && !validLimit(limit, zero);
   return (
     <Group gap="xs" align="start">
@@ -40,13 +45,17 @@ export function LimitFields({ values, fixed, zero, tenant, change }: Props) {
         }}
         w={140}
       />
-      <TextInput
+      <Autocomplete
         label={text("money.limit.name")}
+        data={scope === "user" ? (members?.rows ?? []).map((member) => member.name) : []}
+        limit={MOST_SUGGESTIONS}
+        description={stranger ? text("money.limit.stranger") : null}
+        inputWrapperOrder={["label", "input", "description", "error"]}
         value={name}
         disabled={fixed || scope === "tenant"}
         required
         maxLength={MOST_NAME}
-        onChange={(event) => change({ ...values, name: event.currentTarget.value })}
+        onChange={(chosen) => change({ ...values, name: chosen })}
         flex={1}
         miw={160}
         {...(fixed ? {} : { "data-autofocus": true })}

@@ -24,7 +24,7 @@ export const money = {
     month: "This month",
     month_note: "since {{day}} UTC",
     forecast: "Forecast for the month",
-    forecast_note: "including what runs now",
+    forecast_note: "what was used and what runs now, without waiting jobs and idle workers",
     running: "Running jobs",
   },
   period: {
@@ -126,6 +126,7 @@ export const money = {
     admins: "Only admins can set them.",
     scope: "For",
     name: "Name",
+    stranger: "No member has this user name yet.",
     amount: "Monthly limit, USD",
     amount_invalid: "Enter 0 or more, such as 250 or 99.50, with at most 6 decimals",
     amount_zero: "Enter more than 0, such as 250 or 99.50",
