@@ -16,12 +16,15 @@ from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.cluster.recent_lists import RecentLists
 from clusterra_proxy.requests.query import count_jobs, list_jobs
 from clusterra_proxy.slurmrestd import accounting as accounting_module
-from clusterra_proxy.slurmrestd.accounting import Accounting
+from clusterra_proxy.slurmrestd.accounting import OLDEST, Accounting
 from clusterra_proxy.slurmrestd.accounting_records import AccountingJob
 from clusterra_proxy.slurmrestd.errors import Unavailable
 from clusterra_proxy.slurmrestd.notation.comment import Comment
+from clusterra_proxy.slurmrestd.reading.fields import LATEST
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.versions import V45
+from hypothesis import given
+from hypothesis import strategies as st
 from job_records import BEGIN
 
 ADA = Viewer(user=SlurmUser(name="ada", uid=5001, gid=5001))
@@ -210,6 +213,20 @@ async def test_a_list_is_forgotten() -> None:
 
 def owners(found: tuple[JobRecord, ...]) -> dict[int, int | None]:
     return {each.job_id: each.user_id for each in found}
+
+
+@given(st.none() | st.datetimes(timezones=st.just(UTC)), st.none() | st.datetimes(timezones=st.just(UTC)))
+def test_times_of_a_request_are_whole_hours_of_the_calendar(after: datetime | None, before: datetime | None) -> None:
+    asked = Submitted.between(after, before, 5001)
+
+    first = datetime.fromtimestamp(asked.after, UTC)
+    assert first <= min(max(after or OLDEST, OLDEST), LATEST)
+    if asked.before is None:
+        assert before is None or before >= LATEST
+    else:
+        assert before is not None
+        assert datetime.fromtimestamp(asked.before, UTC) > before
+    assert asked.after % 3600 == 0
 
 
 async def test_owners_are_proven_once() -> None:

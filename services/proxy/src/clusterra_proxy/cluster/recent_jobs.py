@@ -10,6 +10,7 @@ from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.cluster.recent_lists import RecentLists
 from clusterra_proxy.slurmrestd.accounting import OLDEST, Accounting
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
+from clusterra_proxy.slurmrestd.reading.fields import LATEST
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
 
@@ -36,8 +37,11 @@ class Submitted(NamedTuple):
     @classmethod
     def between(cls, after: datetime | None, before: datetime | None, uid: int | None) -> "Submitted":
         """The runs within the hours of these times: more than were asked for."""
-        first = int(max(after or OLDEST, OLDEST).timestamp()) // WHOLE_SECONDS
-        last = None if before is None else int(max(before, OLDEST).timestamp()) // WHOLE_SECONDS + 1
+        first = int(min(max(after or OLDEST, OLDEST), LATEST).timestamp()) // WHOLE_SECONDS
+        # Python's calendar ends less than an hour after the last time that a request can have.
+        last = None
+        if before is not None and before < LATEST:
+            last = int(max(before, OLDEST).timestamp()) // WHOLE_SECONDS + 1
         return cls(first * WHOLE_SECONDS, None if last is None else last * WHOLE_SECONDS, uid)
 
 
