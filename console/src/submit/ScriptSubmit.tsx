@@ -14,9 +14,10 @@ import { useDraft } from "../ui/forms/drafts";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { check, fromService } from "./checker";
-import { Draft, firstDraft, keptOf, submission, variables, withFile, wouldReplace } from "./draft";
+import { Draft, firstDraft, keptOf, rerunOf, submission, variables, withFile, wouldReplace } from "./draft";
 import { readForm, withField } from "./fields";
 import { JobForm } from "./JobForm";
+import { OnlyTask } from "./OnlyTask";
 import { submitJob } from "./queries";
 import { SubmitBar } from "./SubmitBar";
 import classes from "./SubmitPage.module.css";
@@ -55,12 +56,13 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
   }, [file, set, fileTaken]);
   const old = useQuery({ ...scriptQuery(cluster, rerun ?? ""), enabled: rerun !== null });
   const script = rerun === null ? undefined : old.data?.script;
-  const asks = script !== undefined && wouldReplace(draft.value, script);
+  const next = useMemo(() => (script === undefined ? null : rerunOf(script, rerun ?? "")), [script, rerun]);
+  const asks = next !== null && wouldReplace(draft.value, next.script);
   const replace = useCallback(() => {
-    if (script === undefined) return;
-    set(() => ({ ...firstDraft(), script }));
+    if (next === null) return;
+    set(() => next);
     rerunTaken();
-  }, [script, set, rerunTaken]);
+  }, [next, set, rerunTaken]);
   useEffect(() => {
     if (!asks) replace();
   }, [asks, replace]);
@@ -103,6 +105,7 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
       {rerun !== null && old.isError ? (
         <ProblemView error={old.error} title={text("submit.no_script", { number: rerun })} retry={() => void old.refetch()} />
       ) : null}
+      <OnlyTask draft={draft.value} />
       <div className={classes.sides}>
         <div className={classes.script}>
           <CodeEditor

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { firstDraft, withFile, wouldReplace } from "./draft";
+import { firstDraft, onlyTask, rerunOf, withFile, wouldReplace } from "./draft";
 
 test("a draft that is there gets a file of the address, once, and keeps what is written", () => {
   const written = { ...firstDraft(), script: "#!/bin/bash\nmine\n", folder: "mine", files: [{ source: "a/one", destination: "one" }] };
@@ -15,4 +15,19 @@ test("a script asks only before it replaces what somebody wrote", () => {
   expect(wouldReplace({ ...first, script: "old" }, "old")).toBe(false);
   expect(wouldReplace({ ...first, script: "mine" }, "old")).toBe(true);
   expect(wouldReplace({ ...first, files: [{ source: "a", destination: "a" }] }, "old")).toBe(true);
+});
+
+test("a task of an array is run again alone, and the whole array whole", () => {
+  const script = "#!/bin/bash\n#SBATCH --array=1-12%4 --time=5\necho $SLURM_ARRAY_TASK_ID\n";
+  const one = rerunOf(script, "9_3");
+  expect(one.script).toBe("#!/bin/bash\n#SBATCH --array=3 --time=5\necho $SLURM_ARRAY_TASK_ID\n");
+  expect(onlyTask(one)).toEqual({ job: "9", task: 3 });
+  expect(onlyTask({ ...one, script })).toBeNull();
+  const whole = rerunOf(script, "9");
+  expect(whole).toEqual({ ...firstDraft(), script });
+  expect(onlyTask(whole)).toBeNull();
+});
+
+test("the array of a task may be no option of its script", () => {
+  expect(rerunOf("#!/bin/sh\ntrue\n", "9_0").script).toBe("#!/bin/sh\n#SBATCH --array=0\ntrue\n");
 });

@@ -2,8 +2,10 @@
 
 import * as v from "valibot";
 import type { Submission } from "../api/schema";
+import { arrayOf, taskOf } from "../jobs/arrayTasks";
 import { text } from "../texts";
 import { withoutSecrets } from "../ui/forms/drafts";
+import { readForm, withField } from "./fields";
 
 const MOST_FILES = 100;
 const LONGEST_PATH = 4096;
@@ -22,6 +24,8 @@ export const Draft = v.object({
     v.array(v.object({ source: v.string(), destination: v.string() })),
     v.maxLength(32),
   ),
+  /** The task of an array, such as `42_7`, that is run again alone. */
+  task: v.optional(v.string()),
 });
 export type Draft = v.InferOutput<typeof Draft>;
 
@@ -48,6 +52,19 @@ export function wouldReplace(draft: Draft, script: string): boolean {
 function isSame(one: Draft, other: Draft): boolean {
   const keys = ["script", "environment", "folder", "files", "results"] as const;
   return keys.every((key) => JSON.stringify(one[key]) === JSON.stringify(other[key]));
+}
+
+/** The draft that runs a job again: a task of an array alone, any other job whole. */
+export function rerunOf(script: string, job: string): Draft {
+  const task = taskOf(job);
+  if (task === null) return { ...firstDraft(), script };
+  return { ...firstDraft(), script: withField(script, "array", String(task)), task: job };
+}
+
+/** The task of an array that the draft runs alone; null of any other draft, and once its array was written anew. */
+export function onlyTask({ script, task = "" }: Pick<Draft, "script" | "task">): { job: string; task: number } | null {
+  const number = taskOf(task);
+  return number === null || readForm(script).array.value !== String(number) ? null : { job: arrayOf(task), task: number };
 }
 
 /** What of it the browser keeps. */

@@ -3,6 +3,7 @@
 export const submit = {
   script: "Script",
   no_script: "The script of job {{number}} could not be read",
+  only_task: "Task {{task}} of job {{job}} only",
   start_over: "Start over",
   from_template: "Use a template",
   summary: "Expected cost and start",
