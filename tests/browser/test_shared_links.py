@@ -27,10 +27,14 @@ async def _finished(member: Member, script: str, **job: object) -> str:
 
 
 async def _made(page: Page, name: str) -> str:
-    """Create a link to the job of the page, and leave its list open."""
+    """Create a link to the job of the page that shows its output, and leave its list open."""
     await page.get_by_role("button", name="Share").click()
     await page.get_by_role("button", name="Create link").click()
     await page.get_by_label("Name", exact=True).fill(name)
+    output = page.get_by_role("dialog").get_by_role("checkbox", name="Output")
+    await expect(output).not_to_be_checked()
+    await expect(page.get_by_text("The output is shown as the job wrote it")).to_be_visible()
+    await output.check()
     assert not await violations(page)
     await page.get_by_role("button", name="Create link").dblclick()
     address: str = await page.get_by_test_id("secret").inner_text()

@@ -20,7 +20,7 @@ interface Props {
 
 export function NewLinkDialog({ target, made, close }: Props) {
   const [name, setName] = useState("");
-  const [shows, setShows] = useState<readonly Shown[]>(["output", "why"]);
+  const [shows, setShows] = useState<readonly Shown[]>(["why"]);
   const [seconds, setSeconds] = useState<number>(7 * DAY);
   return (
     <SecretDialog
@@ -47,6 +47,7 @@ export function NewLinkDialog({ target, made, close }: Props) {
           ))}
         </Group>
       </Checkbox.Group>
+      <Text size="sm">{text("shared_links.output_details")}</Text>
       <Lifetime label={text("shared_links.lifetime")} choices={LIFETIMES} value={seconds} onChange={setSeconds} />
       <TextInput
         label={text("shared_links.name")}

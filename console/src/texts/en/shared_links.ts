@@ -12,7 +12,8 @@ export const shared_links = {
   made_by: "created by",
   make: "Create link",
   make_title: "Create a link to job {{number}}",
-  always: "The link always shows the name, the state and the times of the job, and what it requested and used. It never shows its script, paths or users.",
+  always: "The link always shows the name, the state and the times of the job, and what it requested and used. It never shows its script.",
+  output_details: "The output is shown as the job wrote it, with whatever names and paths it holds.",
   shows: "Also show",
   shown: {
     job: "the job",
