@@ -92,3 +92,18 @@ async def test_an_array_is_one_row_and_opens_with_the_keyboard(person: Person) -
 
     await expect(toggle).to_have_attribute("aria-expanded", "true")
     await expect(page.get_by_text(f"{array}_[0-3]")).to_be_visible()
+
+
+async def test_an_array_lists_its_tasks_and_leads_to_the_one_that_failed(person: Person) -> None:
+    ada = await person("ada")
+    script = "[ $SLURM_ARRAY_TASK_ID != 2 ] || { echo task two; exit 7; }"
+    array = await _submitted(ada, script, name="one-of-three", array="1-3")
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs/{array}")
+    tasks = page.get_by_role("table", name="Tasks of the array")
+    await expect(tasks.get_by_role("row").nth(1)).to_contain_text(re.compile(f"{array}_2.*Failed.*7"))
+    await expect(tasks.get_by_role("row")).to_have_count(4)
+    assert not await violations(page)
+
+    await tasks.get_by_role("link", name=f"{array}_2").click()
+    await expect(page.get_by_role("log")).to_contain_text("task two")

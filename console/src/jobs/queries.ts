@@ -2,6 +2,8 @@
 
 import { queryOptions, type QueryClient } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
+import type { Job } from "../api/schema";
+import { MOST_TASKS, tasksOf } from "./arrayRecords";
 import type { CountsFilter } from "./filters/filters";
 import { NO_COSTS, withNewer, withNext, type ListCosts } from "./list/costs";
 import { listOf, type JobList } from "./list/list";
@@ -175,5 +177,35 @@ export function scriptQuery(cluster: string, jobId: string) {
       ),
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
+  });
+}
+
+const FAILED = ["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE"] as const;
+
+/** Tasks of an array, the failed ones first: as many as its page lists, and whether there may be more. */
+export function arrayTasksQuery(cluster: string, array: Pick<Job, "job_id" | "submitted_at">) {
+  const read = (state: typeof FAILED | null, signal: AbortSignal) =>
+    body(
+      api.GET("/v1/clusters/{cluster_id}/jobs", {
+        params: {
+          path: { cluster_id: cluster },
+          query: {
+            search: array.job_id,
+            // With it the answer has tasks that Slurm has forgotten.
+            submitted_after: array.submitted_at,
+            sort: "submitted",
+            limit: MOST_TASKS,
+            ...(state === null ? {} : { state: [...state] }),
+          },
+        },
+        signal,
+      }),
+    );
+  return queryOptions({
+    queryKey: ["job", cluster, array.job_id, "tasks"],
+    queryFn: async ({ signal }) => {
+      const pages = await Promise.all([read(FAILED, signal), read(null, signal)]);
+      return { tasks: tasksOf(array.job_id, pages.flatMap(({ jobs }) => jobs)), more: pages.some(({ cursor }) => Boolean(cursor)) };
+    },
   });
 }

@@ -2,14 +2,23 @@
 
 import type { Job } from "../../api/schema";
 import { text } from "../../texts";
-import { endingOf } from "./ending";
+import { endingOf, type Cause } from "./ending";
 import { memoryOf, type Asked } from "../figures";
 import { bytes } from "../../ui/format";
 import classes from "./job.module.css";
 
 const MIB = 1024 * 1024;
 
-export function EndingBox({ job }: { job: Asked & Pick<Job, "state" | "exit_code" | "signal" | "reason"> }) {
+/** Causes of which the output says more. An array has no output of its own. */
+const OF_OUTPUT: ReadonlySet<Cause> = new Set(["usage", "abort", "signal", "exit", "unknown"]);
+
+interface Props {
+  job: Asked & Pick<Job, "state" | "exit_code" | "signal" | "reason">;
+  /** Whether it is an array as a whole. */
+  array?: boolean;
+}
+
+export function EndingBox({ job, array = false }: Props) {
   const ending = endingOf(job);
   if (ending === null) return null;
   const asked = memoryOf(job);
@@ -17,7 +26,7 @@ export function EndingBox({ job }: { job: Asked & Pick<Job, "state" | "exit_code
     <section className={classes.ending} aria-label={text("job.ending.name")}>
       <h2>{text(`job.ending.${ending.cause}`, { code: ending.exitCode ?? "", signal: ending.signal ?? "" })}</h2>
       <p>
-        {text(`job.ending.${ending.cause}_details`)}
+        {array && OF_OUTPUT.has(ending.cause) ? text("job.ending.array_details") : text(`job.ending.${ending.cause}_details`)}
         {ending.cause === "memory" && asked !== null ? ` ${text("job.ending.asked", { size: bytes(asked * MIB) })}` : null}
       </p>
       <p className={classes.quiet}>

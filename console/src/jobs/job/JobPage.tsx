@@ -14,6 +14,8 @@ import { ProblemView } from "../../ui/ProblemView";
 import type { OutputChoice } from "../output/OutputView";
 import { jobOutput } from "../output/source";
 import { TABS, type Tab } from "../tabs";
+import { isArray } from "../arrayRecords";
+import { ArrayTasks } from "./ArrayTasks";
 import { EndingBox } from "./EndingBox";
 import { EventsTab } from "./tabs/EventsTab";
 import { FilesTab } from "./tabs/FilesTab";
@@ -64,7 +66,7 @@ function Content({ cluster, job, why }: ContentProps) {
     <>
       <JobHead cluster={cluster} job={job} />
       <Timeline cluster={cluster} job={job} why={why} />
-      <EndingBox job={job} />
+      <EndingBox job={job} array={isArray(job)} />
       <div className={classes.columns}>
         <Tabs value={tab} onChange={choose} keepMounted={false} className={classes.main} classNames={{ panel: classes.panel ?? "" }}>
           <Tabs.List>
@@ -75,7 +77,13 @@ function Content({ cluster, job, why }: ContentProps) {
             ))}
           </Tabs.List>
           <Tabs.Panel value="output">
-            <Output cluster={cluster} job={job} />
+            {isArray(job) ? (
+              <ArrayTasks cluster={cluster} job={job}>
+                <Output cluster={cluster} job={job} />
+              </ArrayTasks>
+            ) : (
+              <Output cluster={cluster} job={job} />
+            )}
           </Tabs.Panel>
           <Tabs.Panel value="events">
             <EventsTab cluster={cluster} job={job.job_id} />

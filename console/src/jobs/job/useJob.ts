@@ -11,7 +11,7 @@ import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } f
 const SOON_MS = 500;
 /** What is long to read, and changes little with each task of an array. */
 const SLOW_MS = 5_000;
-const SLOW: ReadonlySet<unknown> = new Set(["timeline", "events"]);
+const SLOW: ReadonlySet<unknown> = new Set(["timeline", "events", "tasks"]);
 /** Events of a job that its timeline has a stage for: it runs, waits anew, or has ended. */
 const STAGES = /^job\.(?:running|requeued|completed|failed|cancelled|timeout)$/;
 

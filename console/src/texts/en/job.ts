@@ -99,6 +99,7 @@ export const job = {
     signal_details: "The last lines of the output may say what it was doing.",
     exit: "It ended with exit code {{code}}",
     exit_details: "The script or its last command returned this code. The last lines of the output usually say why.",
+    array_details: "Open a task that failed: each task has its own output, and its last lines usually say why.",
     unknown: "It failed",
     unknown_details: "Slurm gives no reason. The last lines of the output may say why.",
   },
@@ -193,6 +194,13 @@ export const job = {
     curl: "curl",
     python: "Python",
     copy: "Copy {{language}}",
+  },
+  tasks: {
+    name: "Tasks of the array",
+    task: "Task",
+    output: "Each task of an array has its own output. Tasks that failed come first.",
+    part: "Only {{most}} are shown here.",
+    all: "All tasks in the list of jobs",
   },
   output: {
     name: "Output",

@@ -1,0 +1,30 @@
+/** The tasks of an array as its page lists them: those that failed first. Pure. */
+
+import type { Job } from "../api/schema";
+import { stateGroup } from "../ui/jobStates";
+import { arrayOf, taskOf } from "./arrayTasks";
+
+/** The most tasks that the page lists. */
+export const MOST_TASKS = 100;
+
+type Known = Pick<Job, "job_id" | "array_tasks" | "standard_output">;
+
+/** Whether a job is an array as a whole. Slurm has put the number of the task into the path of a task's own output. */
+export function isArray({ job_id, array_tasks, standard_output }: Known): boolean {
+  return !job_id.includes("_") && (Boolean(array_tasks) || /%[0-9]{0,2}a/.test(standard_output ?? ""));
+}
+
+/** The records of the array among those that were found, once each: failed, then running, then the rest, by their numbers. */
+export function tasksOf(array: string, found: readonly Job[]): Job[] {
+  const own = new Map(found.filter(({ job_id }) => arrayOf(job_id) === array).map((job) => [job.job_id, job]));
+  return [...own.values()]
+    .toSorted((one, other) => rank(one) - rank(other) || (taskOf(one.job_id) ?? Infinity) - (taskOf(other.job_id) ?? Infinity))
+    .slice(0, MOST_TASKS);
+}
+
+const RANKS = ["failed", "running", "starting"];
+
+function rank({ state }: Job): number {
+  const at = RANKS.indexOf(stateGroup(state));
+  return at === -1 ? RANKS.length : at;
+}
