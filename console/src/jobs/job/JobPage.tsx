@@ -95,7 +95,7 @@ function Content({ cluster, job, why }: ContentProps) {
             <ScriptTab cluster={cluster} job={job.job_id} />
           </Tabs.Panel>
           <Tabs.Panel value="files">
-            <FilesTab staging={job.staging ?? null} />
+            <FilesTab cluster={cluster} job={job} />
           </Tabs.Panel>
           <Tabs.Panel value="same">
             <SameTab cluster={cluster} job={job} />

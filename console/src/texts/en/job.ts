@@ -178,8 +178,10 @@ export const job = {
   files: {
     none: "No files are staged",
     none_details: "Files that a job names in #STAGE lines are copied from the bucket before it starts, and back after it ends.",
-    in: "Stage in, before it starts",
-    out: "Stage out, after it ends",
+    in: "Input files",
+    out: "Results",
+    place: "They are in the folder of the bucket that was named when the job was submitted, such as outputs/run-1a2b3c4d.",
+    open: "Open outputs in Files",
     pending: "waiting",
     running: "running",
     done: "done",

@@ -1,23 +1,50 @@
-/** The files that are staged for a job: brought before it, and taken away after it. */
+/** The files that are staged for a job: its input files, and its results. */
 
-import type { JobStaging, StagingPart } from "../../../api/schema";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { profileQuery } from "../../../api/queries";
+import type { JobWithCost, StagingPart } from "../../../api/schema";
 import { text } from "../../../texts";
 import { Empty } from "../../../ui/Empty";
 import { bytes, count } from "../../../ui/format";
 import { Foreign } from "../../../ui/Foreign";
 import classes from "../job.module.css";
 
-export function FilesTab({ staging }: { staging: JobStaging | null }) {
+/** The area of the bucket in which the results of a submit go to a folder of their own, unless another one is named. */
+const OUTPUTS = "outputs";
+
+export function FilesTab({ cluster, job }: { cluster: string; job: JobWithCost }) {
+  const me = useQuery(profileQuery).data;
+  const staging = job.staging ?? null;
   if (staging === null) return <Empty title={text("job.files.none")}>{text("job.files.none_details")}</Empty>;
   return (
     <div>
       {staging.stage_in ? <Part title={text("job.files.in")} part={staging.stage_in} /> : null}
-      {staging.stage_out ? <Part title={text("job.files.out")} part={staging.stage_out} /> : null}
+      {staging.stage_out ? (
+        <Part title={text("job.files.out")} part={staging.stage_out}>
+          {/* Everybody sees the outputs of their own. */}
+          {staging.stage_out.files > 0 && me?.uid === job.uid ? (
+            <p>
+              {text("job.files.place")}{" "}
+              <Link to="/c/$cluster/files" params={{ cluster }} search={{ path: OUTPUTS }}>
+                {text("job.files.open")}
+              </Link>
+            </p>
+          ) : null}
+        </Part>
+      ) : null}
     </div>
   );
 }
 
-function Part({ title, part }: { title: string; part: StagingPart }) {
+interface PartProps {
+  title: string;
+  part: StagingPart;
+  children?: ReactNode;
+}
+
+function Part({ title, part, children }: PartProps) {
   return (
     <section className={classes.box}>
       <h2>{title}</h2>
@@ -25,6 +52,7 @@ function Part({ title, part }: { title: string; part: StagingPart }) {
         {text(`job.files.${part.state}`)} · {text("job.files.sum", { count: part.files, shown: count(part.files), size: bytes(part.bytes) })}
         {part.failed_files > 0 ? ` · ${text("job.files.failed_files", { count: part.failed_files, shown: count(part.failed_files) })}` : null}
       </p>
+      {children}
       {part.errors.length > 0 ? (
         <ul className={classes.plain}>
           {part.errors.map((error, number) => (
