@@ -3,6 +3,8 @@
 import re
 
 from clusterra_lab.machine.process import until
+from clusterra_lab.stack.stack import Stack
+from staged_files import staging_over
 
 from browser.accessibility import violations
 from browser.conftest import Person
@@ -108,3 +110,30 @@ async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(pers
     await page.wait_for_url(JOB)
     assert not page.url.endswith(f"/{job}")
     await ada.user.cancel(job)
+
+
+async def test_results_are_kept_and_found_from_the_page_of_the_job(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    page = ada.page
+    await open_submit(page)
+    await page.get_by_role("button", name="Start over").click()
+    await page.get_by_role("button", name="Add results").click()
+    pattern = page.get_by_role("textbox", name="Results")
+    await expect(pattern).to_be_in_viewport()
+    await expect(page.get_by_text("Only files that match are kept")).to_be_in_viewport()
+    await pattern.fill("*.txt")
+    await page.get_by_label("Script", exact=True).click()
+    await page.keyboard.press("Control+a")
+    await page.keyboard.insert_text("#!/bin/sh\n#SBATCH --time=5\necho kept > kept.txt\n")
+    assert await violations(page) == []
+    await page.get_by_role("button", name=re.compile("Submit ·")).click()
+    await page.wait_for_url(JOB)
+
+    await staging_over(lab, ada.user, page.url.rsplit("/", 1)[1])
+    await page.reload()
+    await page.get_by_role("tab", name="Files").click()
+    results = page.get_by_role("region", name="Results")
+    await expect(results).to_contain_text("done · 1 file")
+    assert await violations(page) == []
+    await results.get_by_role("link", name="Open outputs in Files").click()
+    await expect(page).to_have_url(re.compile(r"/files\?path=outputs$"))

@@ -2,7 +2,7 @@
 
 import { ActionIcon, Button, Fieldset, Group, Stack, Text, TextInput } from "@mantine/core";
 import { X } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
 import { newFolder, withFile, type Draft } from "./draft";
@@ -94,6 +94,7 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
             />
           </div>
         ))}
+        <ResultsHelp results={draft.results.length} />
         <Group gap="xs">
           <Button variant="default" onClick={() => setPicking(true)}>
             {text("submit.files.add")}
@@ -127,5 +128,21 @@ function Remove({ name, act }: { name: string; act: () => void }) {
     <ActionIcon size={28} aria-label={text("submit.files.remove", { name: visible(name) })} onClick={act}>
       <X size={16} aria-hidden />
     </ActionIcon>
+  );
+}
+
+/** What of the results is kept. It stands below them, and comes into view with one that is added. */
+function ResultsHelp({ results }: { results: number }) {
+  const place = useRef<HTMLParagraphElement>(null);
+  const before = useRef(results);
+  useEffect(() => {
+    if (results > before.current) place.current?.scrollIntoView({ block: "nearest" });
+    before.current = results;
+  }, [results]);
+  if (results === 0) return null;
+  return (
+    <Text ref={place} size="sm" c="dimmed">
+      {text("submit.files.results_help")}
+    </Text>
   );
 }

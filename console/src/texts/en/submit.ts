@@ -109,6 +109,7 @@ export const submit = {
     destination: "Destination file",
     pattern: "Results",
     target: "Destination folder",
+    results_help: "Only files that match are kept. Paths start in the folder of the job: results/** is all files below its folder results, *.csv the CSV files in it.",
     add: "Add a file from the bucket",
     add_results: "Add results",
     remove: "Remove {{name}}",

@@ -9,6 +9,7 @@ import { text } from "../../../texts";
 import { Empty } from "../../../ui/Empty";
 import { bytes, count } from "../../../ui/format";
 import { Foreign } from "../../../ui/Foreign";
+import { Box } from "../Box";
 import classes from "../job.module.css";
 
 /** The area of the bucket in which the results of a submit go to a folder of their own, unless another one is named. */
@@ -46,8 +47,7 @@ interface PartProps {
 
 function Part({ title, part, children }: PartProps) {
   return (
-    <section className={classes.box}>
-      <h2>{title}</h2>
+    <Box title={title}>
       <p>
         {text(`job.files.${part.state}`)} · {text("job.files.sum", { count: part.files, shown: count(part.files), size: bytes(part.bytes) })}
         {part.failed_files > 0 ? ` · ${text("job.files.failed_files", { count: part.failed_files, shown: count(part.failed_files) })}` : null}
@@ -62,6 +62,6 @@ function Part({ title, part, children }: PartProps) {
           ))}
         </ul>
       ) : null}
-    </section>
+    </Box>
   );
 }
