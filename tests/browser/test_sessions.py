@@ -23,5 +23,8 @@ async def test_a_session_is_started_once_and_says_how_it_ended(person: Person) -
 
     await expect(page.get_by_role("link", name="Open Jupyter in a new tab")).to_have_attribute("rel", "noopener")
     # Workers of the lab have no JupyterLab, so the job ends at once: the page tells so without a reload.
-    await expect(page.get_by_role("cell", name="Ended", exact=True)).to_have_count(1)
+    await expect(page.get_by_role("cell", name="Failed", exact=True)).to_have_count(1)
     await expect(page.get_by_role("cell", name="exit code 127")).to_be_visible()
+    assert await violations(page) == []
+    await page.get_by_role("link", name="Output of Jupyter").click()
+    await expect(page.get_by_role("log")).to_contain_text("jupyter")

@@ -7,8 +7,8 @@ import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
 import { Foreign, visible } from "../ui/Foreign";
 import { Moment } from "../ui/Moment";
-import { StateMark } from "../ui/StateMark";
-import { likeJob, openAddress } from "./queries";
+import { openAddress } from "./queries";
+import { SessionState } from "./SessionState";
 import { TimeLeft } from "./TimeLeft";
 
 export function sessionColumns(cluster: string, stop: (session: SessionDetail) => void): Column<SessionDetail>[] {
@@ -17,7 +17,7 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
       id: "state",
       head: text("sessions.column.state"),
       width: "100px",
-      cell: ({ state }) => <StateMark state={likeJob(state)} word={text(`sessions.state.${state}`)} />,
+      cell: (session) => <SessionState cluster={cluster} session={session} />,
     },
     {
       id: "acts",
@@ -44,7 +44,7 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
       numeric: true,
       cell: ({ job_id }) => <TimeLeft cluster={cluster} jobId={job_id} />,
     },
-    { id: "detail", head: text("sessions.column.detail"), width: "minmax(200px, 6fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
+    { id: "detail", head: text("sessions.column.detail"), width: "minmax(200px, 6fr)", cell: ({ detail }) => <span title={visible(detail)}><Foreign cut>{detail}</Foreign></span> },
     {
       id: "idle",
       head: text("sessions.column.idle"),
@@ -58,7 +58,13 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
 
 function Acts({ cluster, session, stop }: { cluster: string; session: SessionDetail; stop: (session: SessionDetail) => void }) {
   const name = visible(session.name);
-  if (session.state === "ended") return null;
+  if (session.state === "ended") {
+    return (
+      <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: session.job_id }} aria-label={text("sessions.output_of", { name })}>
+        {text("sessions.output")}
+      </Link>
+    );
+  }
   return (
     <Group gap={6} wrap="nowrap">
       <Button

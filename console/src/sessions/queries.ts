@@ -4,6 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
 import { ProblemError } from "../api/problem";
 import type { Job, NewSession, SessionDetail } from "../api/schema";
+import { stateGroup } from "../ui/jobStates";
 
 export function sessionsQuery(cluster: string) {
   const queryKey = ["sessions", cluster];
@@ -73,6 +74,11 @@ const STATES: Record<SessionDetail["state"], string> = {
 /** The state of jobs that a session's state looks like. */
 export function likeJob(state: SessionDetail["state"]): string {
   return STATES[state];
+}
+
+/** The state of the job with which a session has failed; null of one that has not, or of whose job nothing is known. */
+export function failedAs(state: SessionDetail["state"], job: string | undefined): string | null {
+  return state === "ended" && job !== undefined && stateGroup(job) === "failed" ? job : null;
 }
 
 /** Seconds until the job's time is over; null where it has no limit or has not started. */

@@ -21,6 +21,8 @@ export const sessions = {
   open: "Open",
   open_of: "Open {{name}} in a new tab",
   open_soon: "The page opens by itself when the session is ready",
+  output: "Output",
+  output_of: "Output of {{name}}",
   stop: "Stop",
   stop_of: "Stop {{name}}",
   stop_title: "Stop the session",
