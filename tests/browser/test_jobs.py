@@ -52,7 +52,10 @@ async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_reques
     await expect(output).to_contain_text("line 400000 of")
 
     await page.get_by_label("Find in the loaded part").fill("line 39999")
-    await expect(page.get_by_role("status").filter(has_text="of 10 lines")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="10 lines match")).to_be_visible()
+    await expect(output.get_by_text("line 399990 of a long output")).to_be_in_viewport()
+    await page.get_by_role("button", name="Next match").click()
+    await expect(page.get_by_role("status").filter(has_text="1 of 10 lines")).to_be_visible()
     await page.get_by_role("button", name="Start", exact=True).click()
 
     await expect(output).to_contain_text("line 1 of")

@@ -51,7 +51,7 @@ async def test_an_output_of_100_mb_is_read_searched_and_saved(person: Person, tm
     await expect(output.locator("[data-color=green]").first).to_have_text("ok")
     await expect(output).to_contain_text(f"<b>bold</b> {HOSTILE}")
     await page.get_by_label("Find in the loaded part").fill("needle")
-    await expect(page.get_by_role("status").filter(has_text="of 1 line")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="1 line matches")).to_be_visible()
     await page.get_by_role("button", name="Start", exact=True).click()
     await expect(output).to_contain_text("the very first line")
     assert await output.locator("img, b, a").count() == 0

@@ -12,6 +12,7 @@ import { OutputLines, type LinesHandle } from "./OutputLines";
 import classes from "./output.module.css";
 import type { OutputSource, StreamName } from "./source";
 import type { OutputStore } from "./store";
+import { useFirstFound } from "./useFirstFound";
 import { useOutput } from "./useOutput";
 
 export interface OutputChoice {
@@ -40,12 +41,18 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
   const [current, setCurrent] = useState(-1);
   const row = current < 0 ? undefined : found[Math.min(current, found.length - 1)];
 
+  useFirstFound(finder, found, store.state === "ready", show);
+
+  function show(at: number): void {
+    setFollowing(false);
+    lines.current?.show(at);
+  }
+
   function step(by: number): void {
     if (found.length === 0) return;
     const next = current < 0 ? (by > 0 ? 0 : found.length - 1) : (current + by + found.length) % found.length;
     setCurrent(next);
-    setFollowing(false);
-    lines.current?.show(found[next] ?? 0);
+    show(found[next] ?? 0);
   }
 
   async function jump(where: "start" | "end"): Promise<void> {
@@ -68,7 +75,7 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
         <FindBox find={choice.find} change={(find) => { setCurrent(-1); choose({ find }); }} step={step} />
         {choice.find === "" ? null : (
           <span className={classes.found} role="status">
-            {text("job.output.found", { at: count(current < 0 ? 0 : Math.min(current, found.length - 1) + 1), count: found.length, shown: found.length >= MOST_FOUND ? `${count(MOST_FOUND)}+` : count(found.length) })}
+            {text(current < 0 ? "job.output.matches" : "job.output.found", { at: count(Math.min(current, found.length - 1) + 1), count: found.length, shown: found.length >= MOST_FOUND ? `${count(MOST_FOUND)}+` : count(found.length) })}
           </span>
         )}
         <Button variant="default" onClick={() => void jump("start")}>{text("job.output.start")}</Button>

@@ -209,6 +209,8 @@ export const job = {
     lines: "Lines of the output",
     stream: "Stream",
     find: "Find in the loaded part",
+    matches_one: "{{shown}} line matches",
+    matches_other: "{{shown}} lines match",
     found_one: "{{at}} of {{shown}} line",
     found_other: "{{at}} of {{shown}} lines",
     next: "Next match",
