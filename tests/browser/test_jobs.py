@@ -81,6 +81,7 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await expect(page.get_by_text("3 done, 0 failed, 0 left")).to_be_visible()
     await page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
     await expect(page.get_by_role("cell", name="Cancelled")).to_have_count(3)
+    await expect(page.get_by_role("status").filter(has_text="3 jobs cancelled")).to_be_visible()
 
 
 async def test_an_array_is_one_row_and_opens_with_the_keyboard(person: Person) -> None:

@@ -1,9 +1,8 @@
 /** The list of jobs: filtered and sorted here, of all that were read, and kept right by events. */
 
-import { Button } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import { lazy, Suspense, useCallback, useMemo } from "react";
 import { text } from "../texts";
 import { RowTable } from "../ui/tables/RowTable";
 import { Empty } from "../ui/Empty";
@@ -11,6 +10,7 @@ import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
+import { Selection } from "./bulk/Selection";
 import { jobColumns, tableColumns, type JobColumn } from "./columns";
 import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
 import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters/filters";
@@ -21,7 +21,6 @@ import { CostsContext, useListCosts } from "./list/useListCosts";
 import { useJobs } from "./list/useJobs";
 
 const route = getRouteApi("/c/$cluster/jobs");
-const BulkActs = lazy(() => import("./bulk/BulkActs").then(({ BulkActs: component }) => ({ default: component })));
 const AllCounts = lazy(() => import("./filters/AllCounts").then(({ AllCounts: component }) => ({ default: component })));
 const NONE: JobList["rows"] = [];
 
@@ -65,7 +64,7 @@ export function JobsPage() {
             <AllCounts cluster={cluster} filters={filters} since={since} />
           </Suspense>
         ) : null}
-        {matching.length > 0 ? <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} /> : null}
+        <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} />
       </div>
       <CostsContext value={costs}>
         <RowTable
@@ -150,29 +149,4 @@ function Nothing({ filtered: narrowed, reading }: { filtered: boolean; reading: 
   if (reading) return <Empty title={text("ui.loading")} />;
   if (narrowed) return <Empty title={text("jobs.none_match")}>{text("jobs.none_match_details")}</Empty>;
   return <Empty title={text("jobs.none")}>{text("jobs.none_details")}</Empty>;
-}
-
-interface SelectionProps {
-  cluster: string;
-  filters: ReturnType<typeof filtersOf>;
-  jobs: JobList["rows"];
-  /** Whether all jobs were read, so that what matches is all there is. */
-  whole: boolean;
-}
-
-/** Acts on all jobs that match, loaded when they are wanted. */
-function Selection(props: SelectionProps) {
-  const [wanted, setWanted] = useState(false);
-  if (!wanted) {
-    return (
-      <Button variant="default" onClick={() => setWanted(true)} disabled={!props.whole}>
-        {text("jobs.bulk.open", { count: props.jobs.length, shown: count(props.jobs.length) })}
-      </Button>
-    );
-  }
-  return (
-    <Suspense fallback={null}>
-      <BulkActs {...props} close={() => setWanted(false)} />
-    </Suspense>
-  );
 }

@@ -18,12 +18,14 @@ interface Props {
   cluster: string;
   filters: Filters;
   jobs: readonly Job[];
+  /** Called with the number of jobs that were changed, once all were tried. */
+  done: (act: Act, jobs: number) => void;
   close: () => void;
 }
 
 const ACTS: readonly Act[] = ["cancel", "hold", "release"];
 
-export function BulkActs({ cluster, filters, jobs: current, close }: Props) {
+export function BulkActs({ cluster, filters, jobs: current, done, close }: Props) {
   // The jobs as they were when the person asked: what is confirmed is what was shown.
   const [jobs] = useState(current);
   const [act, setAct] = useState<Act>("cancel");
@@ -42,7 +44,10 @@ export function BulkActs({ cluster, filters, jobs: current, close }: Props) {
       if (filter !== null) return cancelled({ cluster, filter, total: plan.total, key, progress: setSofar, signal });
       return runEach({ fates: plan.fates, act: (job) => single(act, { cluster, job }), progress: setSofar, signal });
     },
-    onSuccess: setSofar,
+    onSuccess: (all) => {
+      setSofar(all);
+      done(act, tally(all).done);
+    },
   });
   useEffect(() => () => ended.current?.abort(), []);
   const finished = run.isSuccess || run.isError;
