@@ -25,7 +25,7 @@ export const submit = {
   environment_empty: "A job needs at least PATH, such as PATH=/usr/bin:/bin",
   field: {
     name: "Name",
-    time: "Time limit",
+    time: "Time limit, minutes or h:m:s",
     tasks: "Tasks",
     cpus: "CPUs per task",
     nodes: "Nodes",
@@ -39,11 +39,11 @@ export const submit = {
   },
   placeholder: {
     name: "job",
-    time: "1:30:00",
+    time: "for example 1:30:00",
     tasks: "1",
     cpus: "1",
     nodes: "1",
-    memory: "4G",
+    memory: "for example 4G",
     gpus: "none",
     partition: "the default",
     account: "yours",
@@ -51,7 +51,7 @@ export const submit = {
     directory: "your home",
     output: "job_<id>.out",
   },
-  fact: { shape: "Workers", per_hour: "Cost per hour", at_most: "Maximum cost", start: "Start" },
+  fact: { shape: "Workers", per_hour: "Cost per hour", at_most: "Maximum cost", start: "Scheduling" },
   of_array: {
     per_hour: "Cost per hour of one task",
     at_most_one: "Maximum cost of {{count}} task",
@@ -85,7 +85,7 @@ export const submit = {
   },
   button: { price: "at most {{price}}", per_hour: "{{price}} per hour" },
   quota: {
-    none: "No quota limits your costs.",
+    none: "You have no cost quota.",
     user: "{{left}} of {{limit}} are left of the quota of {{name}} this month.",
     account: "{{left}} of {{limit}} are left of the quota of the account {{name}} this month.",
     tenant: "{{left}} of {{limit}} are left of the quota of the workspace {{name}} this month.",
