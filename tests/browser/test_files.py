@@ -25,6 +25,9 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     (tmp_path / "dot.png").write_bytes(PNG)
     (tmp_path / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(3)</script></svg>")
 
+    await page.goto("/c/main/files")
+    await page.get_by_role("link", name="Open data to upload files").click()
+    await expect(page.get_by_role("button", name="Upload files")).to_be_visible()
     await page.goto("/c/main/files?path=data/journey")
     await expect(page.get_by_text("No files yet")).to_be_visible()
     await _choose(page, *tmp_path.iterdir())

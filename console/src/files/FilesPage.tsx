@@ -8,6 +8,7 @@ import { profileQuery } from "../api/queries";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { SavedViews } from "../views/SavedViews";
+import { AreasNote } from "./AreasNote";
 import { Crumbs } from "./Crumbs";
 import type { Dialog } from "./dialogs/Dialogs";
 import { Dialogs } from "./dialogs/Dialogs";
@@ -80,7 +81,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
           />
         ) : (
           <Text size="xs" c="dimmed">
-            {whose(root, path, folder.owner)}
+            {root === "bucket" && path === "" ? <AreasNote cluster={cluster} mayUpload={role !== "viewer"} /> : whose(root, folder.owner)}
           </Text>
         )}
       </div>
@@ -114,8 +115,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
   );
 }
 
-function whose(root: Root, path: string, owner: string | null): string {
+function whose(root: Root, owner: string | null): string {
   if (root === "folder") return text("files.folder_read_only");
-  if (path === "") return "";
   return owner === null ? text("files.everybody") : text("files.whose", { name: owner });
 }

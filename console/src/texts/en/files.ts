@@ -7,6 +7,8 @@ export const files = {
   whose: "Files of {{name}}",
   everybody: "Everybody can read these files, admins can change them",
   folder_read_only: "Jobs use this folder. Here it is read-only, with the rights of your user on the cluster",
+  areas: "scripts, data and outputs are your own files; shared is read by everybody in the workspace.",
+  upload_in_data: "Open data to upload files",
   count_one: "{{shown}} entry",
   count_other: "{{shown}} entries",
   count_more_one: "{{shown}} entry, scroll for more",
