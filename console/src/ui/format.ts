@@ -53,11 +53,11 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["day", 30],
 ];
 
-/** A moment relative to `now`: "5 min ago", "in 2 hr". From a month on it is the day. */
+/** A moment relative to `now`: "5 min ago", or rounded "in 2 hr". From a month on it is the day. */
 export function relative(moment: Date, now: Date): string {
   let distance = (moment.getTime() - now.getTime()) / 1000;
   for (const [unit, size] of STEPS) {
-    if (Math.abs(distance) < size) return RELATIVE.format(Math.trunc(distance), unit);
+    if (Math.abs(distance) < size) return RELATIVE.format(distance > 0 ? Math.round(distance) : Math.trunc(distance), unit);
     distance /= size;
   }
   return DAY.format(moment);
