@@ -14,6 +14,7 @@ import { TableBox } from "../ui/tables/TableBox";
 import { bare } from "./amounts";
 import type { By } from "./byDay";
 import { costColumns, rowId } from "./costColumns";
+import { inJobOrder } from "./jobOrder";
 import classes from "./money.module.css";
 import type { Period } from "./period";
 import { costsQuery, exportAddress, MOST_PAGES } from "./queries";
@@ -30,7 +31,10 @@ export function CostsTable({ cluster, period, by, sort, onSort }: Props) {
   const costs = useInfiniteQuery(costsQuery(cluster, period, [by]));
   const columns = useMemo(() => costColumns(cluster, by), [cluster, by]);
   const pages = costs.data?.pages;
-  const rows = useMemo(() => pages?.flatMap((page) => page.rows) ?? [], [pages]);
+  const rows = useMemo(() => {
+    const all = pages?.flatMap((page) => page.rows) ?? [];
+    return by === "job" ? inJobOrder(all) : all;
+  }, [pages, by]);
   const first = pages?.[0];
   const cut = pages !== undefined && pages.length === MOST_PAGES && pages.at(-1)?.cursor !== null;
   return (

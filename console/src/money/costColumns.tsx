@@ -9,6 +9,7 @@ import { Foreign } from "../ui/Foreign";
 import { fixed } from "../ui/format";
 import { bare } from "./amounts";
 import type { By } from "./byDay";
+import { jobKey } from "./jobOrder";
 
 export function costColumns(cluster: string, by: By): Column<CostEntry>[] {
   return [
@@ -46,9 +47,7 @@ function remark({ stale, unknown }: CostEntry): ReactNode {
 
 /** What rows are sorted by, and told apart by: numbers of jobs as numbers. */
 function keyOf(row: CostEntry, by: By): string | number | null {
-  if (by !== "job") return valueOf(row, by);
-  const number = row.job_id === null ? Number.NaN : Number.parseInt(row.job_id, 10);
-  return Number.isNaN(number) ? null : number;
+  return by === "job" ? jobKey(row.job_id) : valueOf(row, by);
 }
 
 function valueOf(row: CostEntry, by: By): string | null {
