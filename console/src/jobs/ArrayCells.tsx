@@ -32,7 +32,7 @@ export function ArrayName({ row, cluster, toggle }: NameProps) {
       <RowLink href={jobAddress(cluster, row.id)} className={classes.name}>
         <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
       </RowLink>
-      <span className={classes.quiet}>{text("jobs.array.tasks", { count: row.total, shown: count(row.total) })}</span>
+      <span className={classes.quiet}>{text(row.whole > row.total ? "jobs.array.some_tasks" : "jobs.array.tasks", { count: row.whole, shown: count(row.total), whole: count(row.whole) })}</span>
     </span>
   );
 }

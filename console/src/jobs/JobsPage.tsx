@@ -38,7 +38,7 @@ export function JobsPage() {
   const shown = useShown(columns, search.columns);
   const costs = useListCosts(cluster, { since, whole, wanted: whole && shown.includes("cost") });
   const matching = useMemo(() => filtered(jobs, filters), [jobs, filters]);
-  const rows = useMemo(() => folded(matching, new Set(search.open)), [matching, search.open]);
+  const rows = useMemo(() => folded(matching, new Set(search.open), jobs), [matching, search.open, jobs]);
   const by = columns.find(({ id }) => id === search.sort)?.by;
   const descending = search.descending ?? false;
   const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);

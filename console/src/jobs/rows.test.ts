@@ -31,6 +31,13 @@ describe("rows", () => {
     for (const row of arrays) expect(Object.values(row.counts).reduce((sum, each) => sum + each, 0)).toBe(row.total);
   });
 
+  it("know how many tasks an array has, those that are filtered out too", () => {
+    const jobs = [job("9_1", { state: "FAILED" }), job("9_2", { state: "COMPLETED" }), job("9", { state: "PENDING", array_tasks: "3-12" }), job("8")];
+    const [row] = folded(jobs.slice(0, 1), new Set(), jobs);
+    expect(row).toMatchObject({ kind: "array", id: "9", total: 1, whole: 12 });
+    expect(folded(jobs, new Set())[0]).toMatchObject({ total: 12, whole: 12 });
+  });
+
   it("open in place: tasks stand below their array, by number", () => {
     const jobs = [job("42_10"), job("42_2"), job("42", { state: "PENDING", array_tasks: "11-20" }), job("50")];
     const rows = arranged(folded(jobs, new Set(["42"])), { value: ({ job_id }) => Number.parseInt(job_id, 10), descending: false });

@@ -18,13 +18,15 @@ export interface ArrayRow {
   tasks: readonly Job[];
   counts: Partial<Record<StateGroup, number>>;
   total: number;
+  /** How many tasks it has, those that the filters hide too. */
+  whole: number;
   opened: boolean;
 }
 
 export type Row = JobRow | ArrayRow;
 
-/** A row for each job, and one for each array. */
-export function folded(jobs: readonly Job[], opened: ReadonlySet<string>): Row[] {
+/** A row for each job, and one for each array, of which `all` has those tasks too that the filters hide. */
+export function folded(jobs: readonly Job[], opened: ReadonlySet<string>, all: readonly Job[] = jobs): Row[] {
   const rows: Row[] = [];
   const arrays = new Map<string, Job[]>();
   for (const job of jobs) {
@@ -38,11 +40,31 @@ export function folded(jobs: readonly Job[], opened: ReadonlySet<string>): Row[]
     if (tasks === undefined) {
       const first: Job[] = [job];
       arrays.set(id, first);
-      rows.push({ kind: "array", id, job, tasks: first, counts: {}, total: 0, opened: opened.has(id) });
+      rows.push({ kind: "array", id, job, tasks: first, counts: {}, total: 0, whole: 0, opened: opened.has(id) });
     } else tasks.push(job);
   }
-  for (const row of rows) if (row.kind === "array") counted(row);
+  const hidden = all === jobs || arrays.size === 0 ? null : sizesOf(all, arrays);
+  for (const row of rows) {
+    if (row.kind !== "array") continue;
+    counted(row);
+    row.whole = Math.max(row.total, hidden?.get(row.id) ?? 0);
+  }
   return rows;
+}
+
+/** How many tasks each of these arrays has. */
+function sizesOf(jobs: readonly Job[], arrays: ReadonlyMap<string, unknown>): Map<string, number> {
+  const sizes = new Map<string, number>();
+  for (const job of jobs) {
+    if (!job.job_id.includes("_") && !job.array_tasks) continue;
+    const id = arrayOf(job.job_id);
+    if (arrays.has(id)) sizes.set(id, (sizes.get(id) ?? 0) + sizeOf(job));
+  }
+  return sizes;
+}
+
+function sizeOf({ array_tasks }: Job): number {
+  return array_tasks ? taskCount(array_tasks) : 1;
 }
 
 const made = new WeakMap<Job, JobRow>();
@@ -59,7 +81,7 @@ function jobRow(job: Job): JobRow {
 function counted(row: ArrayRow): void {
   for (const task of row.tasks) {
     const group = stateGroup(task.state);
-    const size = task.array_tasks ? taskCount(task.array_tasks) : 1;
+    const size = sizeOf(task);
     row.counts[group] = (row.counts[group] ?? 0) + size;
     row.total += size;
   }

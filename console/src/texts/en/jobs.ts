@@ -51,6 +51,8 @@ export const jobs = {
     toggle: "Tasks of {{name}} ({{number}}): {{count}}",
     tasks_one: "{{shown}} task",
     tasks_other: "{{shown}} tasks",
+    some_tasks_one: "{{shown}} of {{whole}} task",
+    some_tasks_other: "{{shown}} of {{whole}} tasks",
     count: "{{number}} {{state}}",
   },
   filter: {
