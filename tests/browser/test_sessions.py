@@ -1,5 +1,7 @@
 """Sessions: one is started, can be opened, and says how it ended."""
 
+import re
+
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.playwright_api import expect
@@ -18,6 +20,10 @@ async def test_a_session_is_started_once_and_says_how_it_ended(person: Person) -
     await page.get_by_role("option", name="Jupyter").click()
     await form.get_by_role("textbox", name="cpus").fill("1")
     await form.get_by_role("textbox", name="memory_gib").fill("1")
+    assert await violations(page) == []
+    await expect(form.get_by_text("Cost per hour")).to_be_visible()
+    await expect(form.get_by_text(re.compile(r"[0-9] USD$"))).to_have_count(2)
+    await expect(form.get_by_text(re.compile("^starts? "))).to_be_visible()
     assert await violations(page) == []
     await form.get_by_role("button", name="Start").dblclick()
 

@@ -7,6 +7,8 @@ import { launchablesQuery } from "../api/launchables";
 import { ParametersForm } from "../parameters/ParametersForm";
 import { useParameters } from "../parameters/useParameters";
 import { partsOf } from "../parameters/values";
+import { Facts } from "../submit/SubmitBar";
+import { useRendered } from "../submit/template/useRendered";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { Foreign, visible } from "../ui/Foreign";
@@ -30,6 +32,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
   const parts = useMemo(() => (chosen === undefined ? [] : partsOf(chosen)), [chosen]);
   const parameters = useParameters(parts);
   const incomplete = chosen === undefined || Object.keys(parameters.problems).length > 0;
+  const { estimated } = useRendered({ cluster, id: chosen?.id ?? "", version: null, request: incomplete ? null : parameters.request, estimate: true });
   const start = useMutation({
     mutationFn: useOnce(() => startSession(cluster, { template_id: chosen?.id ?? "", ...parameters.request }, key.current)),
     onSuccess: async () => {
@@ -90,6 +93,8 @@ export function StartSession({ cluster, template, choose, close }: Props) {
               />
             </>
           )}
+          {chosen === undefined ? null : <Facts estimate={estimated?.estimate ?? null} old={!(estimated?.current ?? false)} />}
+          {estimated?.error ? <ProblemView error={estimated.error} title={text("submit.refused")} /> : null}
           {start.isError ? <ProblemView error={start.error} /> : null}
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={close}>

@@ -100,7 +100,8 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
   );
 }
 
-function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }) {
+/** What a job would cost and when it would start. */
+export function Facts({ estimate, old }: { estimate: JobEstimate | null; old: boolean }) {
   const starts = start(estimate);
   const unknown = text("submit.unknown");
   const cost = estimate?.cost ?? null;
