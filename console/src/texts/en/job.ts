@@ -53,6 +53,7 @@ export const job = {
   timeline: {
     name: "Stages of the job",
     after: "{{duration}}",
+    times: "× {{times}}",
     submitted: "submitted",
     decided: "decided",
     worker_started: "worker started",

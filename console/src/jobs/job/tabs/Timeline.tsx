@@ -7,7 +7,7 @@ import { Foreign } from "../../../ui/Foreign";
 import { hasEnded, stateGroup } from "../../../ui/jobStates";
 import { Moment } from "../../../ui/Moment";
 import classes from "../job.module.css";
-import { latestEnd, stagesOf } from "./stages";
+import { latestEnd, shortened, stagesOf } from "./stages";
 import { useJobTimeline } from "../useJob";
 
 interface Props {
@@ -18,14 +18,17 @@ interface Props {
 
 export function Timeline({ cluster, job, why }: Props) {
   const timeline = useJobTimeline(cluster, job.job_id);
-  const stages = stagesOf(job, timeline.data?.stages);
+  const stages = shortened(stagesOf(job, timeline.data?.stages));
   const next = nextOf(job, why);
   return (
     <ol className={classes.timeline} aria-label={text("job.timeline.name")}>
       {stages.map((stage) => (
         <li key={`${stage.name} ${stage.at} ${stage.details}`} className={classes.stage} title={exact(new Date(stage.at))}>
           {stage.after === null ? null : <span className={classes.gap}>{text("job.timeline.after", { duration: duration(stage.after) })}</span>}
-          <span className={classes.stageName}>{text(`job.timeline.${stage.name}`)}</span>
+          <span className={classes.stageName}>
+            {text(`job.timeline.${stage.name}`)}
+            {stage.times > 1 ? ` ${text("job.timeline.times", { times: stage.times })}` : null}
+          </span>
           <time dateTime={stage.at} className="number">
             {clock(new Date(stage.at))}
           </time>

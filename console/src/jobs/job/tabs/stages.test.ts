@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobWithCost } from "../../../api/schema";
-import { latestEnd, stagesOf } from "./stages";
+import { latestEnd, shortened, stagesOf } from "./stages";
 
 const job: JobWithCost = {
   job_id: "1", name: "a", user: "ada", uid: 1, state: "RUNNING", partition: "main",
@@ -30,6 +30,19 @@ describe("the stages of a job", () => {
       { stage: "running", at, worker: "w-2" },
     ]);
     expect(told.map(({ details }) => details)).toEqual(["1 more · xs from 0 to 1 workers", "w-1", "2 CPUs", "", "w-2"]);
+  });
+
+  it("are one where many workers of an array pass the same", () => {
+    const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
+    const started = [1, 2, 3].map((second) => ({ stage: "worker_started" as const, at: at(second), worker: `w-${second}` }));
+    const registered = [4, 5].map((second) => ({ stage: "registered" as const, at: at(second), worker: `w-${second}` }));
+    const line = shortened(stagesOf(job, [{ stage: "submitted", at: at(0) }, ...started, ...registered]));
+    expect(line.map(({ name, at: when, after, times }) => [name, when, after, times])).toEqual([
+      ["submitted", at(0), null, 1],
+      ["worker_started", at(3), 3, 3],
+      ["registered", at(4), 1, 1],
+      ["registered", at(5), 1, 1],
+    ]);
   });
 
   it("are those of its record until then", () => {

@@ -10,6 +10,8 @@ export interface Stage {
   after: number | null;
   /** The worker, its shape, or the reason, in the words of the API. */
   details: string;
+  /** How many stages of this name it stands for. */
+  times: number;
 }
 
 /** The stages that are over: those that the API tells; until it does, those of the job's own record. */
@@ -26,10 +28,30 @@ export function stagesOf(job: JobWithCost, told: readonly ToldStage[] | undefine
       at,
       after: before === undefined || after === null ? null : Math.max(0, after),
       details: detailsOf(rest, last),
+      times: 1,
     });
     last = { worker: rest.worker ?? last.worker ?? null, shape: rest.shape ?? last.shape ?? null };
   }
   return past;
+}
+
+/** With so many stages of one name in a row, as of an array with many workers, they are one. */
+const MANY = 3;
+
+/** Stages for a short line: many of one name in a row are one, at the time of the last. */
+export function shortened(stages: readonly Stage[]): Stage[] {
+  const runs: Stage[][] = [];
+  for (const stage of stages) {
+    const run = runs.at(-1);
+    if (run?.[0]?.name === stage.name) run.push(stage);
+    else runs.push([stage]);
+  }
+  return runs.flatMap((run) => {
+    const [first, last] = [run[0], run.at(-1)];
+    if (run.length < MANY || first === undefined || last === undefined) return run;
+    const after = first.after === null ? null : run.reduce((sum, stage) => sum + (stage.after ?? 0), 0);
+    return [{ name: first.name, at: last.at, after, details: "", times: run.length }];
+  });
 }
 
 /** What is known of a stage, without what the stage before has told, and what another part of it has in it. */
