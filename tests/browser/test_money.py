@@ -38,7 +38,7 @@ async def test_a_row_leads_to_its_job_and_the_export_has_the_same_rows(lab: Stac
     await expect(table.get_by_text("Total")).to_be_visible()
 
     async with ada.page.expect_download() as waiting:
-        await ada.page.get_by_role("link", name="CSV").click()
+        await ada.page.get_by_role("link", name="CSV", exact=True).click()
     file = await (await waiting.value).path()
     rows = list(csv.DictReader(io.StringIO(Path(file).read_text())))
     assert job_id in {row["job_id"] for row in rows}, rows
