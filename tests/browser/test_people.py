@@ -1,6 +1,9 @@
 """Admin: a person is invited, becomes an admin and loses it; tokens and keys are shown once; the audit tells of it."""
 
+import csv
+import io
 import time
+from pathlib import Path
 
 import pytest
 from clusterra_lab.stack.stack import Stack
@@ -136,7 +139,11 @@ async def test_the_audit_is_filtered_in_the_address_and_exported(person: Person)
     async with page.expect_download() as download:
         await page.get_by_role("link", name="Export CSV").click()
 
-    assert (await download.value).suggested_filename == "audit-main.csv"
+    saved = await download.value
+    assert saved.suggested_filename == "audit-main.csv"
+    rows = list(csv.DictReader(io.StringIO(Path(await saved.path()).read_text())))
+    assert {row["action"] for row in rows} == {"user.created"}
+    assert all("ada" in " ".join(row.values()) for row in rows)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8209,6 +8209,8 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                kind?: string[];
+                find?: string;
                 after?: string;
                 before?: string;
             };

@@ -97,6 +97,38 @@ async def test_the_export_has_every_page_of_the_archive(world: World) -> None:
     assert len(table) == 1201
 
 
+async def test_the_export_has_the_kinds_and_the_text_that_were_asked_for(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    quota = AdminFact(kind="quota.changed", actor="boss", subject="user:ada", detail="5 USD, block")
+    world.acme.events.archived.append(event_of("gateway", REF, quota, version="1", time=START))
+    world.acme.events.archived.extend([submitted(1, "train"), submitted(2, "Test"), cancelled(3)])
+
+    async def exported(**asked: str) -> list[str]:
+        async with boss.get(AUDIT, params=asked) as answer:
+            assert answer.status == 200
+            return [json.loads(line)["action"] for line in (await answer.text()).splitlines()]
+
+    def asked_kinds() -> tuple[str, ...]:
+        return world.acme.events.histories[-1].kinds or ()
+
+    await exported(kind="quota.*")
+    assert asked_kinds() == ("quota.changed", "quota.deleted")
+    await exported(kind="job.*,token.revoked")
+    assert asked_kinds() == ("job.submitted", "token.revoked")
+    assert await exported(find=" tESt") == ["job.submitted"]
+    assert len(await exported(find="ADA")) == 4
+    assert await exported(find="nobody") == []
+
+
+async def test_a_kind_that_is_not_in_the_audit_is_refused(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    for kind in ("node.down", "job.failed", "node.*", "*"):
+        async with boss.get(AUDIT, params={"kind": kind}) as answer:
+            assert answer.status == 400
+            assert "quota.changed" in (await answer.json())["hint"]
+
+
 async def test_only_admins_export_it(world: World) -> None:
     ada, chief = await world.login("ada@acme.example"), await world.login("chief@rival.example")
 

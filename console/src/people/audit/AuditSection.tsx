@@ -1,6 +1,6 @@
-/** Who did what in the cluster, with filters in the address and an export of the time span. */
+/** Who did what in the cluster, with filters in the address and an export of what is shown. */
 
-import { Anchor, Button, Group, Select, Text, TextInput } from "@mantine/core";
+import { Button, Group, Select, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -14,7 +14,7 @@ import { count } from "../../ui/format";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { ReadAgain } from "../ReadAgain";
-import { auditQuery, dayBefore, filtered, span, type AuditEntry } from "./audit";
+import { auditQuery, dayBefore, exported, filtered, type AuditEntry, type Shown } from "./audit";
 
 const route = getRouteApi("/c/$cluster/admin/$section");
 const DAYS = 7;
@@ -61,7 +61,7 @@ export function AuditSection() {
           maxLength={200}
           onChange={(event) => choose({ find: event.currentTarget.value || undefined })}
         />
-        <Export cluster={cluster} from={from} to={to} />
+        <Export cluster={cluster} shown={{ from, to, action: search.action, find: search.find }} />
       </Group>
       <ReadAgain query={audit} />
       {audit.isError ? <ProblemView error={audit.error} retry={() => void audit.refetch()} /> : null}
@@ -96,18 +96,19 @@ function auditColumns(): Column<AuditEntry>[] {
   ];
 }
 
-/** The whole time span as a file, which the gateway writes. */
-function Export({ cluster, from, to }: { cluster: string; from: string; to: string }) {
-  const address = (format: "csv" | "ndjson") =>
-    `/v1/clusters/${encodeURIComponent(cluster)}/audit?${new URLSearchParams({ format, ...span(from, to) }).toString()}`;
+/** What is shown as a file, which the gateway writes: it has all entries, also where the page has a part. */
+function Export({ cluster, shown }: { cluster: string; shown: Shown }) {
+  const path = `/v1/clusters/${encodeURIComponent(cluster)}/audit`;
   return (
-    <Group gap="xs" align="center">
-      <Button component="a" href={address("csv")} download variant="default">
-        {text("people.audit.csv")}
-      </Button>
-      <Anchor href={address("ndjson")} download size="sm">
-        {text("people.audit.ndjson")}
-      </Anchor>
+    <Group gap="xs" align="center" role="group" aria-label={text("people.audit.export")}>
+      <Text size="sm" c="dimmed">
+        {text("people.audit.export")}
+      </Text>
+      {(["csv", "ndjson"] as const).map((format) => (
+        <Button key={format} component="a" href={`${path}?${exported(shown, format).toString()}`} download variant="default">
+          {text(`people.audit.${format}`)}
+        </Button>
+      ))}
     </Group>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { dayBefore, filtered, readAudit, span, type AuditEntry } from "./audit";
+import { dayBefore, exported, filtered, readAudit, span, type AuditEntry } from "./audit";
 
 function entry(number: number, action = "job.submitted", actor = "ada"): AuditEntry {
   return { time: "2026-01-01T00:00:00Z", actor, action, subject: String(number), owner: "", detail: "", event_id: `e${number}` };
@@ -45,4 +45,13 @@ test("a span has both of its days", () => {
   const { after, before } = span("2026-03-01", "2026-03-02");
   expect(Date.parse(before) - Date.parse(after)).toBe(2 * 86_400_000);
   expect(dayBefore(1, new Date(2026, 2, 1, 12))).toBe("2026-02-28");
+});
+
+test("an export has the filters of the page", () => {
+  const days = { from: "2026-03-01", to: "2026-03-02" };
+  const parameters = (shown: { action?: string; find?: string }) => Object.fromEntries(exported({ ...days, ...shown }, "csv"));
+  expect(parameters({})).toEqual({ format: "csv", ...span("2026-03-01", "2026-03-02") });
+  expect(parameters({ action: "quota.", find: " ada & co " })).toMatchObject({ kind: "quota.*", find: "ada & co" });
+  expect(parameters({ action: "member.changed", find: " " })).toMatchObject({ kind: "member.changed" });
+  expect(parameters({ find: " " })).not.toHaveProperty("find");
 });

@@ -38,6 +38,25 @@ export function span(from: string, to: string): { after: string; before: string 
   return { after: new Date(`${from}T00:00:00`).toISOString(), before: last.toISOString() };
 }
 
+/** What a page of the audit shows. */
+export interface Shown {
+  from: string;
+  to: string;
+  /** An action, or a group of them, such as `quota.`. */
+  action?: string | undefined;
+  find?: string | undefined;
+}
+
+/** The parameters with which the API exports what is shown. */
+export function exported({ from, to, action, find }: Shown, format: "csv" | "ndjson"): URLSearchParams {
+  return new URLSearchParams({
+    format,
+    ...span(from, to),
+    ...(action === undefined ? {} : { kind: action.endsWith(".") ? `${action}*` : action }),
+    ...(find?.trim() ? { find: find.trim() } : {}),
+  });
+}
+
 /** A day in the viewer's zone, so many days ago. */
 export function dayBefore(days: number, now = new Date()): string {
   const day = new Date(now.getFullYear(), now.getMonth(), now.getDate() - days);

@@ -193,6 +193,7 @@ export const people = {
     subject: "Subject",
     owner: "Owner",
     detail: "Details",
+    export: "Export this selection:",
     csv: "Export CSV",
     ndjson: "Export JSON lines",
     none: "No events",

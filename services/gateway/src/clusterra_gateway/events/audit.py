@@ -1,18 +1,20 @@
 """The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 from aiohttp import web
 from clusterra_contracts.events import AUDITED_KINDS, AdminFact, Event, FileFact, JobActionFact, JobFact
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from pydantic import Field
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.answers.sse import Permission
 from clusterra_gateway.http.answers.streams import TABLE_WEIGHT, CutOff, csv_lines, download, send
-from clusterra_gateway.http.requests.parameters import Query, Time, query
+from clusterra_gateway.http.requests.errors import InvalidRequest
+from clusterra_gateway.http.requests.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
@@ -65,6 +67,26 @@ def entry_of(event: Event) -> Entry | None:
     )
 
 
+def kinds_of(patterns: Iterable[str]) -> frozenset[str]:
+    """The kinds of the audit of exact names and of families such as `quota.*`. Raises InvalidRequest for another."""
+    found = set[str]()
+    for pattern in patterns:
+        family = pattern.removesuffix("*") if pattern.endswith(".*") else None
+        matching = {kind for kind in AUDITED_KINDS if kind == pattern or (family and kind.startswith(family))}
+        if not matching:
+            raise InvalidRequest(
+                f"the audit has no events of the kind {pattern!r}", hint=f"kinds: {', '.join(sorted(AUDITED_KINDS))}"
+            )
+        found |= matching
+    return frozenset(found)
+
+
+def has_text(entry: Entry, find: str) -> bool:
+    """Whether who acted, what was acted on, its owner or the details contain a text, in any case of its letters."""
+    wanted = find.strip().lower()
+    return any(wanted in value.lower() for value in (entry.actor, entry.subject, entry.owner, entry.detail))
+
+
 def ndjson(entries: Iterable[Entry]) -> bytes:
     """One JSON object for each line."""
     return b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
@@ -77,14 +99,22 @@ def csv_rows(entries: Iterable[Entry]) -> bytes:
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
+MAX_FIND_CHARACTERS = 200
+"""The longest text to find, as in the search of jobs."""
 
 api = cluster_routes(reads=Needs("events:read", "admin"))
 
 
 class AuditQuery(Query):
-    """What to export. `after` is inclusive, `before` exclusive."""
+    """What to export. `after` is inclusive, `before` exclusive.
+
+    `kind` is one kind of the audit such as `quota.changed`, or all kinds of an entity such as `quota.*`. `find` is a
+    text that the actor, the subject, the owner or the details of an entry contain.
+    """
 
     format: Format = "ndjson"
+    kind: Annotated[tuple[str, ...] | None, CommaSeparated] = None
+    find: Annotated[str, Field(max_length=MAX_FIND_CHARACTERS)] = ""
     after: Time | None = None
     before: Time | None = None
 
@@ -104,26 +134,26 @@ class Audit:
         `ndjson` has one JSON object for each line, `csv` is a table. A body that breaks off is not whole.
         """
         wanted = query(request, AuditQuery)
-        read = ReadHistory(
-            kinds=tuple(sorted(AUDITED_KINDS)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS
-        )
+        kinds = AUDITED_KINDS if wanted.kind is None else kinds_of(wanted.kind)
+        read = ReadHistory(kinds=tuple(sorted(kinds)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS)
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
         response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
         # No name for the first page: it would be held until the client has read the last one.
-        lines = self._lines(ref, read, await self._archive.history(ref, read), wanted.format, permission)
+        lines = self._lines(ref, read, await self._archive.history(ref, read), wanted, permission)
         return await send(request, response, lines, weight=TABLE_WEIGHT)
 
     async def _lines(
-        self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, form: Format, permission: Permission
+        self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, wanted: AuditQuery, permission: Permission
     ) -> AsyncIterator[bytes]:
-        if form == "csv":
+        if wanted.format == "csv":
             yield csv_lines([tuple(Entry.model_fields)])
-        written = csv_rows if form == "csv" else ndjson
+        written = csv_rows if wanted.format == "csv" else ndjson
         while True:
             if not await permission.holds():
                 raise CutOff("the caller may not read it any more")
-            text, cursor = written(filter(None, map(entry_of, page.events))), page.cursor
+            entries = (entry for entry in map(entry_of, page.events) if entry is not None)
+            text, cursor = written(entry for entry in entries if has_text(entry, wanted.find)), page.cursor
             del page  # a slow client holds the text alone
             yield text
             if cursor is None:
