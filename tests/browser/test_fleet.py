@@ -44,6 +44,22 @@ async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stac
     await ada.page.wait_for_url(f"**/c/main/jobs/{job.job_id}")
 
 
+async def test_a_job_leads_to_the_decision_that_bought_its_worker(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    job = await ada.user.submit("#!/bin/bash\nsleep 5\n", {**JOB, "cpus_per_task": 4})
+    page = ada.page
+    await page.goto(f"/c/main/jobs/{job.job_id}")
+    bought = page.get_by_role("region", name="Scheduling").get_by_role("listitem").filter(has_text="Decision")
+    # Also when it has ended, and whatever was decided since.
+    await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+    await expect(bought).to_contain_text(f"for pending job {job.job_id}")
+
+    await bought.get_by_role("link").click()
+
+    await page.wait_for_url("**/c/main/fleet?moment=*")
+    await expect(page.get_by_role("dialog").get_by_text(f"for pending job {job.job_id}")).to_be_visible()
+
+
 async def test_the_decision_of_a_moment_is_a_link(lab: Stack, person: Person) -> None:
     ada = await person("ada")
     await ada.user.submit("#!/bin/bash\nsleep 20\n", JOB)

@@ -102,7 +102,7 @@ function Content({ cluster, job, why }: ContentProps) {
           </Tabs.Panel>
         </Tabs>
         <div className={classes.side}>
-          <WhyBox why={why} job={job} />
+          <WhyBox cluster={cluster} why={why} job={job} />
           <CostBox cluster={cluster} job={job} why={why} />
           <UsedBox job={job} />
         </div>

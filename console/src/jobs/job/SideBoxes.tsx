@@ -2,41 +2,31 @@
 
 import type { JobExplanation, JobWithCost, Money } from "../../api/schema";
 import { text } from "../../texts";
-import { count, money } from "../../ui/format";
+import { money } from "../../ui/format";
 import { Foreign } from "../../ui/Foreign";
 import { hasEnded } from "../../ui/jobStates";
 import { Moment } from "../../ui/Moment";
 import { useNow } from "../../ui/useNow";
 import { Alternatives } from "../Alternatives";
 import { elapsedOf } from "../figures";
+import { BoughtList } from "./BoughtList";
 import { Box } from "./Box";
 import classes from "./job.module.css";
 import { useJobCosts } from "./useJob";
 
 interface Props {
+  cluster: string;
   job: JobWithCost;
   why: JobExplanation | undefined;
 }
 
-export function WhyBox({ job, why }: Props) {
+export function WhyBox({ cluster, job, why }: Props) {
   return (
     <Box title={text("job.why.title")}>
       {why === undefined ? <p className={classes.quiet}>{text("ui.loading")}</p> : <p><Foreign>{why.text}</Foreign></p>}
       {why?.reason ? <p className={classes.quiet}>{text("job.why.slurm")} <Foreign>{why.reason}</Foreign></p> : null}
       {why?.expected_start ? <p>{text("job.why.starts")} <Moment at={why.expected_start} /></p> : null}
-      {why?.bought?.length ? (
-        <>
-          <h3>{text("job.why.bought")}</h3>
-          <ul className={classes.plain}>
-            {why.bought.map((purchase) => (
-              <li key={`${purchase.generation} ${purchase.shape} ${purchase.decided_at}`}>
-                {count(purchase.workers)} × <Foreign>{purchase.shape}</Foreign>, <Moment at={purchase.decided_at} />
-                {purchase.reason ? <span className={classes.quiet}> · <Foreign>{purchase.reason}</Foreign></span> : null}
-              </li>
-            ))}
-          </ul>
-        </>
-      ) : null}
+      <BoughtList cluster={cluster} job={job.job_id} why={why} />
       {why?.state === "pending" && why.places?.length ? (
         <>
           <h3>{text("job.why.places")}</h3>
@@ -56,7 +46,7 @@ export function WhyBox({ job, why }: Props) {
         </>
       ) : null}
       {job.nodes?.length ? <p className={classes.quiet}>{text("job.why.on")} <Foreign>{job.nodes.join(", ")}</Foreign></p> : null}
-      {why?.generation ? <p className={classes.quiet}>{text("job.why.decision", { generation: count(why.generation) })}</p> : null}
+      {why?.generation ? <p className={classes.quiet}>{text("job.why.looked")} <Moment at={why.as_of} /></p> : null}
     </Box>
   );
 }
@@ -65,7 +55,7 @@ function shown(amount: Money | null | undefined): string {
   return amount ? money(Number(amount.amount), amount.currency) : text("job.cost.unknown");
 }
 
-export function CostBox({ cluster, job, why }: Props & { cluster: string }) {
+export function CostBox({ cluster, job, why }: Props) {
   const costs = useJobCosts(cluster, job.job_id);
   const now = useNow();
   const total = costs.data?.total ?? job.cost?.total;

@@ -113,6 +113,7 @@ export const job = {
     places: "Expected placement",
     on: "On",
     decision: "Decision {{generation}}",
+    looked: "Planner's last look:",
     place: {
       node: "on a running worker",
       draining: "on a draining worker",

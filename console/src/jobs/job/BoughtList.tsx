@@ -1,0 +1,51 @@
+/** The workers that were bought for a job, each with its decision, which opens on the page of the fleet. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { profileQuery } from "../../api/queries";
+import type { JobExplanation } from "../../api/schema";
+import { includes } from "../../app/permissions";
+import { text } from "../../texts";
+import { Foreign } from "../../ui/Foreign";
+import { count } from "../../ui/format";
+import { Moment } from "../../ui/Moment";
+import { boughtFor } from "./bought";
+import classes from "./job.module.css";
+import { useJobTimeline } from "./useJob";
+
+interface Props {
+  cluster: string;
+  job: string;
+  why: JobExplanation | undefined;
+}
+
+export function BoughtList({ cluster, job, why }: Props) {
+  const timeline = useJobTimeline(cluster, job);
+  const { data: me } = useQuery(profileQuery);
+  const bought = boughtFor(timeline.data?.stages ?? [], why?.bought ?? []);
+  if (bought.length === 0) return null;
+  // Decisions tell of everybody's jobs, so only admins see them.
+  const mayOpen = me !== undefined && includes(me.role, "admin");
+  return (
+    <>
+      <h3>{text("job.why.bought")}</h3>
+      <ul className={classes.plain}>
+        {bought.map(({ decision, at, shape, workers, reason }) => (
+          <li key={`${decision} ${shape}`}>
+            {workers === null ? null : `${count(workers)} × `}
+            <Foreign>{shape}</Foreign>, <Moment at={at} />
+            {" · "}
+            {mayOpen ? (
+              <Link to="/c/$cluster/fleet" params={{ cluster }} search={{ moment: at }}>
+                {text("job.why.decision", { generation: count(decision) })}
+              </Link>
+            ) : (
+              text("job.why.decision", { generation: count(decision) })
+            )}
+            {reason ? <span className={classes.quiet}> · <Foreign>{reason}</Foreign></span> : null}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
