@@ -7,6 +7,20 @@ from browser.conftest import Person
 from browser.people import Member
 from browser.playwright_api import expect
 
+CONTRADICTIONS = """() => {
+  window.contradictions = [];
+  const look = () => {
+    const state = document.querySelector("main [aria-live=polite]")?.textContent ?? "";
+    const said = document.body.innerText;
+    const other = /Failed/.test(state) ? /It has been running|It runs on|The output is empty/
+      : /Running/.test(state) ? /It waits for|It is held|It has just been submitted/ : /(?!)/;
+    const found = other.exec(said);
+    if (found !== null) window.contradictions.push(`${state}: ${found[0]}`);
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+}"""
+"""Notes whatever the page says of another state of the job than the one that it shows."""
+
 HOSTILE = '<img src=x onerror="alert(1)"> \u202egnp.exe'
 JOB = {"time_limit": 5, "current_working_directory": "/mnt/efs"}
 
@@ -23,6 +37,7 @@ async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
     await expect(page.get_by_role("heading", level=1)).to_contain_text("⟨202e⟩gnp.exe")
     await expect(page.get_by_text("It is held by its owner")).to_be_visible()
     assert not await violations(page)
+    await page.evaluate(CONTRADICTIONS)
 
     await page.get_by_role("button", name="Release").dblclick()
 
@@ -31,6 +46,9 @@ async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
     await expect(output).to_contain_text("red <b>text</b>")
     await expect(output).to_contain_text("nosuchcommand")
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+    await expect(page.get_by_role("region", name="Scheduling")).to_contain_text("It has ended as FAILED")
+    await expect(page.get_by_text("Complete as of now")).to_be_visible()
+    assert await page.evaluate("() => window.contradictions") == []
     assert not await violations(page)
 
     await page.set_viewport_size({"width": 1400, "height": 900})

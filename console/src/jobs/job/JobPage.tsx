@@ -35,7 +35,7 @@ const OutputView = lazy(() => import("../output/OutputView").then(({ OutputView:
 
 export function JobPage() {
   const { cluster, job: jobId } = route.useParams();
-  const { job, why } = useJob(cluster, jobId);
+  const { job, why, explains } = useJob(cluster, jobId);
   // Another job is another page: no dialog and no draft of this one stays for it.
   const page = `${cluster} ${jobId}`;
   const title = text("jobs.title", { number: jobId, name: visible(job.data?.name || (job.data ? text("jobs.unnamed") : "")) });
@@ -44,7 +44,7 @@ export function JobPage() {
     <Page title={title} heading={<Foreign>{title}</Foreign>} actions={job.data ? <JobActs key={page} cluster={cluster} job={job.data} /> : null}>
       {missing ? <Empty title={text("job.missing")}>{text("job.missing_details")}</Empty> : null}
       {job.isError && !missing ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : null}
-      {job.data ? <Content key={page} cluster={cluster} job={job.data} why={why.data} /> : null}
+      {job.data ? <Content key={page} cluster={cluster} job={job.data} why={why.data} explains={explains} /> : null}
       {job.isPending ? <div className={classes.skeleton} aria-label={text("ui.loading")} role="status" /> : null}
       {why.isError && job.data ? <ProblemView error={why.error} title={text("job.why.missing")} retry={() => void why.refetch()} /> : null}
     </Page>
@@ -55,9 +55,11 @@ interface ContentProps {
   cluster: string;
   job: JobWithCost;
   why: JobExplanation | undefined;
+  /** Whether that is of the state of the job, and not of one before. */
+  explains: boolean;
 }
 
-function Content({ cluster, job, why }: ContentProps) {
+function Content({ cluster, job, why, explains }: ContentProps) {
   const { tab = "output" } = route.useSearch();
   const navigate = route.useNavigate();
   const choose = (chosen: string | null) =>
@@ -65,7 +67,7 @@ function Content({ cluster, job, why }: ContentProps) {
   return (
     <>
       <JobHead cluster={cluster} job={job} />
-      <Timeline cluster={cluster} job={job} why={why} />
+      <Timeline cluster={cluster} job={job} why={explains ? why : undefined} />
       <EndingBox job={job} array={isArray(job)} />
       <div className={classes.columns}>
         <Tabs value={tab} onChange={choose} keepMounted={false} className={classes.main} classNames={{ panel: classes.panel ?? "" }}>
@@ -102,7 +104,7 @@ function Content({ cluster, job, why }: ContentProps) {
           </Tabs.Panel>
         </Tabs>
         <div className={classes.side}>
-          <WhyBox cluster={cluster} why={why} job={job} />
+          <WhyBox cluster={cluster} why={why} job={job} explains={explains} />
           <CostBox cluster={cluster} job={job} why={why} />
           <UsedBox job={job} />
         </div>
@@ -111,7 +113,7 @@ function Content({ cluster, job, why }: ContentProps) {
   );
 }
 
-function Output({ cluster, job }: Omit<ContentProps, "why">) {
+function Output({ cluster, job }: Omit<ContentProps, "why" | "explains">) {
   const { stream, wrap, find } = route.useSearch();
   const navigate = route.useNavigate();
   const choose = useCallback(

@@ -20,13 +20,19 @@ interface Props {
   why: JobExplanation | undefined;
 }
 
-export function WhyBox({ cluster, job, why }: Props) {
+export function WhyBox({ cluster, job, why: told, explains }: Props & { explains: boolean }) {
+  // What is of an earlier state would contradict the one that is shown.
+  const why = explains ? told : undefined;
   return (
     <Box title={text("job.why.title")}>
-      {why === undefined ? <p className={classes.quiet}>{text("ui.loading")}</p> : <p><Foreign>{why.text}</Foreign></p>}
+      {why === undefined ? (
+        <p className={classes.quiet}>{text(told === undefined ? "ui.loading" : "job.why.changed")}</p>
+      ) : (
+        <p><Foreign>{why.text}</Foreign></p>
+      )}
       {why?.reason ? <p className={classes.quiet}>{text("job.why.slurm")} <Foreign>{why.reason}</Foreign></p> : null}
       {why?.expected_start ? <p>{text("job.why.starts")} <Moment at={why.expected_start} /></p> : null}
-      <BoughtList cluster={cluster} job={job.job_id} why={why} />
+      <BoughtList cluster={cluster} job={job.job_id} why={told} />
       {why?.state === "pending" && why.places?.length ? (
         <>
           <h3>{text("job.why.places")}</h3>

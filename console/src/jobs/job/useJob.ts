@@ -5,6 +5,7 @@ import { useCallback, useEffect, useRef } from "react";
 import { Rereading } from "../../live/rereading";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
+import { isOfState } from "./explained";
 import { changes, factOf } from "../list/fact";
 import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../queries";
 
@@ -30,7 +31,29 @@ export function useJob(cluster: string, jobId: string) {
     }
     readSoon(own.some(({ subject, data }) => subject === jobId && STAGES.test(data.kind)));
   });
-  return { job, why };
+  const explains = job.data !== undefined && why.data !== undefined && isOfState(why.data, job.data);
+  useUntilExplained(job.data && `${jobId} ${job.data.state}`, explains, why.dataUpdatedAt, readSoon);
+  return { job, why, explains };
+}
+
+/** The pauses before reading again an explanation of another state than the job's: no event tells of the planner's next look. */
+const PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+
+/** `state` names the job and its state. */
+function useUntilExplained(state: string | undefined, explains: boolean, readAt: number, read: (stage: boolean) => void): void {
+  const tries = useRef(0);
+  useEffect(() => {
+    tries.current = 0;
+  }, [state]);
+  useEffect(() => {
+    const pause = PAUSES_MS[tries.current];
+    if (state === undefined || explains || readAt === 0 || pause === undefined) return undefined;
+    const timer = setTimeout(() => {
+      tries.current += 1;
+      read(false);
+    }, pause);
+    return () => clearTimeout(timer);
+  }, [state, explains, readAt, read]);
 }
 
 /** Reads again what events tell too little of; and after events that were not told. */

@@ -33,7 +33,7 @@ interface Props {
 }
 
 export function OutputView({ source, running, hasErrors, choice, choose }: Props) {
-  const store = useOutput(source, running);
+  const { store, open } = useOutput(source, running);
   const lines = useRef<LinesHandle>(null);
   const [following, setFollowing] = useState(true);
   const finder = useMemo(() => new Finder(choice.find), [choice.find]);
@@ -95,19 +95,26 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
         <div className={classes.none}>
           <Empty title={text("job.output.none")}>{text("job.output.none_details")}</Empty>
         </div>
-      ) : store.state === "ready" && store.size === 0 && !running ? (
+      ) : store.state === "ready" && store.size === 0 && !open ? (
         <div className={classes.none}>
           <Empty title={text("job.output.empty")} />
         </div>
       ) : (
         <OutputLines ref={lines} store={store} wrap={choice.wrap} find={choice.find} current={row} following={following} setFollowing={setFollowing} />
       )}
-      <StatusLine store={store} running={running} />
+      <StatusLine store={store} running={running} open={open} />
     </section>
   );
 }
 
-function StatusLine({ store, running }: { store: OutputStore; running: boolean }) {
+interface StatusProps {
+  store: OutputStore;
+  running: boolean;
+  /** Whether more may come. */
+  open: boolean;
+}
+
+function StatusLine({ store, running, open }: StatusProps) {
   const { rows, size } = store;
   if (store.state === "none") return null;
   const part = rows.begin > 0 || rows.end < size;
@@ -118,13 +125,14 @@ function StatusLine({ store, running }: { store: OutputStore; running: boolean }
           ? text("job.output.part", { from: bytes(rows.begin), to: bytes(rows.end), size: bytes(size) })
           : text("job.output.whole", { size: bytes(size) })}
       </span>
-      <span>{freshness(store, running)}</span>
+      <span>{freshness(store, running, open)}</span>
     </div>
   );
 }
 
-function freshness({ state, live, readAt, source }: OutputStore, running: boolean): string {
+function freshness({ state, live, readAt, source }: OutputStore, running: boolean, open: boolean): string {
   if (state === "reading") return text("ui.loading");
   if (source.live === null && readAt !== null) return text("job.output.as_of", { time: clock(new Date(readAt)) });
-  return running && live !== null ? text(`job.output.live.${live}`) : text("job.output.still");
+  if (!open) return text("job.output.still");
+  return live === "live" && !running ? text("job.output.ending") : text(`job.output.live.${live ?? "connecting"}`);
 }

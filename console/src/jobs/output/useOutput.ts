@@ -4,8 +4,14 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import type { OutputSource } from "./source";
 import { OutputStore } from "./store";
 
+export interface Output {
+  store: OutputStore;
+  /** Whether more of it may come: the job runs, or its end was not read yet. */
+  open: boolean;
+}
+
 /** The source is read anew whenever it is another one. */
-export function useOutput(source: OutputSource, running: boolean): OutputStore {
+export function useOutput(source: OutputSource, running: boolean): Output {
   const [store, setStore] = useState(() => new OutputStore(source));
   useEffect(() => {
     const made = new OutputStore(source);
@@ -26,7 +32,7 @@ export function useOutput(source: OutputSource, running: boolean): OutputStore {
     store.follow();
     return () => store.pause();
   }, [store, read, seen, wasRunning]);
-  return store;
+  return { store, open: running || (wasRunning && source.live !== null && !store.ended) };
 }
 
 function watchVisibility(watcher: () => void): () => void {

@@ -107,6 +107,7 @@ export const job = {
   why: {
     title: "Scheduling",
     missing: "Why the job waits is not known now",
+    changed: "The state has just changed. Its explanation follows.",
     slurm: "Slurm's reason:",
     starts: "Expected start:",
     bought: "Workers bought for it",
@@ -231,6 +232,7 @@ export const job = {
     part: "{{from}} to {{to}} of {{size}}; scroll for the rest",
     whole: "All {{size}}",
     still: "Complete as of now",
+    ending: "The job has ended. The rest of its output is being read",
     as_of: "As of {{time}}",
     live: {
       live: "Live",
