@@ -102,6 +102,20 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await expect(page.get_by_role("status").filter(has_text="3 jobs cancelled")).to_be_visible()
 
 
+async def test_a_day_filters_as_soon_as_it_is_whole_and_is_that_of_the_sum(person: Person) -> None:
+    ada = await person("ada")
+    await _submitted(ada, "true", name="of-today", hold=True)
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs")
+    await page.get_by_role("button", name="More filters").click()
+    await page.get_by_label("Submitted from").focus()
+
+    # Neither Enter, nor another field.
+    await page.keyboard.type("11272020")
+    await expect(page).to_have_url(re.compile("since=2020-11-27"))
+    await expect(page.get_by_text("submitted since 2020-11-27")).to_be_visible()
+
+
 async def test_an_array_is_one_row_and_opens_with_the_keyboard(person: Person) -> None:
     ada = await person("ada")
     array = await _submitted(ada, "true", name="folded", array="0-3", hold=True)

@@ -13,7 +13,7 @@ import { SavedViews } from "../views/SavedViews";
 import { Selection } from "./bulk/Selection";
 import { jobColumns, tableColumns, type JobColumn } from "./columns";
 import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
-import { filtered, filtersOf, isFiltered, type Filters, type JobsSearch } from "./filters/filters";
+import { filtered, filtersOf, isFiltered, sinceItsDay, type Filters, type JobsSearch } from "./filters/filters";
 import classes from "./jobs.module.css";
 import { MOST_JOBS, type JobList } from "./list/list";
 import { arranged, folded } from "./rows";
@@ -58,7 +58,7 @@ export function JobsPage() {
       {costs.error ? <ProblemView error={costs.error} title={text("jobs.cost.missing")} retry={costs.again} /> : null}
       <FilterBar filters={filters} jobs={jobs} change={change} typed={typed} type={type} />
       <div className={classes.line}>
-        <Sum list={list} matching={matching.length} whole={whole} since={since} />
+        <Sum list={list} matching={matching.length} whole={whole} since={since} filters={filters} />
         {list !== undefined && whole && isCut(list) ? (
           <Suspense fallback={null}>
             <AllCounts cluster={cluster} filters={filters} since={since} />
@@ -134,14 +134,17 @@ interface SumProps {
   matching: number;
   whole: boolean;
   since: Date;
+  filters: Filters;
 }
 
 /** How many jobs are shown of how many, and whether some are not here. */
-function Sum({ list, matching, whole, since }: SumProps) {
+function Sum({ list, matching, whole, since, filters }: SumProps) {
+  const ofDay = useMemo(() => sinceItsDay(list?.rows ?? NONE, filters), [list, filters]);
   if (list === undefined) return <span>{text("ui.loading")}</span>;
   const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length), since: date(since) };
   if (!whole) return <span>{text("jobs.sum_reading", values)}</span>;
   if (isCut(list)) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
+  if (ofDay !== null) return <span>{text("jobs.sum_of_day", { ...values, total: count(ofDay.total), since: ofDay.day, count: ofDay.total })}</span>;
   return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
 }
 

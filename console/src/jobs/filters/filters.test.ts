@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
-import { countsFilter, JobsSearch } from "./filters";
+import type { Job } from "../../api/schema";
+import { countsFilter, JobsSearch, sinceItsDay } from "./filters";
 
 const KNOWN = new Date("2026-01-01T00:00:00Z");
 
@@ -19,4 +20,10 @@ describe("the filter of counts", () => {
 
 it("a day that no month has is left out of the address", () => {
   expect(v.parse(JobsSearch, { since: "2026-02-31", until: "2026-03-01" })).toEqual({ until: "2026-03-01" });
+});
+
+it("the sum is that of the filter's day", () => {
+  const jobs = ["2026-02-20T12:00:00Z", "2026-03-02T12:00:00Z", "2026-03-04T12:00:00Z"].map((submitted_at) => ({ submitted_at }) as Job);
+  expect(sinceItsDay(jobs, { since: "2026-03-01", states: ["failed"] })).toEqual({ day: "2026-03-01", total: 2 });
+  expect(sinceItsDay(jobs, { until: "2026-03-03" })).toBeNull();
 });

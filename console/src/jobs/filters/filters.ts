@@ -75,6 +75,13 @@ export function filtered(jobs: readonly Job[], filters: Filters): readonly Job[]
   });
 }
 
+/** How many jobs were submitted from the day of the filter on, whatever its other filters; null where it has no day. */
+export function sinceItsDay(jobs: readonly Job[], { since }: Filters): { day: string; total: number } | null {
+  if (since === undefined) return null;
+  const begin = startOfDay(since, 0);
+  return { day: since, total: jobs.filter(({ submitted_at }) => Date.parse(submitted_at) >= begin).length };
+}
+
 /** Part of the name, or the beginning of the number; with `#` before it, the number alone. */
 function found(job: Job, find: string): boolean {
   if (find.startsWith("#")) return job.job_id === find.slice(1) || arrayOf(job.job_id) === find.slice(1);

@@ -10,6 +10,8 @@ export const jobs = {
   missing: "Some jobs could not be read",
   sum_one: "{{shown}} of {{total}} job since {{since}} or not ended",
   sum_other: "{{shown}} of {{total}} jobs since {{since}} or not ended",
+  sum_of_day_one: "{{shown}} of {{total}} job submitted since {{since}}",
+  sum_of_day_other: "{{shown}} of {{total}} jobs submitted since {{since}}",
   sum_reading: "Matching so far: {{shown}}. Loaded: {{kept}} of {{total}} jobs",
   sum_too_many:
     "Matching: {{shown}} of the newest {{kept}} jobs. There are {{total}} jobs, and this page loads at most {{most}}: older jobs are not searched.",

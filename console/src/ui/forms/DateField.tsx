@@ -1,7 +1,8 @@
-/** A day or a moment that is applied when it is written: on Enter, and when one leaves the field. */
+/** A day or a moment, applied as soon as it is written as a whole; at the latest on Enter, and when one leaves the field. */
 
 import { TextInput } from "@mantine/core";
 import { useState } from "react";
+import { isWholeDate } from "./dateEntry";
 
 interface Props {
   type: "date" | "datetime-local";
@@ -27,7 +28,10 @@ export function DateField({ type, label, value, min, max, apply }: Props) {
       value={written ?? value}
       {...(min === undefined ? {} : { min })}
       {...(max === undefined ? {} : { max })}
-      onChange={(event) => setWritten(event.currentTarget.value)}
+      onChange={({ currentTarget }) => {
+        setWritten(currentTarget.value);
+        if (currentTarget.value !== value && isWholeDate(currentTarget.value, currentTarget.validity)) apply(currentTarget.value);
+      }}
       onBlur={(event) => done(event.currentTarget)}
       onKeyDown={(event) => {
         if (event.key === "Enter") done(event.currentTarget);
