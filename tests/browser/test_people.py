@@ -146,6 +146,34 @@ async def test_the_audit_is_filtered_in_the_address_and_exported(person: Person)
     assert all("ada" in " ".join(row.values()) for row in rows)
 
 
+async def test_a_paused_cluster_says_so_on_every_page_until_it_is_resumed(person: Person) -> None:
+    ada, grace = await person("ada"), await person("grace")
+
+    async def change(state: str) -> None:
+        async with ada.user.session.patch("/v1/clusters/main", json={"state": state}) as answer:
+            assert answer.status == 200, await answer.text()
+
+    await change("paused")
+    try:
+        await ada.page.goto("/c/main/files")
+        await expect(ada.page.get_by_role("banner").get_by_role("link", name="Paused")).to_be_visible()
+        await ada.page.goto("/c/main")
+        await ada.page.get_by_role("link", name="This cluster is paused").click()
+        await ada.page.wait_for_url("**/c/main/admin/clusters")
+        await ada.page.goto("/c/main/jobs")
+        note = ada.page.get_by_role("note").filter(has_text="no workers are bought")
+        await expect(note.get_by_role("link", name="Resume it in Admin")).to_be_visible()
+        assert await violations(ada.page) == []
+        await grace.page.goto("/c/main/jobs")
+        await expect(grace.page.get_by_role("note").filter(has_text="An admin can resume it")).to_be_visible()
+        await expect(grace.page.get_by_role("link", name="Paused")).to_have_count(0)
+    finally:
+        await change("active")
+
+    await expect(note).to_have_count(0)
+    await expect(ada.page.get_by_role("banner").get_by_text("Paused")).to_have_count(0)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_admin_is_for_everybody(person: Person, scheme: str) -> None:
     page = (await person("ada")).page

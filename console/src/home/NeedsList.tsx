@@ -2,6 +2,7 @@
 
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import { ResumeLink } from "../app/PausedCluster";
 import { text } from "../texts";
 import { Foreign, visible } from "../ui/Foreign";
 import { money, percent } from "../ui/format";
@@ -96,7 +97,7 @@ function NeedText({ cluster, need }: { cluster: string; need: Need }) {
     case "paused":
       return (
         <span>
-          {text(`home.${need.kind}`)}{" "}
+          {need.kind === "paused" ? <ResumeLink cluster={cluster}>{text("home.paused")}</ResumeLink> : text("home.disconnected")}{" "}
           <Text span size="sm" c="dimmed">
             {text(`home.${need.kind}_details`)}
           </Text>

@@ -3,6 +3,7 @@
 import { useMediaQuery } from "@mantine/hooks";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo } from "react";
+import { PausedNote } from "../app/PausedCluster";
 import { text } from "../texts";
 import { RowTable } from "../ui/tables/RowTable";
 import { Empty } from "../ui/Empty";
@@ -56,6 +57,7 @@ export function JobsPage() {
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       {costs.error ? <ProblemView error={costs.error} title={text("jobs.cost.missing")} retry={costs.again} /> : null}
+      <PausedNote cluster={cluster} />
       <FilterBar filters={filters} jobs={jobs} change={change} typed={typed} type={type} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} whole={whole} since={since} filters={filters} />

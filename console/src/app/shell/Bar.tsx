@@ -4,9 +4,11 @@ import { Group, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { clustersQuery } from "../../api/queries";
+import { useReadAgain } from "../../live/useLive";
 import { text } from "../../texts";
 import { visible } from "../../ui/Foreign";
 import classes from "./Bar.module.css";
+import { PausedMark } from "../PausedCluster";
 import { LiveMark } from "./LiveMark";
 import { pageOf } from "../pages";
 import { PaletteButton } from "../palette/PaletteButton";
@@ -29,6 +31,7 @@ export function Bar({ cluster, followed }: Props) {
       </Group>
       <PaletteButton cluster={cluster} />
       <Group gap="sm" wrap="nowrap">
+        <PausedMark cluster={cluster} />
         {followed ? <LiveMark /> : null}
         <PersonMenu cluster={cluster} />
       </Group>
@@ -38,7 +41,8 @@ export function Bar({ cluster, followed }: Props) {
 
 /** The clusters of the tenant. Another one is shown on the same page. */
 function ClusterChoice({ cluster }: { cluster: string }) {
-  const { data } = useQuery(clustersQuery);
+  const { data, refetch } = useQuery(clustersQuery);
+  useReadAgain(["cluster."], refetch);
   const navigate = useNavigate();
   const path = useRouterState({ select: ({ location }) => location.pathname });
   const known = (data?.clusters ?? []).map(({ id, name }) => ({ value: id, label: visible(name || id) }));

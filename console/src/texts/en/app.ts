@@ -22,6 +22,12 @@ export const app = {
     as_of: "As of {{time}}",
     delay: "Delay of the newest event: {{delay}}",
   },
+  paused: {
+    mark: "Paused",
+    details: "This cluster is paused: jobs are accepted and wait, and no workers are bought.",
+    resume: "Resume it in Admin",
+    ask: "An admin can resume it.",
+  },
   role: {
     viewer: "Viewer",
     member: "Member",

@@ -1,0 +1,55 @@
+/** That the cluster is paused: in the header of every page, and where jobs wait. For those who may, it leads to where it is resumed. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { clustersQuery, profileQuery } from "../api/queries";
+import { text } from "../texts";
+import { includes } from "./permissions";
+import classes from "./PausedCluster.module.css";
+
+function usePaused(cluster: string): boolean {
+  const { data } = useQuery(clustersQuery);
+  return data?.clusters.some(({ id, state }) => id === cluster && state === "paused") ?? false;
+}
+
+/** The mark in the header. */
+export function PausedMark({ cluster }: { cluster: string }) {
+  if (!usePaused(cluster)) return null;
+  return (
+    <span className={classes.mark} title={text("app.paused.details")}>
+      <span aria-hidden>◔</span>{" "}
+      <span role="status">
+        <ResumeLink cluster={cluster}>{text("app.paused.mark")}</ResumeLink>
+      </span>
+    </span>
+  );
+}
+
+/** Why jobs wait, in words, where Slurm has but a reason. */
+export function PausedNote({ cluster }: { cluster: string }) {
+  const admin = useAdmin();
+  if (!usePaused(cluster)) return null;
+  return (
+    <p className={classes.note} role="note">
+      {text("app.paused.details")}{" "}
+      {admin ? <ResumeLink cluster={cluster}>{text("app.paused.resume")}</ResumeLink> : text("app.paused.ask")}
+    </p>
+  );
+}
+
+/** A link to where the cluster is resumed, for admins; its words alone for all others. */
+export function ResumeLink({ cluster, children }: { cluster: string; children: ReactNode }) {
+  return useAdmin() ? (
+    <Link to="/c/$cluster/admin/$section" params={{ cluster, section: "clusters" }}>
+      {children}
+    </Link>
+  ) : (
+    children
+  );
+}
+
+function useAdmin(): boolean {
+  const { data: me } = useQuery(profileQuery);
+  return me !== undefined && includes(me.role, "admin");
+}
