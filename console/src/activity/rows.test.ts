@@ -24,6 +24,14 @@ describe("the row of an event", () => {
     expect(rowOf(event({ kind: "scale.decided", changes }, "desired")).details).toBe("compute-xs 0 → 2: 2 jobs wait");
   });
 
+  test("of a token has its name, and of a shared link leads to its job", () => {
+    const token = event({ kind: "token.revoked", subject: "60a3", actor: "ada", detail: "ci" }, "60a3");
+    const link = event({ kind: "link.created", subject: "77f0", actor: "ada", detail: "42" }, "77f0");
+
+    expect(rowOf(token)).toMatchObject({ subject: "60a3", details: "ci" });
+    expect(rowOf(link)).toMatchObject({ details: "42", target: { page: "job", job: "42" } });
+  });
+
   test("of a kind that a newer release adds has its subject", () => {
     expect(rowOf(event({ kind: "robot.sang" }, "r2"))).toMatchObject({ subject: "r2", target: null });
   });

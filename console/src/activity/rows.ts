@@ -136,6 +136,8 @@ function targetOf(event: EventRecord, data: Data): Target {
     case "user":
     case "invitation":
       return { page: "admin", section: "members" };
+    case "link":
+      return data.detail === "" ? null : { page: "job", job: data.detail };
     case "token":
       return { page: "admin", section: "tokens" };
     default:

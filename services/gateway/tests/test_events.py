@@ -327,8 +327,8 @@ async def test_sign_ups_and_changes_of_tokens_are_events(world: World) -> None:
     # The boss' own first sign-in may still arrive in their stream.
     assert [fact for fact in facts if getattr(fact, "actor", "") != "boss"] == [
         AdminFact(kind="user.created", actor="nina", subject="nina"),
-        AdminFact(kind="token.created", actor="nina", subject=made["id"]),
-        AdminFact(kind="token.revoked", actor="nina", subject=made["id"]),
+        AdminFact(kind="token.created", actor="nina", subject=made["id"], detail=made["name"]),
+        AdminFact(kind="token.revoked", actor="nina", subject=made["id"], detail=made["name"]),
     ]
     assert made["token"] not in "".join(event.data for event in reader.events)
 

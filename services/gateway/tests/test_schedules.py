@@ -6,6 +6,7 @@ from typing import Any, override
 
 import aiohttp
 import pytest
+from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.bus.requests import EdgeRequests, SlurmRequests
@@ -43,6 +44,7 @@ from clusterra_runtime.store.store import StoreUnavailable, Table, Update
 from gateway_world import World
 from hypothesis import given
 from hypothesis import strategies as st
+from sse_reader import sse_reader
 from template_definition import OWN
 
 BODY = {"name": "nightly", "template_id": "shell", "cron": "*/5 * * * *", "params": {"commands": "true"}}
@@ -458,6 +460,24 @@ async def test_a_deleted_schedule_is_never_due(world: World) -> None:
     ]
 
     assert due == []
+
+
+async def test_the_events_of_a_schedule_have_its_name(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    async with sse_reader(boss, "/v1/clusters/main/events/stream") as reader:
+        schedule = await made(boss, name="nightly fit")
+        async with boss.delete(f"/v1/schedules/{schedule['id']}") as answer:
+            assert answer.status == 204
+        await until(lambda: any("schedule.deleted" in each.data for each in reader.events), seconds=90, what="its end")
+
+    facts = [Event.model_validate_json(event.data).data for event in reader.events]
+    assert [
+        (fact.kind, fact.detail) for fact in facts if isinstance(fact, AdminFact) and fact.subject == schedule["id"]
+    ] == [
+        ("schedule.created", "nightly fit"),
+        ("schedule.deleted", "nightly fit"),
+    ]
 
 
 async def test_the_leader_submits_what_is_due(world: World) -> None:

@@ -2,7 +2,7 @@
 
 import { Button, Group, Select, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { NO_CLUSTER } from "../../app/rootRoute";
 import { text } from "../../texts";
@@ -14,7 +14,8 @@ import { count } from "../../ui/format";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { ReadAgain } from "../ReadAgain";
-import { auditQuery, dayBefore, exported, filtered, type AuditEntry, type Shown } from "./audit";
+import { invitationsQuery } from "../queries";
+import { auditQuery, dayBefore, exported, filtered, jobOf, named, type AuditEntry, type Shown } from "./audit";
 
 const route = getRouteApi("/c/$cluster/admin/$section");
 const DAYS = 7;
@@ -27,15 +28,17 @@ export function AuditSection() {
   const from = search.from ?? dayBefore(DAYS - 1);
   const to = search.to ?? dayBefore(0);
   const audit = useQuery({ ...auditQuery(cluster, from, to), enabled: cluster !== NO_CLUSTER });
+  const invitations = useQuery(invitationsQuery).data?.invitations;
+  // What only the page knows is not searched for: the export would not find it.
   const rows = useMemo(
-    () => filtered(audit.data?.entries ?? [], search.action, search.find),
-    [audit.data, search.action, search.find],
+    () => named(filtered(audit.data?.entries ?? [], search.action, search.find), invitations ?? []),
+    [audit.data, search.action, search.find, invitations],
   );
   const actions = useMemo(
     () => [...new Set([...GROUPS, ...(audit.data?.entries.map(({ action }) => action) ?? []), ...(search.action ? [search.action] : [])])].toSorted(),
     [audit.data, search.action],
   );
-  const columns = useMemo(auditColumns, []);
+  const columns = useMemo(() => auditColumns(cluster), [cluster]);
   if (cluster === NO_CLUSTER) return <Empty title={text("people.audit.no_cluster")} />;
   const choose = (change: Partial<typeof search>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
@@ -85,15 +88,27 @@ function actionWord(action: string): string {
   return action.endsWith(".") ? text("people.audit.group", { group: action.slice(0, -1) }) : visible(action);
 }
 
-function auditColumns(): Column<AuditEntry>[] {
+function auditColumns(cluster: string): Column<AuditEntry>[] {
   return [
     { id: "time", head: text("people.audit.time"), width: "110px", cell: ({ time }) => <Moment at={time} /> },
     { id: "actor", head: text("people.audit.actor"), width: "minmax(90px, 1fr)", cell: ({ actor }) => <Foreign cut>{actor}</Foreign> },
     { id: "action", head: text("people.audit.action"), width: "minmax(140px, 1fr)", cell: ({ action }) => <Foreign cut>{action}</Foreign> },
-    { id: "subject", head: text("people.audit.subject"), width: "minmax(100px, 1fr)", cell: ({ subject }) => <Foreign cut>{subject}</Foreign> },
+    { id: "subject", head: text("people.audit.subject"), width: "minmax(100px, 1fr)", cell: (entry) => <Named cluster={cluster} entry={entry} of="subject" /> },
     { id: "owner", head: text("people.audit.owner"), width: "minmax(80px, 1fr)", cell: ({ owner }) => <Foreign cut>{owner}</Foreign> },
-    { id: "detail", head: text("people.audit.detail"), width: "minmax(140px, 2fr)", cell: ({ detail }) => <Foreign cut>{detail}</Foreign> },
+    { id: "detail", head: text("people.audit.detail"), width: "minmax(140px, 2fr)", cell: (entry) => <Named cluster={cluster} entry={entry} of="detail" /> },
   ];
+}
+
+/** What an entry is about, or its details; a link where it is the entry's job. */
+function Named({ cluster, entry, of }: { cluster: string; entry: AuditEntry; of: "subject" | "detail" }) {
+  const name = <Foreign cut>{entry[of]}</Foreign>;
+  const job = jobOf(entry);
+  if (job === null || job !== entry[of]) return name;
+  return (
+    <Link to="/c/$cluster/jobs/$job" params={{ cluster, job }}>
+      {name}
+    </Link>
+  );
 }
 
 /** What is shown as a file, which the gateway writes: it has all entries, also where the page has a part. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { dayBefore, exported, filtered, readAudit, span, type AuditEntry } from "./audit";
+import { dayBefore, exported, filtered, jobOf, named, readAudit, span, type AuditEntry } from "./audit";
 
 function entry(number: number, action = "job.submitted", actor = "ada"): AuditEntry {
   return { time: "2026-01-01T00:00:00Z", actor, action, subject: String(number), owner: "", detail: "", event_id: `e${number}` };
@@ -54,4 +54,21 @@ test("an export has the filters of the page", () => {
   expect(parameters({ action: "quota.", find: " ada & co " })).toMatchObject({ kind: "quota.*", find: "ada & co" });
   expect(parameters({ action: "member.changed", find: " " })).toMatchObject({ kind: "member.changed" });
   expect(parameters({ find: " " })).not.toHaveProperty("find");
+});
+
+test("submits, actions and links lead to their job", () => {
+  const job = (action: string, subject: string, detail = "") => jobOf({ action, subject, detail });
+  expect(job("job.submitted", "42", "7")).toBe("42");
+  expect(job("action.cancel", "42_7")).toBe("42_7");
+  expect(job("link.created", "60a396739613c812", "42")).toBe("42");
+  expect(job("token.revoked", "42", "7")).toBeNull();
+  expect(job("action.cancel", "4 2")).toBeNull();
+});
+
+test("an open invitation is named by its address", () => {
+  const invitation = { ...entry(1, "invitation.created"), subject: "2da4" };
+  const open = [{ id: "2da4", email: "g@acme.example" }];
+  expect(named([invitation], open)).toEqual([{ ...invitation, detail: "g@acme.example" }]);
+  expect(named([invitation], [])).toEqual([invitation]);
+  expect(named([{ ...invitation, action: "token.created" }], open)[0]?.detail).toBe("");
 });

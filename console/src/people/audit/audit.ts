@@ -111,6 +111,21 @@ function entryOf(line: string): AuditEntry | null {
   }
 }
 
+/** The job that an entry leads to; null where there is none. An action on tasks of an array leads to the array. */
+export function jobOf({ action, subject, detail }: Pick<AuditEntry, "action" | "subject" | "detail">): string | null {
+  const job = action.startsWith("link.") ? detail : action === "job.submitted" || action.startsWith("action.") ? subject : "";
+  return /^\d+(?:_\d+)?$/.test(job) ? job : null;
+}
+
+/** The entries with the addresses of the invitations that are still open: events name an invitation by its id alone. */
+export function named(entries: readonly AuditEntry[], invitations: readonly { id: string; email: string }[]): AuditEntry[] {
+  const addresses = new Map(invitations.map(({ id, email }) => [id, email]));
+  return entries.map((entry) => {
+    const address = entry.action.startsWith("invitation.") && entry.detail === "" ? addresses.get(entry.subject) : undefined;
+    return address === undefined ? entry : { ...entry, detail: address };
+  });
+}
+
 /** The entries of an action, or of a group of them, that have a text in them. */
 export function filtered(entries: readonly AuditEntry[], action: string | undefined, find: string | undefined): AuditEntry[] {
   return entries.filter(

@@ -243,7 +243,7 @@ class AdminFact(Wire):
     """The object of the action: a cluster id, a user name, the id of a token, an invitation or a shared link, the scope
     of a limit, the id of what was provisioned."""
     detail: str = ""
-    """The new limit, where there is one; the job that a shared link shows."""
+    """The new limit, where there is one; the job that a shared link shows; the name of a token or a schedule."""
     before: str = ""
     """Of a changed member: the role before, such as `member`, or `member (disabled)`."""
     after: str = ""

@@ -233,7 +233,7 @@ class ScheduleRecords:
 
 
 def _event(actor: Member, schedule: Schedule, kind: AdminKind) -> OutboxMessage:
-    fact = AdminFact(kind=kind, actor=actor.user, subject=schedule.id)
+    fact = AdminFact(kind=kind, actor=actor.user, subject=schedule.id, detail=schedule.name)
     return cluster_event(
         ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), fact, version=secrets.token_hex(8)
     )

@@ -138,7 +138,8 @@ class TokenRecords:
                 raise Conflict(f"there are {MAX_TOKENS} tokens, the most allowed", hint="revoke one that is not used")
             try:
                 writes = {"token.created": put, **others}
-                await self._write(actor, member_id, writes, VersionIs(item.version), silent)
+                # A token that is rotated has the name of the one that replaces it.
+                await self._write(actor, member_id, writes, new.record.name, VersionIs(item.version), silent)
             except TransactionCancelled as cancelled:
                 if any(cancelled.reasons[1 : 1 + len(silent)]):
                     raise AlreadyRedeemed from None
@@ -149,9 +150,12 @@ class TokenRecords:
 
     async def revoke(self, actor: Member, member_id: str, token_id: str) -> None:
         """Removes a token of a member. Raises NotFound."""
-        delete = Delete(ACCOUNTS, api_token_key(member_id, token_id), Present())
+        key = api_token_key(member_id, token_id)
+        item = await self._store.get(ACCOUNTS, key)
+        record = None if item is None else ApiToken.readable(item)
+        name = "" if record is None else record.name
         try:
-            await self._write(actor, member_id, {"token.revoked": delete}, Present())
+            await self._write(actor, member_id, {"token.revoked": Delete(ACCOUNTS, key, Present())}, name, Present())
         except TransactionCancelled:
             raise NotFound("there is no such token", hint="the list of tokens has their ids") from None
         await self._revocations.token_revoked(actor.tenant, token_id)
@@ -162,16 +166,18 @@ class TokenRecords:
         actor: Member,
         member_id: str,
         writes: Mapping[AdminKind, Put | Update | Delete],
+        name: str,
         member_is: Condition,
         silent: tuple[Update, ...] = (),
     ) -> None:
-        """Writes tokens together with their events, if the member's item is as `member_is` says.
+        """Writes tokens of a name together with their events, if the member's item is as `member_is` says.
 
         `silent` are further writes, which have no event. The member's item carries the events: a token's own item may
         be deleted before they are sent.
         """
         facts = [
-            AdminFact(kind=kind, actor=actor.user, subject=api_token_id(write.key)) for kind, write in writes.items()
+            AdminFact(kind=kind, actor=actor.user, subject=api_token_id(write.key), detail=name)
+            for kind, write in writes.items()
         ]
         carrier = Update(ACCOUNTS, member_key(member_id), condition=member_is)
         await self._writes.write(actor.tenant, facts, carrier, [*silent, *writes.values()])
