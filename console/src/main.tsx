@@ -10,7 +10,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "./api/queries";
 import { router } from "./app/router";
-import { watchPerson, watchRestored, whenSessionEnds } from "./app/session";
+import { watchSignedInUser, watchRestored, whenSessionEnds } from "./app/session";
 import { Feed } from "./live/feed";
 import { FeedContext } from "./live/useLive";
 import { LANGUAGE } from "./texts";
@@ -26,7 +26,7 @@ const sessionEnded = whenSessionEnds(queries);
 const pages = router(queries);
 
 feed.onSessionChanged = sessionEnded;
-watchPerson(queries, sessionEnded);
+watchSignedInUser(queries, sessionEnded);
 watchRestored();
 
 const root = document.getElementById("root");

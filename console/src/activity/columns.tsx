@@ -4,32 +4,32 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import type { ActivityRow } from "./rows";
 
 export function activityColumns(cluster: string): Column<ActivityRow>[] {
   return [
     { id: "when", head: text("activity.column.when"), width: "110px", cell: (row) => <Moment at={row.at} /> },
-    { id: "what", head: text("activity.column.what"), width: "150px", cell: (row) => <Foreign cut>{row.kind}</Foreign> },
+    { id: "what", head: text("activity.column.what"), width: "150px", cell: (row) => <UserText cut>{row.kind}</UserText> },
     {
       id: "subject",
       head: text("activity.column.subject"),
       width: "minmax(160px, 2fr)",
       cell: (row) => <TargetLink cluster={cluster} row={row} />,
     },
-    { id: "who", head: text("activity.column.who"), width: "110px", cell: (row) => <Foreign cut>{row.who}</Foreign> },
+    { id: "who", head: text("activity.column.who"), width: "110px", cell: (row) => <UserText cut>{row.who}</UserText> },
     {
       id: "details",
       head: text("activity.column.details"),
       width: "minmax(200px, 4fr)",
-      cell: (row) => <Foreign cut>{row.details}</Foreign>,
+      cell: (row) => <UserText cut>{row.details}</UserText>,
     },
   ];
 }
 
 function TargetLink({ cluster, row }: { cluster: string; row: ActivityRow }): ReactNode {
-  const name = <Foreign cut>{row.subject}</Foreign>;
+  const name = <UserText cut>{row.subject}</UserText>;
   const { target } = row;
   switch (target?.page) {
     case "job":

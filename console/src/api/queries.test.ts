@@ -1,6 +1,6 @@
 import { InfiniteQueryObserver, QueryObserver } from "@tanstack/react-query";
 import { expect, test, vi } from "vitest";
-import { queryClient, readAgain, readAllAgain } from "./queries";
+import { queryClient, refetchQuery, refetchQueries } from "./queries";
 
 test("a page that is opened again reads again what it shows", async () => {
   const queries = queryClient(() => undefined);
@@ -24,7 +24,7 @@ test("a read that is asked for ends none that is under way, and begins after it"
   };
   const observer = new QueryObserver(queries, { queryKey: ["run"], queryFn });
   const leave = observer.subscribe(() => undefined);
-  const reads = [readAgain(observer.getCurrentResult()), readAllAgain(queries, ["run"])];
+  const reads = [refetchQuery(observer.getCurrentResult()), refetchQueries(queries, ["run"])];
   ends[0]?.();
   await vi.waitFor(() => expect(ends).toHaveLength(2));
   ends[1]?.();
@@ -45,7 +45,7 @@ test("a list of pages is read again after the page that is on its way", async ()
   const leave = observer.subscribe(() => undefined);
   await vi.waitFor(() => expect(observer.getCurrentResult().isSuccess).toBe(true));
   void observer.fetchNextPage();
-  await readAgain(observer.getCurrentResult());
+  await refetchQuery(observer.getCurrentResult());
   expect(asked).toEqual([0, 1, 0, 1]);
   leave();
 });

@@ -42,7 +42,7 @@ export function queryClient(signedOut: SignedOut): QueryClient {
 }
 
 /** How long a read that says how old it is need not be read again when its page is opened. */
-export const AGED_MS = 30_000;
+export const STALE_MS = 30_000;
 
 interface Again {
   isFetching: boolean;
@@ -50,13 +50,13 @@ interface Again {
 }
 
 /** Reads a query again without an end of the read under way, which may be older than what asks for this one. */
-export async function readAgain({ isFetching, refetch }: Again): Promise<void> {
+export async function refetchQuery({ isFetching, refetch }: Again): Promise<void> {
   if (isFetching) await refetch({ cancelRefetch: false });
   await refetch({ cancelRefetch: false });
 }
 
 /** The same for all queries that are shown under some keys; those that are not shown are read when they are. */
-export async function readAllAgain(queries: QueryClient, ...keys: readonly QueryKey[]): Promise<void> {
+export async function refetchQueries(queries: QueryClient, ...keys: readonly QueryKey[]): Promise<void> {
   const one = async (queryKey: QueryKey) => {
     if (queries.isFetching({ queryKey }) > 0) await queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
     await queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
@@ -67,7 +67,7 @@ export async function readAllAgain(queries: QueryClient, ...keys: readonly Query
 export const profileQuery = queryOptions({
   queryKey: ["profile"],
   // Parts of all pages read it, and `useRights` has it read again when it changes.
-  staleTime: AGED_MS,
+  staleTime: STALE_MS,
   queryFn: ({ signal }) => body(api.GET("/v1/users/me", { signal })),
 });
 

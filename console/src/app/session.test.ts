@@ -1,6 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { forgetPerson, isOfPage, notePerson, notePersonGoesOn, watchPerson } from "./session";
+import { forgetUser, isOfPage, rememberUser, rememberTenantSwitch, watchSignedInUser } from "./session";
 
 /** A storage whose keys are properties as well, as in a browser. */
 function storage(): Storage {
@@ -24,31 +24,31 @@ beforeEach(() => {
 
 function page(id: string | undefined) {
   const changed = vi.fn();
-  watchPerson({ getQueryData: () => (id === undefined ? undefined : { id }) } as unknown as QueryClient, changed);
+  watchSignedInUser({ getQueryData: () => (id === undefined ? undefined : { id }) } as unknown as QueryClient, changed);
   const hear = (key: string | null) => told({ key, storageArea: localStorage });
   return { changed, hear };
 }
 
 describe("the person of a browser", () => {
   it("is somebody else than the one before, also after a sign-out", () => {
-    expect(notePerson("ada")).toBe(false);
-    expect(notePerson("ada")).toBe(false);
+    expect(rememberUser("ada")).toBe(false);
+    expect(rememberUser("ada")).toBe(false);
     localStorage.setItem("clusterra:draft:ada", "hers");
     localStorage.setItem("clusterra.rail-folded", "true");
-    expect(notePerson("eve")).toBe(true);
+    expect(rememberUser("eve")).toBe(true);
     expect(Object.keys(localStorage).toSorted()).toEqual(["clusterra.person", "clusterra.rail-folded"]);
-    forgetPerson();
-    expect(notePerson("ada")).toBe(true);
-    expect(notePerson("ada")).toBe(false);
+    forgetUser();
+    expect(rememberUser("ada")).toBe(true);
+    expect(rememberUser("ada")).toBe(false);
   });
 
   it("is told to the pages of somebody else, and to no other", () => {
     const { changed, hear } = page("ada");
-    notePerson("ada");
+    rememberUser("ada");
     hear("clusterra.person");
     hear("clusterra:draft:ada");
     expect(changed).not.toHaveBeenCalled();
-    notePersonGoesOn("ada-in-globex");
+    rememberTenantSwitch("ada-in-globex");
     localStorage.setItem("clusterra:draft:ada", "hers");
     hear("clusterra.person");
     expect(changed).toHaveBeenCalledTimes(1);
@@ -57,16 +57,16 @@ describe("the person of a browser", () => {
 
   it("is the one whom a page was loaded for, whatever another tab has noted", () => {
     expect(isOfPage("ada")).toBe(true);
-    notePerson("eve");
-    expect(notePerson("eve")).toBe(false);
+    rememberUser("eve");
+    expect(rememberUser("eve")).toBe(false);
     expect(isOfPage("eve")).toBe(false);
     expect(isOfPage("ada")).toBe(true);
   });
 
   it("who has signed out is forgotten by the pages that hear of it", () => {
     const { changed, hear } = page("ada");
-    notePerson("ada");
-    forgetPerson();
+    rememberUser("ada");
+    forgetUser();
     localStorage.setItem("clusterra:draft:ada", "written a moment too late");
     hear("clusterra.person");
     expect(changed).toHaveBeenCalledTimes(1);
@@ -75,7 +75,7 @@ describe("the person of a browser", () => {
 
   it("is not yet known to a page that is being loaded, which hears of nobody else", () => {
     const { changed, hear } = page(undefined);
-    notePerson("eve");
+    rememberUser("eve");
     hear(null);
     expect(changed).not.toHaveBeenCalled();
   });

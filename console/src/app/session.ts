@@ -14,16 +14,16 @@ const NOBODY = "-";
 const SHARED = new Set([PERSON, "mantine-color-scheme-value", "clusterra.rail-folded", "clusterra.character-keys"]);
 
 /** Removes what this browser keeps of the person: drafts, and where they scrolled to. */
-export function forgetPerson(): void {
+export function forgetUser(): void {
   localStorage.setItem(PERSON, NOBODY);
   for (const key of Object.keys(localStorage)) if (!SHARED.has(key)) localStorage.removeItem(key);
   sessionStorage.clear();
 }
 
 /** Notes who is signed in. True where that is somebody else than before; what was kept of that person is removed. */
-export function notePerson(id: string): boolean {
+export function rememberUser(id: string): boolean {
   const changed = (localStorage.getItem(PERSON) ?? id) !== id;
-  if (changed) forgetPerson();
+  if (changed) forgetUser();
   localStorage.setItem(PERSON, id);
   return changed;
 }
@@ -41,7 +41,7 @@ export function isOfPage(id: string): boolean {
 }
 
 /** The same person goes on as another member, in another tenant: drafts stay, each under its own member. */
-export function notePersonGoesOn(id: string): void {
+export function rememberTenantSwitch(id: string): void {
   localStorage.setItem(PERSON, id);
 }
 
@@ -70,7 +70,7 @@ export function whenSessionEnds(queries: QueryClient): () => void {
  * Calls `changed` when another tab has noted somebody else than this page is of, or that nobody is signed in. It reaches
  * tabs that share no worker with this one, such as those of another release.
  */
-export function watchPerson(queries: QueryClient, changed: () => void): void {
+export function watchSignedInUser(queries: QueryClient, changed: () => void): void {
   window.addEventListener("storage", ({ key, storageArea }: StorageEvent) => {
     // Without a key everything was removed.
     if (storageArea !== localStorage || (key !== PERSON && key !== null)) return;
@@ -78,7 +78,7 @@ export function watchPerson(queries: QueryClient, changed: () => void): void {
     const noted = localStorage.getItem(PERSON);
     if (own === undefined || noted === own) return;
     // What this tab has kept since the other one removed everything goes as well.
-    if (noted === NOBODY) forgetPerson();
+    if (noted === NOBODY) forgetUser();
     changed();
   });
 }

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import { profileQuery } from "../api/queries";
 import { useFeed, useLiveEvents, useLiveStatus } from "../live/useLive";
-import { isOfPage, leave, notePerson } from "./session";
+import { isOfPage, leave, rememberUser } from "./session";
 
 export function useRights(): void {
   const queries = useQueryClient();
@@ -14,33 +14,33 @@ export function useRights(): void {
   const connected = useRef(false);
 
   /** An answer that nobody is signed in leads to the sign-in, wherever it comes from. */
-  const readAgain = useCallback(() => {
+  const refetchProfile = useCallback(() => {
     queries.fetchQuery({ ...profileQuery, staleTime: 0 }).catch(() => undefined);
   }, [queries]);
 
   // The gateway ends the stream of whoever loses a right, before it answers anything else.
   useEffect(() => {
-    if (state === "refused" || (state === "live" && connected.current)) readAgain();
+    if (state === "refused" || (state === "live" && connected.current)) refetchProfile();
     if (state === "live") connected.current = true;
-  }, [state, readAgain]);
+  }, [state, refetchProfile]);
 
   useLiveEvents(["member.changed", "member.deleted"], (events) => {
-    if (events.some(({ data }) => data["subject"] === profile?.name)) readAgain();
+    if (events.some(({ data }) => data["subject"] === profile?.name)) refetchProfile();
   });
 
   // A session can be replaced by a page that is not of the console, such as that of the API's reference.
   useEffect(() => {
     const shown = () => {
-      if (!document.hidden) readAgain();
+      if (!document.hidden) refetchProfile();
     };
     document.addEventListener("visibilitychange", shown);
     return () => document.removeEventListener("visibilitychange", shown);
-  }, [readAgain]);
+  }, [refetchProfile]);
 
   const id = profile?.id;
   useEffect(() => {
     if (id === undefined) return;
-    const changed = notePerson(id);
+    const changed = rememberUser(id);
     const other = !isOfPage(id);
     if (changed || other) feed.sessionChanged();
     if (other) leave(queries);

@@ -2,7 +2,7 @@
 
 import { Link } from "@tanstack/react-router";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import classes from "./Files.module.css";
 import { crumbs, type Root } from "./paths";
 
@@ -24,7 +24,7 @@ export function Crumbs({ cluster, root, path }: { cluster: string; root: Root; p
               search={{ ...ofRoot, path: crumb.path }}
               {...(crumb.path === path ? { "aria-current": "page" as const } : {})}
             >
-              <Foreign>{crumb.name}</Foreign>
+              <UserText>{crumb.name}</UserText>
             </Link>
           </li>
         ))}

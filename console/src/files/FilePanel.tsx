@@ -3,12 +3,12 @@
 import { Button, Drawer, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { bytes } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/forms/useOnce";
-import { download } from "./acts";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
+import { download } from "./actions";
 import type { Dialog } from "./dialogs/Dialogs";
 import type { Entry } from "./queries";
 import { FilePreview } from "./preview/FilePreview";
@@ -35,7 +35,7 @@ export function FilePanel({ path, close, ...others }: Props) {
       position="right"
       size="lg"
       closeButtonProps={{ "aria-label": text("ui.close") }}
-      title={path === null ? text("files.preview.title") : <Foreign>{nameOf(path)}</Foreign>}
+      title={path === null ? text("files.preview.title") : <UserText>{nameOf(path)}</UserText>}
     >
       {path === null ? null : <Panel path={path} close={close} {...others} />}
     </Drawer>
@@ -43,12 +43,12 @@ export function FilePanel({ path, close, ...others }: Props) {
 }
 
 function Panel({ cluster, root, path, entry, writable, mayShare, open }: Props & { path: string }) {
-  const saving = useMutation({ mutationFn: useOnce(() => download(cluster, root, [path])) });
+  const saving = useMutation({ mutationFn: useSingleFlight(() => download(cluster, root, [path])) });
   const one: readonly string[] = [path];
   return (
     <Stack gap="sm">
       <Text size="xs" c="dimmed">
-        <Foreign>{path}</Foreign>
+        <UserText>{path}</UserText>
       </Text>
       {entry === null ? null : (
         <Text size="xs">

@@ -17,7 +17,7 @@ import { FilePanel } from "./FilePanel";
 import classes from "./Files.module.css";
 import { FileTable } from "./FileTable";
 import { mayShare, mayWrite, type Root } from "./paths";
-import { SelectionActs } from "./SelectionActs";
+import { SelectionActions } from "./SelectionActions";
 import { UnfinishedUploads } from "./upload/UnfinishedUploads";
 import { UploadArea, UploadButtons } from "./upload/UploadArea";
 import { UploadPanel } from "./upload/UploadPanel";
@@ -70,7 +70,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
       <div className={classes.bar}>
         <Crumbs cluster={cluster} root={root} path={path} />
         {selected.length > 0 ? (
-          <SelectionActs
+          <SelectionActions
             cluster={cluster}
             root={root}
             selected={selected}

@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { File as FileIcon, Folder, Link2 } from "lucide-react";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { bytes } from "../ui/format";
 import type { Entry } from "./queries";
@@ -62,7 +62,7 @@ const ICONS = { folder: Folder, file: FileIcon, other: Link2 };
 
 function Name({ cluster, root, entry }: { cluster: string; root: Root; entry: Entry }) {
   const Icon = ICONS[entry.kind];
-  const name = <Foreign cut>{entry.name}</Foreign>;
+  const name = <UserText cut>{entry.name}</UserText>;
   return (
     <span className={classes.name}>
       <Icon size={14} aria-hidden />

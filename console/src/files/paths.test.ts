@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { placed, proposed } from "./acts";
+import { placed, proposed } from "./actions";
 import { crumbs, join, mayWrite, nameOf, parentOf } from "./paths";
 
 test("a path is its folder and its name", () => {

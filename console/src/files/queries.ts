@@ -101,7 +101,7 @@ export function unfinishedQuery(cluster: string, path: string) {
 }
 
 /** Reads again what is shown of the bucket. */
-export async function readBucketAgain(queries: QueryClient, cluster: string): Promise<void> {
+export async function refetchBucket(queries: QueryClient, cluster: string): Promise<void> {
   await Promise.all([
     queries.invalidateQueries({ queryKey: ["files", cluster, "bucket"] }),
     queries.invalidateQueries({ queryKey: ["uploads", cluster] }),

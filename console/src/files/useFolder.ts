@@ -2,9 +2,9 @@
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
-import { readAgain } from "../api/queries";
-import { useReadAgain } from "../live/useLive";
-import { entriesQuery, readBucketAgain, type Entry } from "./queries";
+import { refetchQuery } from "../api/queries";
+import { useLiveRefetch } from "../live/useLive";
+import { entriesQuery, refetchBucket, type Entry } from "./queries";
 import type { Root } from "./paths";
 import { useUploads } from "./upload/queue";
 
@@ -15,7 +15,7 @@ const AFTER_UPLOAD_MS = 1_500;
 
 export function useFolder(cluster: string, root: Root, path: string) {
   const pages = useInfiniteQuery(entriesQuery(cluster, root, path));
-  useReadAgain(root === "bucket" ? EVENTS : FOLDER_EVENTS, () => readAgain(pages));
+  useLiveRefetch(root === "bucket" ? EVENTS : FOLDER_EVENTS, () => refetchQuery(pages));
   useAfterUploads(cluster);
   const entries = useMemo<Entry[]>(() => pages.data?.pages.flatMap((page) => page.entries) ?? [], [pages.data]);
   const unreadable = useMemo(() => (pages.data?.pages ?? []).reduce((sum, page) => sum + page.unreadable, 0), [pages.data]);
@@ -32,7 +32,7 @@ function useAfterUploads(cluster: string): void {
     if (done > seen.current) {
       timer.current ??= setTimeout(() => {
         timer.current = null;
-        void readBucketAgain(queries, cluster);
+        void refetchBucket(queries, cluster);
       }, AFTER_UPLOAD_MS);
     }
     seen.current = done;

@@ -6,7 +6,7 @@ import { Link } from "@tanstack/react-router";
 import type { ClusterDetail } from "../api/schema";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { count, exact } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
 import type { Change, Decision } from "./decisions";
@@ -107,13 +107,13 @@ function ChangeRow({ cluster, change }: { cluster: string; change: Change }) {
   return (
     <Table.Tr>
       <Table.Th scope="row" fw={500}>
-        <Foreign>{shape}</Foreign>
+        <UserText>{shape}</UserText>
       </Table.Th>
       <Table.Td className={classes.number}>
         {count(replicas_before)} → {count(replicas_after)}
       </Table.Td>
       <Table.Td>
-        <Foreign>{reason}</Foreign>
+        <UserText>{reason}</UserText>
       </Table.Td>
       <Table.Td>
         <span className={classes.jobs}>
@@ -126,7 +126,7 @@ function ChangeRow({ cluster, change }: { cluster: string; change: Change }) {
         </span>
       </Table.Td>
       <Table.Td>
-        <Foreign>{victims.slice(0, NAMED).join(", ")}</Foreign>
+        <UserText>{victims.slice(0, NAMED).join(", ")}</UserText>
         {victims.length > NAMED ? ` ${text("fleet.decision.more_jobs", { jobs: count(victims.length - NAMED) })}` : null}
       </Table.Td>
     </Table.Tr>

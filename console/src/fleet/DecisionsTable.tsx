@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { text } from "../texts";
 import { DataTable, type Column } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { count } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { TableBox } from "../ui/tables/TableBox";
@@ -34,8 +34,8 @@ export function DecisionsTable({ decisions, read, admin, open, onEnd }: Props) {
           </button>
         ),
       },
-      { id: "changes", head: text("fleet.decisions.changes"), width: "minmax(180px, 2fr)", cell: (decision) => <Foreign cut>{changesText(decision)}</Foreign> },
-      { id: "reason", head: text("fleet.decisions.reason"), width: "minmax(220px, 4fr)", cell: (decision) => <Foreign cut>{reasonsText(decision)}</Foreign> },
+      { id: "changes", head: text("fleet.decisions.changes"), width: "minmax(180px, 2fr)", cell: (decision) => <UserText cut>{changesText(decision)}</UserText> },
+      { id: "reason", head: text("fleet.decisions.reason"), width: "minmax(220px, 4fr)", cell: (decision) => <UserText cut>{reasonsText(decision)}</UserText> },
       { id: "jobs", head: text("fleet.decisions.jobs"), width: "70px", numeric: true, cell: (decision) => count(jobsCount(decision)) },
     ],
     [open],

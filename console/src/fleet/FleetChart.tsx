@@ -11,7 +11,7 @@ import { largest, type ChartSeries } from "../ui/charts/stack";
 import { StackedChart } from "../ui/charts/StackedChart";
 import { useNow } from "../ui/useNow";
 import { LENGTHS, type Range } from "./queries";
-import { fleetSeries, from, withTold } from "./series";
+import { fleetSeries, from, withUpdate } from "./series";
 
 const MOST_SHAPES = 8;
 const MINUTE_MS = 60_000;
@@ -27,7 +27,7 @@ export function FleetChart({ fleet, range, open }: Props) {
   const live = useLiveStatus().state === "live";
   // What no event has changed is still so, as long as events come.
   const shown = useMemo(
-    () => (fleet === undefined || !live ? fleet : from(withTold(fleet, { at: new Date(minute).toISOString(), counts: [] }), minute - LENGTHS[range])),
+    () => (fleet === undefined || !live ? fleet : from(withUpdate(fleet, { at: new Date(minute).toISOString(), counts: [] }), minute - LENGTHS[range])),
     [fleet, live, minute, range],
   );
   const time = range === "1h" ? clockAt : dayAt;

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import type { ClusterDetail } from "../api/schema";
 import { text } from "../texts";
 import { count } from "../ui/format";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import classes from "./fleet.module.css";
 

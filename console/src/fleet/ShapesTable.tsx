@@ -4,7 +4,7 @@ import { Skeleton, Table, Text } from "@mantine/core";
 import type { ClusterDetail, ShapeCount, ShapeWorkers, Workers } from "../api/schema";
 import { text } from "../texts";
 import { count } from "../ui/format";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import classes from "./fleet.module.css";
 
 const STATES = ["busy", "idle", "booting", "draining", "down"] as const;

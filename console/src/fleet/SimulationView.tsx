@@ -4,7 +4,7 @@ import { List, Stack, Table, Text, Title } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { DecidedShape, PolicySimulation } from "../api/schema";
 import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { count, day } from "../ui/format";
 import classes from "./fleet.module.css";
 
@@ -38,7 +38,7 @@ export function SimulationView({ cluster, simulation }: Props) {
           </Table.Thead>
           <Table.Tbody>
             {shapes.map((shape) => (
-              <Row key={shape} head={<Foreign>{shape}</Foreign>} cells={[...cellsOf(now.get(shape)), ...cellsOf(then.get(shape))]} />
+              <Row key={shape} head={<UserText>{shape}</UserText>} cells={[...cellsOf(now.get(shape)), ...cellsOf(then.get(shape))]} />
             ))}
             <Row head={text("fleet.what_if.total")} cells={["", present.usd_per_hour, "", changed.usd_per_hour]} />
             <Row head={text("fleet.what_if.placed")} cells={[count(present.placed), "", count(changed.placed), ""]} />

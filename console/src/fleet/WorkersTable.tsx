@@ -7,7 +7,7 @@ import type { WorkerView, Workers } from "../api/schema";
 import { text } from "../texts";
 import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { count, day, exact } from "../ui/format";
 import { Elapsed, Moment } from "../ui/Moment";
 import { TableBox } from "../ui/tables/TableBox";
@@ -56,8 +56,8 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
 function workerColumns(cluster: string): Column<WorkerView>[] {
   return [
     { id: "state", head: text("fleet.workers.state"), width: "110px", value: ({ state }) => state ?? "", cell: ({ state }) => <WorkerState state={state} /> },
-    { id: "name", head: text("fleet.workers.name"), width: "minmax(150px, 2fr)", value: ({ name }) => name, cell: ({ name }) => <Foreign cut>{name}</Foreign> },
-    { id: "shape", head: text("fleet.workers.shape"), width: "minmax(110px, 1fr)", value: ({ shape }) => shape, cell: ({ shape }) => <Foreign cut>{shape}</Foreign> },
+    { id: "name", head: text("fleet.workers.name"), width: "minmax(150px, 2fr)", value: ({ name }) => name, cell: ({ name }) => <UserText cut>{name}</UserText> },
+    { id: "shape", head: text("fleet.workers.shape"), width: "minmax(110px, 1fr)", value: ({ shape }) => shape, cell: ({ shape }) => <UserText cut>{shape}</UserText> },
     {
       id: "jobs",
       head: text("fleet.workers.jobs"),
@@ -91,8 +91,8 @@ function workerColumns(cluster: string): Column<WorkerView>[] {
         <span title={price_source === "catalogue" ? text("fleet.workers.list_price") : undefined}>{usd_per_hour ?? text("ui.chart.unknown")}</span>
       ),
     },
-    { id: "machine", head: text("fleet.workers.machine"), width: "minmax(110px, 1fr)", value: ({ machine }) => machine, cell: ({ machine }) => <Foreign cut>{machine}</Foreign> },
-    { id: "reason", head: text("fleet.workers.reason"), width: "minmax(160px, 2fr)", cell: (worker) => <Foreign cut>{remark(worker)}</Foreign> },
+    { id: "machine", head: text("fleet.workers.machine"), width: "minmax(110px, 1fr)", value: ({ machine }) => machine, cell: ({ machine }) => <UserText cut>{machine}</UserText> },
+    { id: "reason", head: text("fleet.workers.reason"), width: "minmax(160px, 2fr)", cell: (worker) => <UserText cut>{remark(worker)}</UserText> },
   ];
 }
 

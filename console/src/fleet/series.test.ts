@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fleet } from "../api/schema";
 import { stacked } from "../ui/charts/stack";
-import { fleetSeries, from, withTold } from "./series";
+import { fleetSeries, from, withUpdate } from "./series";
 
 const START = Date.parse("2026-11-27T05:00:00Z");
 
@@ -56,7 +56,7 @@ describe("what is told", () => {
   const told = { at: "2026-11-27T09:00:00.000Z", counts: [{ shape: "a", live: 7 }, { shape: "new", desired: 2 }] };
 
   test("becomes the present", () => {
-    const changed = withTold(fleet(3), told);
+    const changed = withUpdate(fleet(3), told);
 
     expect(changed.now.find(({ shape }) => shape === "a")?.live).toBe(7);
     expect(changed.now.find(({ shape }) => shape === "new")).toEqual({ shape: "new", desired: 2, live: 0 });
@@ -64,9 +64,9 @@ describe("what is told", () => {
   });
 
   test("twice is told once", () => {
-    const once = withTold(fleet(3), told);
+    const once = withUpdate(fleet(3), told);
 
-    expect(withTold(once, told)).toBe(once);
+    expect(withUpdate(once, told)).toBe(once);
   });
 });
 

@@ -50,7 +50,7 @@ function total(values: readonly (number | null)[]): number | null {
 }
 
 /** The numbers of some shapes as they were told now. What is not given stays. */
-export interface Told {
+export interface FleetUpdate {
   at: string;
   counts: readonly { shape: string; desired?: number; live?: number }[];
 }
@@ -59,7 +59,7 @@ export interface Told {
 const MOST_CHANGES = 10_000;
 
 /** The fleet with what was told since. Numbers are absolute, so that telling them twice changes nothing. */
-export function withTold(fleet: Fleet, told: Told): Fleet {
+export function withUpdate(fleet: Fleet, told: FleetUpdate): Fleet {
   const now = new Map(fleet.now.map((count) => [count.shape, count]));
   const added: FleetChange[] = [];
   for (const { shape, ...numbers } of told.counts) {

@@ -2,13 +2,13 @@
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
-import { clusterQuery, readAgain } from "../api/queries";
+import { clusterQuery, refetchQuery } from "../api/queries";
 import { useArchive } from "../live/useArchive";
-import { useFeed, useLiveEvents, useReadAgain } from "../live/useLive";
+import { useFeed, useLiveEvents, useLiveRefetch } from "../live/useLive";
 import { decisionOf } from "./decisions";
 import { DECISIONS, fleetQuery, workersQuery, type Range } from "./queries";
 import { JOB_ENDS } from "../live/event";
-import { withTold } from "./series";
+import { withUpdate } from "./series";
 
 
 export function useFleet(cluster: string, range: Range) {
@@ -35,11 +35,11 @@ export function useFleet(cluster: string, range: Range) {
     for (const decision of events.map(decisionOf)) {
       if (decision === null) continue;
       const counts = decision.changes.map(({ shape, replicas_after }) => ({ shape, desired: replicas_after }));
-      queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withTold(data, { at: decision.at, counts })));
+      queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withUpdate(data, { at: decision.at, counts })));
     }
   });
-  useReadAgain(["worker.", "node.", "job.running", ...JOB_ENDS], () => readAgain(workers));
-  useReadAgain(["cluster."], () => readAgain(detail));
+  useLiveRefetch(["worker.", "node.", "job.running", ...JOB_ENDS], () => refetchQuery(workers));
+  useLiveRefetch(["cluster."], () => refetchQuery(detail));
 
   // The sums by shape are absolute: they become the end of the series, however many events there were.
   const now = workers.data?.pages[0];
@@ -51,7 +51,7 @@ export function useFleet(cluster: string, range: Range) {
       if (data === undefined || Date.parse(as_of) < Date.parse(data.as_of)) return data;
       const live = new Map(shapes.map(({ shape, workers: each }) => [shape, each]));
       const gone = data.now.filter(({ shape }) => !live.has(shape)).map(({ shape }) => ({ shape, live: 0 }));
-      return withTold(data, { at: as_of, counts: [...[...live].map(([shape, each]) => ({ shape, live: each })), ...gone] });
+      return withUpdate(data, { at: as_of, counts: [...[...live].map(([shape, each]) => ({ shape, live: each })), ...gone] });
     });
   }, [queries, cluster, range, now, read]);
 

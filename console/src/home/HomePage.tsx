@@ -5,11 +5,11 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
 import { api, body } from "../api/client";
-import { clusterQuery, profileQuery, readAgain } from "../api/queries";
+import { clusterQuery, profileQuery, refetchQuery } from "../api/queries";
 import type { Money } from "../api/schema";
 import { MOST_JOBS, type JobList } from "../jobs/list/list";
 import { useJobs } from "../jobs/list/useJobs";
-import { useReadAgain } from "../live/useLive";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { money } from "../ui/format";
 import { Page } from "../ui/Page";
@@ -36,9 +36,9 @@ export function HomePage() {
     queryKey: ["quotas"],
     queryFn: ({ signal }) => body(api.GET("/v1/quotas", { signal })),
   });
-  useReadAgain(["cluster."], () => readAgain(detail));
-  useReadAgain(["quota.", ...JOB_ENDS], () => readAgain(quotas));
-  useReadAgain(["job.running", ...JOB_ENDS], () => readAgain(profile));
+  useLiveRefetch(["cluster."], () => refetchQuery(detail));
+  useLiveRefetch(["quota.", ...JOB_ENDS], () => refetchQuery(quotas));
+  useLiveRefetch(["job.running", ...JOB_ENDS], () => refetchQuery(profile));
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const user = profile.data?.name ?? "";
   const found = useMemo(

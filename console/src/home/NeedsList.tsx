@@ -4,7 +4,7 @@ import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { ResumeLink } from "../app/PausedCluster";
 import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { money, percent } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import classes from "./HomePage.module.css";
@@ -70,7 +70,7 @@ function NeedText({ cluster, need }: { cluster: string; need: Need }) {
             {text("home.degraded")}
           </Link>{" "}
           <Text span size="sm" c="dimmed">
-            <Foreign>{need.message}</Foreign> · <Moment at={need.since} />
+            <UserText>{need.message}</UserText> · <Moment at={need.since} />
           </Text>
         </span>
       );

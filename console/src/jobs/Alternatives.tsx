@@ -4,7 +4,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import type { ShapeAlternative } from "../api/schema";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { fixed } from "../ui/format";
 import classes from "./Alternatives.module.css";
 
@@ -30,11 +30,11 @@ export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlt
             <tr key={each.shape}>
               <td>
                 <span className={classes.shape} data-taken={TAKEN.includes(each.verdict) || undefined}>
-                  <Foreign>{each.shape}</Foreign> · {text(`job.alternatives.verdict.${each.verdict}`)}
+                  <UserText>{each.shape}</UserText> · {text(`job.alternatives.verdict.${each.verdict}`)}
                 </span>
                 {each.text ? (
                   <span className={classes.why}>
-                    <Foreign>{each.text}</Foreign>
+                    <UserText>{each.text}</UserText>
                   </span>
                 ) : null}
               </td>

@@ -2,7 +2,7 @@
 
 import { text } from "../texts";
 import { count } from "../ui/format";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { RowLink } from "../ui/tables/RowLink";
 import { jobAddress } from "./address";
 import classes from "./jobs.module.css";
@@ -30,7 +30,7 @@ export function ArrayName({ row, cluster, toggle }: NameProps) {
         </button>
       ) : null}
       <RowLink href={jobAddress(cluster, row.id)} className={classes.name}>
-        <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
+        <UserText cut>{row.job.name || text("jobs.unnamed")}</UserText>
       </RowLink>
       <span className={classes.quiet}>{text(row.whole > row.total ? "jobs.array.some_tasks" : "jobs.array.tasks", { count: row.whole, shown: count(row.total), whole: count(row.whole) })}</span>
     </span>

@@ -61,7 +61,7 @@ export function JobsPage() {
       <FilterBar filters={filters} jobs={jobs} change={change} typed={typed} type={type} />
       <div className={classes.line}>
         <Sum list={list} matching={matching.length} whole={whole} since={since} filters={filters} />
-        {list !== undefined && whole && isCut(list) ? (
+        {list !== undefined && whole && isTruncated(list) ? (
           <Suspense fallback={null}>
             <AllCounts cluster={cluster} filters={filters} since={since} />
           </Suspense>
@@ -127,7 +127,7 @@ function useShown(columns: readonly Pick<JobColumn, "id" | "usual">[], chosen: r
 }
 
 /** Whether there are more jobs than a page keeps; known once all pages were read. */
-function isCut(list: JobList): boolean {
+function isTruncated(list: JobList): boolean {
   return list.total > list.rows.length;
 }
 
@@ -145,7 +145,7 @@ function Sum({ list, matching, whole, since, filters }: SumProps) {
   if (list === undefined) return <span>{text("ui.loading")}</span>;
   const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length), since: date(since) };
   if (!whole) return <span>{text("jobs.sum_reading", values)}</span>;
-  if (isCut(list)) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
+  if (isTruncated(list)) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
   if (ofDay !== null) return <span>{text("jobs.sum_of_day", { ...values, total: count(ofDay.total), since: ofDay.day, count: ofDay.total })}</span>;
   return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
 }

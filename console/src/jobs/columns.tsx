@@ -4,7 +4,7 @@ import type { Job } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/RowTable";
 import { count, percent } from "../ui/format";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { stateGroup, STATE_GROUPS } from "../ui/jobStates";
 import { Elapsed, Moment } from "../ui/Moment";
 import { RowLink } from "../ui/tables/RowLink";
@@ -23,7 +23,7 @@ export interface JobColumn extends Omit<Column<Row>, "value"> {
   usual?: boolean | "wide";
 }
 
-export interface ColumnActs {
+export interface ColumnActions {
   cluster: string;
   /** Opens an array in place; without it arrays stay folded. */
   toggle?: (array: string) => void;
@@ -32,7 +32,7 @@ export interface ColumnActs {
 const time = (moment: string | null | undefined) => (moment ? Date.parse(moment) : null);
 const ended = (job: Job) => time(job.ended_at) ?? Date.now();
 
-function names({ cluster, toggle }: ColumnActs): JobColumn[] {
+function names({ cluster, toggle }: ColumnActions): JobColumn[] {
   return [
     {
       id: "state",
@@ -53,7 +53,7 @@ function names({ cluster, toggle }: ColumnActs): JobColumn[] {
           <ArrayName row={row} cluster={cluster} {...(toggle ? { toggle } : {})} />
         ) : (
           <RowLink href={jobAddress(cluster, row.job.job_id)} className={classes.name} task={row.kind === "task"}>
-            <Foreign cut>{row.job.name || text("jobs.unnamed")}</Foreign>
+            <UserText cut>{row.job.name || text("jobs.unnamed")}</UserText>
           </RowLink>
         ),
     },
@@ -72,7 +72,7 @@ function names({ cluster, toggle }: ColumnActs): JobColumn[] {
       width: "minmax(80px, 1fr)",
       usual: true,
       by: (job) => job.user.toLowerCase(),
-      cell: ({ job }) => <Foreign cut>{job.user}</Foreign>,
+      cell: ({ job }) => <UserText cut>{job.user}</UserText>,
     },
     {
       id: "where",
@@ -80,7 +80,7 @@ function names({ cluster, toggle }: ColumnActs): JobColumn[] {
       width: "minmax(140px, 2fr)",
       usual: true,
       cell: (row) =>
-        row.kind === "array" ? <ArrayCounts row={row} /> : <Foreign cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</Foreign>,
+        row.kind === "array" ? <ArrayCounts row={row} /> : <UserText cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</UserText>,
     },
   ];
 }
@@ -137,7 +137,7 @@ function words(id: "account" | "partition" | "qos", value: (job: Job) => string)
     head: text(`jobs.column.${id}`),
     width: "minmax(80px, 1fr)",
     by: (job) => value(job).toLowerCase(),
-    cell: ({ job }) => <Foreign cut>{value(job)}</Foreign>,
+    cell: ({ job }) => <UserText cut>{value(job)}</UserText>,
   };
 }
 
@@ -176,7 +176,7 @@ const COST: JobColumn = {
   cell: (row) => <CostCell row={row} />,
 };
 
-export function jobColumns(acts: ColumnActs): JobColumn[] {
+export function jobColumns(acts: ColumnActions): JobColumn[] {
   return [...names(acts), ...TIMES, COST, ...OTHERS];
 }
 

@@ -3,7 +3,7 @@
 import { createContext, useContext, useEffect, useRef, useSyncExternalStore } from "react";
 import type { LiveEvent } from "./event";
 import type { Feed, Status } from "./feed";
-import { Rereading } from "./rereading";
+import { Refetcher } from "./refetcher";
 
 export const FeedContext = createContext<Feed | null>(null);
 
@@ -40,18 +40,18 @@ export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEve
  * it returns is awaited before the next call; while the tab is hidden it is not called. Events for which `matters` is
  * false are left out.
  */
-export function useReadAgain(kinds: readonly string[], again: () => unknown, matters?: (event: LiveEvent) => boolean): void {
+export function useLiveRefetch(kinds: readonly string[], again: () => unknown, matters?: (event: LiveEvent) => boolean): void {
   const feed = useFeed();
-  const rereading = useRef<Rereading | null>(null);
+  const refetcher = useRef<Refetcher | null>(null);
   const latest = useRef(again);
   latest.current = again;
   useEffect(() => {
-    const made = new Rereading(() => latest.current());
-    rereading.current = made;
+    const made = new Refetcher(() => latest.current());
+    refetcher.current = made;
     return () => made.end();
   }, []);
   useLiveEvents(kinds, (events) => {
-    if (matters === undefined || events.some(matters)) rereading.current?.want();
+    if (matters === undefined || events.some(matters)) refetcher.current?.want();
   });
-  useEffect(() => feed.onReset(() => rereading.current?.want()), [feed]);
+  useEffect(() => feed.onReset(() => refetcher.current?.want()), [feed]);
 }

@@ -8,7 +8,7 @@ import type { CostSummary } from "../api/schema";
 import { text } from "../texts";
 import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
 import { TableBox } from "../ui/tables/TableBox";
@@ -84,7 +84,7 @@ function summaryColumns(of: Of): Column<Row>[] {
       head: text(`money.clusters.${of}`),
       width: "minmax(160px, 2fr)",
       value: ({ name }) => name,
-      cell: ({ name, purpose }) => (name === null ? text(purpose === "overhead" ? "money.clusters.overhead" : "money.none_named") : <Foreign cut>{name}</Foreign>),
+      cell: ({ name, purpose }) => (name === null ? text(purpose === "overhead" ? "money.clusters.overhead" : "money.none_named") : <UserText cut>{name}</UserText>),
     },
     { id: "jobs", head: text("money.clusters.jobs"), width: "110px", numeric: true, value: ({ running_jobs }) => running_jobs, cell: ({ running_jobs }) => count(running_jobs) },
     ...AMOUNTS.map(({ id, field }) => ({

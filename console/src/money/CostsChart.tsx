@@ -7,7 +7,7 @@ import { readNextPage, retryPages } from "../api/nextPage";
 import type { CostEntry } from "../api/schema";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { count, money } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
 import { StackedChart } from "../ui/charts/StackedChart";

@@ -39,7 +39,7 @@ export function CostsPage() {
   const limitsAsOf = limits.data === undefined ? undefined : new Date(limits.dataUpdatedAt).toISOString();
   const asOf = { costs: summary.data?.as_of, limits: limitsAsOf, clusters: all.data?.as_of }[tab];
 
-  async function readAgain() {
+  async function refresh() {
     setReading(true);
     try {
       await Promise.all(READ_AGAIN.map((key) => queries.invalidateQueries({ queryKey: [key] })));
@@ -59,7 +59,7 @@ export function CostsPage() {
             </Text>
           )}
           <SavedViews page="costs" />
-          <Button variant="default" loading={reading} onClick={() => void readAgain()}>
+          <Button variant="default" loading={reading} onClick={() => void refresh()}>
             {text("money.read_again")}
           </Button>
         </>

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import type { CostEntry } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { fixed } from "../ui/format";
 import { bare } from "./amounts";
 import type { By } from "./byDay";
@@ -62,10 +62,10 @@ export function rowId(row: CostEntry, by: By): string {
 function What({ cluster, row, by }: { cluster: string; row: CostEntry; by: By }): ReactNode {
   const value = valueOf(row, by);
   if (value === null) return <span>{row.purpose === "job" ? text(by === "template" ? "money.no_template" : "money.none_named") : "–"}</span>;
-  if (by !== "job") return <Foreign cut>{value}</Foreign>;
+  if (by !== "job") return <UserText cut>{value}</UserText>;
   return (
     <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: value }}>
-      <Foreign cut>{row.name ? `${value} ${row.name}` : value}</Foreign>
+      <UserText cut>{row.name ? `${value} ${row.name}` : value}</UserText>
     </Link>
   );
 }

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
-import { AGED_MS } from "../api/queries";
+import { STALE_MS } from "../api/queries";
 import type { BudgetList, BudgetView, CostReport, QuotaList, QuotaView, SetBudget, SetQuota } from "../api/schema";
 import type { By } from "./byDay";
 import { after, type Period } from "./period";
@@ -17,7 +17,7 @@ export const MOST_PAGES = 5;
 export function costsQuery(cluster: string, period: Period, by: readonly By[]) {
   return infiniteQueryOptions({
     queryKey: ["costs", cluster, period, by],
-    staleTime: AGED_MS,
+    staleTime: STALE_MS,
     queryFn: async ({ pageParam, signal }): Promise<CostReport> => {
       const report = await body(
         api.GET("/v1/clusters/{cluster_id}/costs", {
@@ -46,7 +46,7 @@ export function exportAddress(cluster: string, period: Period, by: By, format: "
 export function summaryQuery(cluster: string) {
   return queryOptions({
     queryKey: ["cost-summary", cluster],
-    staleTime: AGED_MS,
+    staleTime: STALE_MS,
     queryFn: ({ signal }) =>
       body(api.GET("/v1/clusters/{cluster_id}/costs/summary", { params: { path: { cluster_id: cluster }, query: { by: "cluster" } }, signal })),
   });
@@ -55,7 +55,7 @@ export function summaryQuery(cluster: string) {
 export function tenantSummaryQuery(of: Of) {
   return queryOptions({
     queryKey: ["cost-summary-of-tenant", of],
-    staleTime: AGED_MS,
+    staleTime: STALE_MS,
     queryFn: ({ signal }) => body(api.GET("/v1/cost-summary", { params: { query: { by: of } }, signal })),
   });
 }

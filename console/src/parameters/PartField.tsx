@@ -2,7 +2,7 @@
 
 import { Checkbox, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { text } from "../texts";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { TableField } from "./TableField";
 import type { Part } from "./values";
 

@@ -3,7 +3,7 @@
 import { Button, FileButton, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { count } from "../ui/format";
 import { hint } from "./PartField";
 import classes from "./TableField.module.css";
@@ -62,7 +62,7 @@ export function TableField({ part, value, problem, onChange }: Props) {
       </Group>
       {table.missing.length > 0 && value !== "" ? (
         <Text size="sm" c="var(--state-failed)">
-          <Foreign>{text("parameters.table.missing", { columns: table.missing.join(", ") })}</Foreign>
+          <UserText>{text("parameters.table.missing", { columns: table.missing.join(", ") })}</UserText>
         </Text>
       ) : null}
       {table.rows.length > 0 ? <Preview columns={table.columns} rows={table.rows} label={part.label} /> : null}
@@ -80,7 +80,7 @@ function Preview({ columns, rows, label }: { columns: readonly string[]; rows: r
               // Two columns may have one name here; the service refuses them.
               // oxlint-disable-next-line no-array-index-key
               <th key={index} scope="col">
-                <Foreign>{column}</Foreign>
+                <UserText>{column}</UserText>
               </th>
             ))}
           </tr>
@@ -92,7 +92,7 @@ function Preview({ columns, rows, label }: { columns: readonly string[]; rows: r
               {columns.map((_, index) => (
                 // oxlint-disable-next-line no-array-index-key
                 <td key={index}>
-                  <Foreign>{(cells[index] ?? "").slice(0, 200)}</Foreign>
+                  <UserText>{(cells[index] ?? "").slice(0, 200)}</UserText>
                 </td>
               ))}
             </tr>

@@ -5,10 +5,10 @@ import { useQuery } from "@tanstack/react-query";
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { ReadAgain } from "./ReadAgain";
+import { RefreshBar } from "./RefreshBar";
 import { identitySourcesQuery } from "./queries";
 import { Rows } from "./Rows";
 
@@ -19,7 +19,7 @@ export function IdentitySourcesSection() {
   const found = sources.data?.identity_sources ?? [];
   return (
     <>
-      <ReadAgain query={sources} />
+      <RefreshBar query={sources} />
       {sources.isError ? <ProblemView error={sources.error} retry={() => void sources.refetch()} /> : null}
       {sources.isSuccess && found.length === 0 ? (
         <Empty title={text("people.sources.none")}>{text("people.sources.none_details")}</Empty>
@@ -29,7 +29,7 @@ export function IdentitySourcesSection() {
           {found.map((source) => (
             <Table.Tr key={source.name}>
               <Table.Td>
-                <Foreign>{source.name}</Foreign>
+                <UserText>{source.name}</UserText>
               </Table.Td>
               <Table.Td>{text(`people.sources.kinds.${source.kind}`)}</Table.Td>
               <Table.Td ta="end" className="number">{count(source.users)}</Table.Td>
@@ -37,7 +37,7 @@ export function IdentitySourcesSection() {
                 <Moment at={source.read_at} />
               </Table.Td>
               <Table.Td>
-                {source.problem === "" ? text("people.sources.fine") : <Foreign>{source.problem}</Foreign>}
+                {source.problem === "" ? text("people.sources.fine") : <UserText>{source.problem}</UserText>}
                 {source.problem !== "" && source.tried_at !== null ? (
                   <Text size="xs" c="dimmed">
                     {text("people.sources.tried")} <Moment at={source.tried_at} />
@@ -49,7 +49,7 @@ export function IdentitySourcesSection() {
                 <List size="xs">
                   {source.reasons.map((reason) => (
                     <List.Item key={reason}>
-                      <Foreign>{reason}</Foreign>
+                      <UserText>{reason}</UserText>
                     </List.Item>
                   ))}
                 </List>

@@ -9,10 +9,10 @@ import { ownLinksQuery, revokeLink } from "../shared_links/queries";
 import { nameOf, whatOf } from "../shared_links/shown";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { RowActs, Rows } from "./Rows";
+import { RowActions, Rows } from "./Rows";
 
 const HEADS = ["name", "job", "cluster", "shows", "created", "expires"] as const;
 
@@ -45,7 +45,7 @@ export function OwnLinksSection() {
           act={() => revoke(revoking)}
         >
           <Text>
-            <Foreign>{nameOf(revoking)}</Foreign> · {text("shared_links.revoke_details")}
+            <UserText>{nameOf(revoking)}</UserText> · {text("shared_links.revoke_details")}
           </Text>
         </Confirm>
       )}
@@ -60,7 +60,7 @@ function LinkRows({ links, revoke }: { links: readonly OwnLink[]; revoke: (link:
       {links.map((link) => (
         <Table.Tr key={link.id}>
           <Table.Td>
-            <Foreign>{nameOf(link)}</Foreign>
+            <UserText>{nameOf(link)}</UserText>
           </Table.Td>
           <Table.Td>
             <Link to="/c/$cluster/jobs/$job" params={{ cluster: link.cluster_id, job: link.job_id }}>
@@ -68,7 +68,7 @@ function LinkRows({ links, revoke }: { links: readonly OwnLink[]; revoke: (link:
             </Link>
           </Table.Td>
           <Table.Td>
-            <Foreign>{link.cluster_id}</Foreign>
+            <UserText>{link.cluster_id}</UserText>
           </Table.Td>
           <Table.Td>{whatOf(link)}</Table.Td>
           <Table.Td>
@@ -78,7 +78,7 @@ function LinkRows({ links, revoke }: { links: readonly OwnLink[]; revoke: (link:
             <Moment at={link.expires_at} />
           </Table.Td>
           <Table.Td w={40}>
-            <RowActs
+            <RowActions
               of={visible(nameOf(link))}
               acts={[{ label: text("shared_links.revoke"), run: () => revoke(link), dangerous: true }]}
             />

@@ -5,11 +5,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, body, done } from "../api/client";
 import type { Token } from "../api/schema";
-import { useActs } from "../app/palette/acts";
+import { useActions } from "../app/palette/actions";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { Empty } from "../ui/Empty";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SCOPES, TOKEN_LIFETIMES } from "./fields";
@@ -25,7 +25,7 @@ export function OwnTokensPage() {
   const [making, setMaking] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   usePeopleLive();
-  useActs([{ id: "token", label: text("people.tokens.new"), run: () => setMaking(true) }]);
+  useActions([{ id: "token", label: text("people.tokens.new"), run: () => setMaking(true) }]);
   const make = async (token: NewToken, key: string) => {
     const made = await body(
       api.POST("/v1/users/me/tokens", { params: { header: { "Idempotency-Key": key } }, body: token }),

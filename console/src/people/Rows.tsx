@@ -34,14 +34,14 @@ export function Rows({ label, heads, numeric = [], children }: RowsProps) {
   );
 }
 
-export interface RowAct {
+export interface RowAction {
   label: string;
   run: () => void;
   dangerous?: boolean;
   disabled?: boolean;
 }
 
-export function RowActs({ of, acts }: { of: string; acts: readonly RowAct[] }) {
+export function RowActions({ of, acts }: { of: string; acts: readonly RowAction[] }) {
   if (acts.length === 0) return null;
   return (
     <Menu position="bottom-end">
@@ -67,7 +67,7 @@ export function RowActs({ of, acts }: { of: string; acts: readonly RowAct[] }) {
 }
 
 /** Says that a list has more than is shown. */
-export function Cut({ shown, when }: { shown: number; when: boolean }) {
+export function TruncationNote({ shown, when }: { shown: number; when: boolean }) {
   return when ? (
     <Text size="sm" c="dimmed" mt={4}>
       {text("people.cut", { count: shown })}

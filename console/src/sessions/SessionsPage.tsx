@@ -4,15 +4,15 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { profileQuery, readAgain, readAllAgain } from "../api/queries";
+import { profileQuery, refetchQuery, refetchQueries } from "../api/queries";
 import type { SessionDetail } from "../api/schema";
 import { jobQuery } from "../jobs/queries";
-import { useReadAgain } from "../live/useLive";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
@@ -27,14 +27,14 @@ export function SessionsPage() {
   const { template } = route.useSearch();
   const navigate = route.useNavigate();
   const queries = useQueryClient();
-  const [doomed, setDoomed] = useState<SessionDetail | null>(null);
+  const [toStop, setToStop] = useState<SessionDetail | null>(null);
   const role = useQuery(profileQuery).data?.role;
   const sessions = useQuery(sessionsQuery(cluster));
   const rows = sessions.data ?? [];
-  const again = () => Promise.all([readAgain(sessions), readAllAgain(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
+  const again = () => Promise.all([refetchQuery(sessions), refetchQueries(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
   // A session is a job.
-  useReadAgain(["job.", "session."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
-  const columns = useMemo(() => sessionColumns(cluster, setDoomed), [cluster]);
+  useLiveRefetch(["job.", "session."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
+  const columns = useMemo(() => sessionColumns(cluster, setToStop), [cluster]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
   const none =
     role === "viewer" ? (
@@ -69,17 +69,17 @@ export function SessionsPage() {
         <StartSession cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />
       )}
       <Confirm
-        opened={doomed !== null}
-        close={() => setDoomed(null)}
+        opened={toStop !== null}
+        close={() => setToStop(null)}
         title={text("sessions.stop_title")}
         verb={text("sessions.stop")}
         act={async () => {
-          if (doomed !== null) await stopSession(cluster, doomed.job_id);
+          if (toStop !== null) await stopSession(cluster, toStop.job_id);
           await queries.invalidateQueries(sessionsQuery(cluster));
         }}
       >
         <Text size="sm">
-          <Foreign>{text("sessions.stop_text", { name: doomed?.name ?? "", job: doomed?.job_id ?? "" })}</Foreign>
+          <UserText>{text("sessions.stop_text", { name: toStop?.name ?? "", job: toStop?.job_id ?? "" })}</UserText>
         </Text>
       </Confirm>
     </Page>

@@ -11,9 +11,9 @@ import { Facts } from "../submit/SubmitBar";
 import { useRendered } from "../submit/template/useRendered";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/forms/useOnce";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
 import { sessionsQuery, startSession } from "./queries";
 
 interface Props {
@@ -34,7 +34,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
   const incomplete = chosen === undefined || Object.keys(parameters.problems).length > 0;
   const { estimated } = useRendered({ cluster, id: chosen?.id ?? "", version: null, request: incomplete ? null : parameters.request, estimate: true });
   const start = useMutation({
-    mutationFn: useOnce(() => startSession(cluster, { template_id: chosen?.id ?? "", ...parameters.request }, key.current)),
+    mutationFn: useSingleFlight(() => startSession(cluster, { template_id: chosen?.id ?? "", ...parameters.request }, key.current)),
     onSuccess: async () => {
       key.current = crypto.randomUUID();
       await queries.invalidateQueries(sessionsQuery(cluster));
@@ -74,11 +74,11 @@ export function StartSession({ cluster, template, choose, close }: Props) {
           {chosen === undefined ? null : (
             <>
               <Text size="sm">
-                <Foreign>{chosen.description}</Foreign>
+                <UserText>{chosen.description}</UserText>
               </Text>
               {chosen.tools.length > 0 ? (
                 <Text size="sm" c="dimmed">
-                  <Foreign>{text("sessions.form.tools", { tools: chosen.tools.join(", ") })}</Foreign>
+                  <UserText>{text("sessions.form.tools", { tools: chosen.tools.join(", ") })}</UserText>
                 </Text>
               ) : null}
               <ParametersForm

@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import type { SessionDetail } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { openAddress } from "./queries";
 import { SessionState } from "./SessionState";
@@ -25,7 +25,7 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
       width: "130px",
       cell: (session) => <Acts cluster={cluster} session={session} stop={stop} />,
     },
-    { id: "name", head: text("sessions.column.name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
+    { id: "name", head: text("sessions.column.name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <UserText cut>{name}</UserText> },
     {
       id: "job",
       head: text("sessions.column.job"),
@@ -44,7 +44,7 @@ export function sessionColumns(cluster: string, stop: (session: SessionDetail) =
       numeric: true,
       cell: ({ job_id }) => <TimeLeft cluster={cluster} jobId={job_id} />,
     },
-    { id: "detail", head: text("sessions.column.detail"), width: "minmax(200px, 6fr)", cell: ({ detail }) => <span title={visible(detail)}><Foreign cut>{detail}</Foreign></span> },
+    { id: "detail", head: text("sessions.column.detail"), width: "minmax(200px, 6fr)", cell: ({ detail }) => <span title={visible(detail)}><UserText cut>{detail}</UserText></span> },
     {
       id: "idle",
       head: text("sessions.column.idle"),

@@ -6,7 +6,7 @@ import { useState } from "react";
 import type { Job, LinkView, Profile } from "../api/schema";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { linksQuery, mayMake, revokeLink } from "./queries";
@@ -47,7 +47,7 @@ export function ShareDialog({ cluster, job, me, close }: Props) {
         }}
       >
         <span>
-          <Foreign>{revoked.name || revoked.id}</Foreign> · {text("shared_links.revoke_details")}
+          <UserText>{revoked.name || revoked.id}</UserText> · {text("shared_links.revoke_details")}
         </span>
       </Confirm>
     );
@@ -78,11 +78,11 @@ function Links({ links, revoke }: { links: readonly LinkView[] | undefined; revo
         <li key={link.id}>
           <div className={classes.link}>
             <span className={classes.name}>
-              <Foreign>{nameOf(link)}</Foreign>
+              <UserText>{nameOf(link)}</UserText>
             </span>
             <span className={classes.quiet}>
               {text("shared_links.shows_what", { what: whatOf(link) })} · {text("shared_links.expires")} <Moment at={link.expires_at} /> ·{" "}
-              {text("shared_links.made_by")} <Foreign>{link.made_by}</Foreign>
+              {text("shared_links.made_by")} <UserText>{link.made_by}</UserText>
             </span>
           </div>
           <Button

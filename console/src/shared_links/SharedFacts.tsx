@@ -6,7 +6,7 @@ import { EndingBox } from "../jobs/job/EndingBox";
 import { UsedBox } from "../jobs/job/UsedBox";
 import { text } from "../texts";
 import { count, duration, money } from "../ui/format";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import classes from "./shared_links.module.css";
 
@@ -34,7 +34,7 @@ function Facts({ job }: { job: SharedJob }) {
     ["limit", job.time_limit_seconds ? duration(job.time_limit_seconds) : null],
     ["tasks", count(job.tasks)],
     ["workers", count(job.node_count)],
-    ["gpus", job.gres ? <Foreign key="gres">{job.gres}</Foreign> : null],
+    ["gpus", job.gres ? <UserText key="gres">{job.gres}</UserText> : null],
     ["exit", job.exit_code],
     ["signal", job.signal || null],
   ] as const;
@@ -60,12 +60,12 @@ function Why({ why }: { why: SharedJob["why"] }) {
       {why === null ? <p>{text("shared_links.page.not_told")}</p> : null}
       {why === null ? null : (
         <p>
-          <Foreign>{why.text}</Foreign>
+          <UserText>{why.text}</UserText>
         </p>
       )}
       {why?.reason ? (
         <p className={classes.quiet}>
-          {text("shared_links.page.slurm")} <Foreign>{why.reason}</Foreign>
+          {text("shared_links.page.slurm")} <UserText>{why.reason}</UserText>
         </p>
       ) : null}
       {why?.expected_start ? (

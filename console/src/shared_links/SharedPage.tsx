@@ -9,7 +9,7 @@ import type { OutputChoice } from "../jobs/output/OutputView";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { clock, exact } from "../ui/format";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { stateGroup } from "../ui/jobStates";
 import { ProblemView } from "../ui/ProblemView";
 import { StateMark } from "../ui/StateMark";
@@ -77,7 +77,7 @@ function Head({ job }: { job: SharedJob }) {
   return (
     <div className={classes.head}>
       <h1 className={classes.heading}>
-        <Foreign>{text("jobs.title", { number: job.job_id, name: job.name || text("jobs.unnamed") })}</Foreign>
+        <UserText>{text("jobs.title", { number: job.job_id, name: job.name || text("jobs.unnamed") })}</UserText>
       </h1>
       <StateMark state={job.state} />
     </div>

@@ -7,7 +7,7 @@ import { api, body } from "../api/client";
 import type { ServedIssuer } from "../api/schema";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
 import { ByAddress } from "./ByAddress";
 import { loginAddress, ownPath } from "./returnTo";

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { File as FileIcon, Folder } from "lucide-react";
 import { useState } from "react";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { bytes } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
 import { folderQuery } from "./queries";
@@ -38,7 +38,7 @@ function Browser({ cluster, pick, close }: Omit<Props, "opened">) {
         <Button variant="default" disabled={path === ""} onClick={() => open(upper)}>
           {text("submit.files.up")}
         </Button>
-        <Foreign>{path === "" ? text("submit.files.areas") : path}</Foreign>
+        <UserText>{path === "" ? text("submit.files.areas") : path}</UserText>
       </Group>
       {page.isError ? <ProblemView error={page.error} retry={() => void page.refetch()} /> : null}
       <ul className={classes.picks} aria-busy={page.isPending}>
@@ -47,7 +47,7 @@ function Browser({ cluster, pick, close }: Omit<Props, "opened">) {
             <button type="button" onClick={() => open(path === "" ? folder : `${path}/${folder}`)}>
               <Group gap={8} wrap="nowrap">
                 <Folder size={16} aria-label={text("submit.files.is_folder")} />
-                <Foreign>{folder}</Foreign>
+                <UserText>{folder}</UserText>
               </Group>
             </button>
           </li>
@@ -63,7 +63,7 @@ function Browser({ cluster, pick, close }: Omit<Props, "opened">) {
             >
               <Group gap={8} wrap="nowrap">
                 <FileIcon size={16} aria-hidden />
-                <Foreign>{file.path.slice(file.path.lastIndexOf("/") + 1)}</Foreign>
+                <UserText>{file.path.slice(file.path.lastIndexOf("/") + 1)}</UserText>
               </Group>
               <span className="number">{bytes(file.size)}</span>
             </button>

@@ -4,7 +4,7 @@ import { ActionIcon, Button, Fieldset, Group, Stack, Text, TextInput } from "@ma
 import { X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { newFolder, withFile, type Draft } from "./draft";
 import { FilePicker } from "./FilePicker";
 import classes from "./SubmitPage.module.css";
@@ -58,7 +58,7 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
               <Text size="xs" c="dimmed">
                 {text("submit.files.source")}
               </Text>
-              <Foreign cut>{file.source}</Foreign>
+              <UserText cut>{file.source}</UserText>
             </div>
             <TextInput
               label={text("submit.files.destination")}

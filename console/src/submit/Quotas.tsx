@@ -2,7 +2,7 @@
 
 import { Text } from "@mantine/core";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { money } from "../ui/format";
 import type { CountingQuota } from "./quotas";
 
@@ -18,7 +18,7 @@ export function Quotas({ quotas }: { quotas: readonly CountingQuota[] }) {
   }
   return quotas.slice(0, MOST).map((each) => (
     <Text size="sm" key={each.quota.scope} {...(each.refuses === null ? {} : { fw: 600, role: "alert" })}>
-      <Foreign>{textOf(each)}</Foreign>
+      <UserText>{textOf(each)}</UserText>
     </Text>
   ));
 }

@@ -22,7 +22,7 @@ import { submitJob } from "./queries";
 import { SubmitBar } from "./SubmitBar";
 import classes from "./SubmitPage.module.css";
 import { useEstimate } from "./useEstimate";
-import { useOneSubmit } from "./useOneSubmit";
+import { useIdempotentSubmit } from "./useIdempotentSubmit";
 
 export interface Writer {
   id: string;
@@ -80,7 +80,7 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
     return [...found, ...(body === null ? [] : refused), ...(body === null ? [] : warned).filter(({ line, field }) => !known.has(`${line} ${field}`))];
   }, [found, estimated.error, estimated.estimate, body]);
   const payer = { user: person.user, account: readForm(value.script).account.value || null };
-  const act = useOneSubmit<Submission, { job_id: string }>({
+  const act = useIdempotentSubmit<Submission, { job_id: string }>({
     send: (wanted, confirmed, key) =>
       submitJob(cluster, confirmed === null ? wanted : { ...wanted, job: { ...wanted.job, confirmed_usd_per_hour: confirmed } }, key),
     done: ({ job_id }) => {

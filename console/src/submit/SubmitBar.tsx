@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { JobEstimate } from "../api/schema";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { duration, exact, money } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
@@ -15,7 +15,7 @@ import { countingQuotas, type Payer } from "./quotas";
 import { quotasQuery } from "./queries";
 import classes from "./SubmitPage.module.css";
 import type { Estimated } from "./useEstimate";
-import type { OneSubmit } from "./useOneSubmit";
+import type { IdempotentSubmit } from "./useIdempotentSubmit";
 
 interface Props<Body> {
   /** Null where nothing can be estimated. */
@@ -26,7 +26,7 @@ interface Props<Body> {
   /** Whose quotas count it. */
   payer: Payer;
   disabled: boolean;
-  act: OneSubmit<Body>;
+  act: IdempotentSubmit<Body>;
   submit: () => void;
   /** In place of "Submit". */
   verb?: string;
@@ -44,7 +44,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
         <ul className={classes.notes}>
           {findings.slice(0, 20).map((each) => (
             <li key={`${each.line} ${each.message}`}>
-              <Foreign>{text(`submit.finding_${each.severity}`, { line: each.line, message: each.message })}</Foreign>
+              <UserText>{text(`submit.finding_${each.severity}`, { line: each.line, message: each.message })}</UserText>
             </li>
           ))}
         </ul>
@@ -59,7 +59,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
           {estimated === null || estimate === null ? null : (
             <Group gap="xs">
               <Text size="sm" c="dimmed">
-                <Foreign>{estimate.text}</Foreign> {text("submit.as_of")} <Moment at={estimate.as_of} />
+                <UserText>{estimate.text}</UserText> {text("submit.as_of")} <Moment at={estimate.as_of} />
               </Text>
               <Button variant="subtle" disabled={!estimated.current} onClick={estimated.again}>
                 {text("submit.again")}
@@ -69,7 +69,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
           {quotas === null ? null : <Quotas quotas={quotas} />}
           {(estimate?.warnings ?? []).filter((each) => !each.startsWith("line ")).map((each) => (
             <Text size="sm" key={each}>
-              <Foreign>{each}</Foreign>
+              <UserText>{each}</UserText>
             </Text>
           ))}
         </Stack>
@@ -122,7 +122,7 @@ export function Facts({ estimate, old }: { estimate: JobEstimate | null; old: bo
         <div key={name}>
           <dt>{name}</dt>
           <dd title={title}>
-            <Foreign>{value}</Foreign>
+            <UserText>{value}</UserText>
           </dd>
         </div>
       ))}

@@ -5,11 +5,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { templateQuery } from "../api/launchables";
-import { profileQuery, readAgain } from "../api/queries";
-import { useReadAgain } from "../live/useLive";
+import { profileQuery, refetchQuery } from "../api/queries";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { Definition } from "./Definition";
@@ -32,8 +32,8 @@ export function TemplatePage() {
   const profile = useQuery(profileQuery);
   const isOwn = template.data?.origin === "workspace";
   const versions = useQuery({ ...versionsQuery(id), enabled: isOwn });
-  useReadAgain(["template."], () => {
-    return Promise.all([readAgain(template), isOwn ? readAgain(versions) : null]);
+  useLiveRefetch(["template."], () => {
+    return Promise.all([refetchQuery(template), isOwn ? refetchQuery(versions) : null]);
   });
   const data = template.data;
   const title = visible(data?.name ?? id);
@@ -45,7 +45,7 @@ export function TemplatePage() {
   return (
     <Page
       title={title}
-      heading={<Foreign>{title}</Foreign>}
+      heading={<UserText>{title}</UserText>}
       actions={
         <>
           {data && stateOf(data) === "usable" ? (
@@ -66,14 +66,14 @@ export function TemplatePage() {
       {data ? (
         <>
           <Text mb={4}>
-            <Foreign>{data.description}</Foreign>
+            <UserText>{data.description}</UserText>
           </Text>
           <Text size="sm" c="dimmed" mb="sm">
-            <Foreign>
+            <UserText>
               {[id, text(`templates.kind.${data.kind}`), text(`templates.origin.${data.origin}`), text(`templates.state_of.${stateOf(data)}`), data.category, data.tools.join(", ")]
                 .filter((each) => each !== "")
                 .join(" · ")}
-            </Foreign>
+            </UserText>
           </Text>
           <Tabs
             value={shown.includes(tab) ? tab : "try"}
@@ -115,7 +115,7 @@ export function TemplatePage() {
           await navigate({ to: "/c/$cluster/templates", params: { cluster }, search: {} });
         }}
       >
-        <Foreign>{text("templates.delete.text", { name: title })}</Foreign>
+        <UserText>{text("templates.delete.text", { name: title })}</UserText>
       </Confirm>
     </Page>
   );

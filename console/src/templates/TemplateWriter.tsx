@@ -9,7 +9,7 @@ import { asProblem } from "../api/problem";
 import { text } from "../texts";
 import { CodeEditor } from "../ui/editor/CodeEditor";
 import { useDraft } from "../ui/forms/drafts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
 import { FIRST_DEFINITION, notesOf } from "./definition";
 import { templatesQuery, versionsQuery, writeTemplate } from "./queries";
@@ -57,7 +57,7 @@ export function TemplateWriter({ cluster, person, mayWrite, template }: Props) {
         <ul>
           {notes.map((note) => (
             <li key={`${note.line} ${note.message}`}>
-              <Foreign>{text("submit.finding_error", { line: note.line, message: note.message })}</Foreign>
+              <UserText>{text("submit.finding_error", { line: note.line, message: note.message })}</UserText>
             </li>
           ))}
         </ul>

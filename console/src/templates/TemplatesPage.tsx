@@ -4,13 +4,13 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { profileQuery, readAgain } from "../api/queries";
+import { profileQuery, refetchQuery } from "../api/queries";
 import type { TemplateView } from "../api/schema";
-import { useReadAgain } from "../live/useLive";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { DataTable, type Column } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { templatesQuery } from "./queries";
@@ -26,7 +26,7 @@ export function TemplatesPage() {
   const navigate = route.useNavigate();
   const templates = useQuery(templatesQuery);
   const profile = useQuery(profileQuery);
-  useReadAgain(["template."], () => readAgain(templates));
+  useLiveRefetch(["template."], () => refetchQuery(templates));
   const columns = useMemo(() => templateColumns(cluster), [cluster]);
   const rows = useMemo(() => wanted(templates.data?.templates ?? [], search), [templates.data, search]);
   const set = (part: Partial<typeof search>) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true });
@@ -116,7 +116,7 @@ function templateColumns(cluster: string): Column<TemplateView>[] {
       value: ({ name }) => name.toLowerCase(),
       cell: ({ id, name }) => (
         <Link to="/c/$cluster/templates/$template" params={{ cluster, template: id }} search={{}}>
-          <Foreign cut>{name}</Foreign>
+          <UserText cut>{name}</UserText>
         </Link>
       ),
     },
@@ -129,8 +129,8 @@ function templateColumns(cluster: string): Column<TemplateView>[] {
       cell: (template) => text(`templates.state_of.${stateOf(template)}`),
     },
     { id: "origin", head: text("templates.column.origin"), width: "110px", value: ({ origin }) => origin, cell: ({ origin }) => text(`templates.origin.${origin}`) },
-    { id: "category", head: text("templates.column.category"), width: "minmax(90px, 1fr)", value: ({ category }) => category, cell: ({ category }) => <Foreign cut>{category}</Foreign> },
-    { id: "description", head: text("templates.column.description"), width: "minmax(160px, 3fr)", cell: ({ description }) => <Foreign cut>{description}</Foreign> },
+    { id: "category", head: text("templates.column.category"), width: "minmax(90px, 1fr)", value: ({ category }) => category, cell: ({ category }) => <UserText cut>{category}</UserText> },
+    { id: "description", head: text("templates.column.description"), width: "minmax(160px, 3fr)", cell: ({ description }) => <UserText cut>{description}</UserText> },
     {
       id: "use",
       head: text("templates.column.use"),

@@ -7,7 +7,7 @@ import { useState } from "react";
 import { templateQuery } from "../api/launchables";
 import type { VersionView } from "../api/schema";
 import { text } from "../texts";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { publish, templatesQuery, versionsQuery } from "./queries";
@@ -57,16 +57,16 @@ export function Versions({ cluster, id, versions, isAdmin }: Props) {
                   {each.published ? ` · ${text("templates.published")}` : ""}
                 </td>
                 <td>
-                  <Foreign>{each.author}</Foreign>
+                  <UserText>{each.author}</UserText>
                 </td>
                 <td>
                   <Moment at={each.created_at} />
                 </td>
                 <td>
-                  <Foreign>{each.reviewer}</Foreign>
+                  <UserText>{each.reviewer}</UserText>
                 </td>
                 <td>
-                  <Foreign>{each.note}</Foreign>
+                  <UserText>{each.note}</UserText>
                 </td>
                 <td>
                   <Group gap={6} wrap="nowrap">

@@ -3,7 +3,7 @@
 import { Alert, Button, Code, CopyButton, Group, Stack, Text } from "@mantine/core";
 import { asProblem, NO_ANSWER, type Problem } from "../api/problem";
 import { text } from "../texts";
-import { Foreign } from "./Foreign";
+import { UserText } from "./UserText";
 
 interface Props {
   error: unknown;
@@ -18,16 +18,16 @@ export function ProblemView({ error, title, retry }: Props) {
     <Alert color="red" variant="light" title={title ?? headline(problem)} role="alert">
       <Stack gap={6}>
         <Text size="sm">
-          <Foreign>{details(problem)}</Foreign>
+          <UserText>{details(problem)}</UserText>
         </Text>
         {problem.errors?.map((each) => (
           <Text size="sm" key={`${each.pointer} ${each.detail}`}>
-            <Foreign>{`${each.pointer} ${each.detail}`.trim()}</Foreign>
+            <UserText>{`${each.pointer} ${each.detail}`.trim()}</UserText>
           </Text>
         ))}
         {problem.hint ? (
           <Text size="sm">
-            <Foreign>{problem.hint}</Foreign>
+            <UserText>{problem.hint}</UserText>
           </Text>
         ) : null}
         <Group gap="xs">

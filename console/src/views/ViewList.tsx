@@ -6,9 +6,9 @@ import { useLocation, useRouter } from "@tanstack/react-router";
 import { useState, type FormEvent } from "react";
 import type { SavedViewView } from "../api/schema";
 import { text } from "../texts";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/forms/useOnce";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
 import { deleteView, saveView, viewsQuery } from "./queries";
 import { isName, MOST_NAME, queryOf, withView, type ViewedPage } from "./views";
 import classes from "./views.module.css";
@@ -46,7 +46,7 @@ export function ViewList({ page, close }: Props) {
           {own.map((view) => (
             <li key={view.name}>
               <button type="button" className={classes.pick} aria-current={view.query === query || undefined} onClick={() => pick(view)}>
-                <Foreign cut>{view.name}</Foreign>
+                <UserText cut>{view.name}</UserText>
               </button>
               <ActionIcon
                 variant="subtle"
@@ -78,7 +78,7 @@ function SaveForm({ page, query, views }: SaveProps) {
   const [typed, setTyped] = useState("");
   const name = typed.trim();
   const save = useMutation({
-    mutationFn: useOnce<SavedViewView>(() => saveView(name, page, query ?? "")),
+    mutationFn: useSingleFlight<SavedViewView>(() => saveView(name, page, query ?? "")),
     onSuccess: (view) => {
       queries.setQueryData(viewsQuery.queryKey, (known) => withView(known ?? [], view));
       setTyped("");

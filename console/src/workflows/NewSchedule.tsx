@@ -10,9 +10,9 @@ import { ParametersForm } from "../parameters/ParametersForm";
 import { useParameters } from "../parameters/useParameters";
 import type { Part } from "../parameters/values";
 import { text } from "../texts";
-import { visible } from "../ui/Foreign";
+import { visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/forms/useOnce";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
 import { useNow } from "../ui/useNow";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";
@@ -46,7 +46,7 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
   const parameters = useParameters(parts ?? NO_PARTS);
   const incomplete = parts === null || name.trim() === "" || "problem" in times || Object.keys(parameters.problems).length > 0;
   const create = useMutation({
-    mutationFn: useOnce(() =>
+    mutationFn: useSingleFlight(() =>
       createSchedule({ name: name.trim(), template_id: template, cluster_id: cluster, cron: cron.trim(), missed, ...parameters.request }),
     ),
     onSuccess: async () => {

@@ -7,18 +7,18 @@ import { useMemo, useState } from "react";
 import { api, body } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { RunView } from "../api/schema";
-import { readAgain, readAllAgain } from "../api/queries";
-import { useReadAgain } from "../live/useLive";
+import { refetchQuery, refetchQueries } from "../api/queries";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { StateMark } from "../ui/StateMark";
-import { useOnce } from "../ui/forms/useOnce";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
 import { StepGraph } from "./graph/StepGraph";
 import { stepColumns } from "./runColumns";
 import { runJobsQuery, runQuery, runsQuery } from "./queries";
@@ -33,9 +33,9 @@ export function RunPage() {
   const queries = useQueryClient();
   const run = useQuery(runQuery(cluster, runId));
   const jobs = useQuery(runJobsQuery(cluster, run.data));
-  useReadAgain(
+  useLiveRefetch(
     ["job."],
-    () => readAgain(run).then(() => readAllAgain(queries, ["run-jobs", cluster, runId])),
+    () => refetchQuery(run).then(() => refetchQueries(queries, ["run-jobs", cluster, runId])),
     ({ data }) => run.data !== undefined && concerns([run.data], data["job_id"]),
   );
   const columns = useMemo(() => stepColumns(cluster, jobs.data ?? new Map()), [cluster, jobs.data]);
@@ -43,7 +43,7 @@ export function RunPage() {
   return (
     <Page
       title={title}
-      heading={<Foreign>{title}</Foreign>}
+      heading={<UserText>{title}</UserText>}
       actions={run.data ? <Acts key={runId} cluster={cluster} run={run.data} /> : null}
     >
       <Tabs cluster={cluster} />
@@ -54,7 +54,7 @@ export function RunPage() {
           <Group gap="md" className={classes.about}>
             <StateMark state={likeJob(run.data)} word={text(`workflows.state.${run.data.state}`)} />
             <Text size="sm">
-              <Foreign>{text("workflows.run.by", { user: run.data.user })}</Foreign> <Moment at={run.data.created_at} />
+              <UserText>{text("workflows.run.by", { user: run.data.user })}</UserText> <Moment at={run.data.created_at} />
             </Text>
           </Group>
           <StepGraph cluster={cluster} steps={run.data.steps} />
@@ -83,7 +83,7 @@ function Acts({ cluster, run }: { cluster: string; run: RunView }) {
     void queries.invalidateQueries({ queryKey: runsQuery(cluster).queryKey });
   };
   const resume = useMutation({
-    mutationFn: useOnce(() => body(api.POST("/v1/clusters/{cluster_id}/runs/{run_id}/resume", { params }))),
+    mutationFn: useSingleFlight(() => body(api.POST("/v1/clusters/{cluster_id}/runs/{run_id}/resume", { params }))),
     onSuccess: changed,
   });
   return (
@@ -107,7 +107,7 @@ function Acts({ cluster, run }: { cluster: string; run: RunView }) {
         act={async () => changed(await body(api.DELETE("/v1/clusters/{cluster_id}/runs/{run_id}", { params })))}
       >
         <Text size="sm">
-          <Foreign>{run.run_name}</Foreign>
+          <UserText>{run.run_name}</UserText>
         </Text>
         <Text size="sm">{text("workflows.run.cancel_text", { count: running(run) })}</Text>
       </Confirm>

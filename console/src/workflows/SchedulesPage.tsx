@@ -5,13 +5,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { ScheduleView } from "../api/schema";
-import { readAgain } from "../api/queries";
-import { useReadAgain } from "../live/useLive";
+import { refetchQuery } from "../api/queries";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
@@ -27,15 +27,15 @@ export function SchedulesPage() {
   const { template } = route.useSearch();
   const navigate = route.useNavigate();
   const queries = useQueryClient();
-  const [doomed, setDoomed] = useState<ScheduleView | null>(null);
+  const [toDelete, setToDelete] = useState<ScheduleView | null>(null);
   const schedules = useQuery(schedulesQuery);
   // A tick that submits something is seen by its job; one that was left out, when the page is read again.
-  useReadAgain(["job.submitted"], () => readAgain(schedules));
+  useLiveRefetch(["job.submitted"], () => refetchQuery(schedules));
   const rows = useMemo(
     () => (schedules.data?.schedules ?? []).filter((schedule) => schedule.cluster_id === cluster),
     [schedules.data, cluster],
   );
-  const columns = useMemo(() => scheduleColumns(cluster, setDoomed), [cluster]);
+  const columns = useMemo(() => scheduleColumns(cluster, setToDelete), [cluster]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
   return (
     <Page title={text("workflows.schedules")} actions={<Button onClick={() => choose("")}>{text("workflows.schedule.new")}</Button>}>
@@ -64,17 +64,17 @@ export function SchedulesPage() {
         <NewSchedule cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />
       )}
       <Confirm
-        opened={doomed !== null}
-        close={() => setDoomed(null)}
+        opened={toDelete !== null}
+        close={() => setToDelete(null)}
         title={text("workflows.schedule.delete_title")}
         verb={text("workflows.schedule.delete")}
         act={async () => {
-          if (doomed !== null) await deleteSchedule(doomed.id);
+          if (toDelete !== null) await deleteSchedule(toDelete.id);
           await queries.invalidateQueries(schedulesQuery);
         }}
       >
         <Text size="sm">
-          <Foreign>{text("workflows.schedule.delete_text", { name: doomed?.name ?? "" })}</Foreign>
+          <UserText>{text("workflows.schedule.delete_text", { name: toDelete?.name ?? "" })}</UserText>
         </Text>
       </Confirm>
     </Page>

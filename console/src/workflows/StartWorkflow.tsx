@@ -7,7 +7,7 @@ import type { MouseEvent } from "react";
 import { launchablesQuery } from "../api/launchables";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
 
 export function StartWorkflow({ cluster, close }: { cluster: string; close: () => void }) {
@@ -36,10 +36,10 @@ export function StartWorkflow({ cluster, close }: { cluster: string; close: () =
         {found.map(({ id, name, description }) => (
           <div key={id}>
             <a href={submitAddress(cluster, id)} onClick={(event) => go(event, submitAddress(cluster, id))}>
-              <Foreign>{name}</Foreign>
+              <UserText>{name}</UserText>
             </a>
             <Text size="sm" c="dimmed">
-              <Foreign>{description}</Foreign>
+              <UserText>{description}</UserText>
             </Text>
           </div>
         ))}

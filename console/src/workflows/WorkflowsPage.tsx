@@ -5,8 +5,8 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
-import { readAgain } from "../api/queries";
-import { useReadAgain } from "../live/useLive";
+import { refetchQuery } from "../api/queries";
+import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
@@ -27,9 +27,9 @@ export function WorkflowsPage() {
   const rows = useMemo(() => runs.data?.pages.flatMap((page) => page.runs) ?? [], [runs.data]);
   const columns = useMemo(() => runColumns(cluster), [cluster]);
   // A run has no events of its own. The first job of one that somebody else starts is no job of the shown ones.
-  useReadAgain(
+  useLiveRefetch(
     ["job."],
-    () => readAgain(runs),
+    () => refetchQuery(runs),
     ({ data }) => data.kind === "job.submitted" || concerns(rows, data["job_id"]),
   );
   const start = <Button onClick={() => setStarting(true)}>{text("workflows.start")}</Button>;

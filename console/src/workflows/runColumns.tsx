@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { Job, RunView, StepView } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign } from "../ui/Foreign";
+import { UserText } from "../ui/UserText";
 import { Elapsed, Moment } from "../ui/Moment";
 import { StateMark } from "../ui/StateMark";
 import { likeJob } from "./runs";
@@ -24,7 +24,7 @@ export function runColumns(cluster: string): Column<RunView>[] {
       width: "minmax(160px, 3fr)",
       cell: (run) => (
         <Link to="/c/$cluster/workflows/runs/$run" params={{ cluster, run: run.run_id }}>
-          <Foreign cut>{run.run_name}</Foreign>
+          <UserText cut>{run.run_name}</UserText>
         </Link>
       ),
     },
@@ -36,7 +36,7 @@ export function runColumns(cluster: string): Column<RunView>[] {
       cell: ({ steps }) =>
         text("workflows.steps_done", { done: steps.filter(({ state }) => state === "completed").length, total: steps.length }),
     },
-    { id: "user", head: text("workflows.column.user"), width: "minmax(80px, 1fr)", cell: (run) => <Foreign cut>{run.user}</Foreign> },
+    { id: "user", head: text("workflows.column.user"), width: "minmax(80px, 1fr)", cell: (run) => <UserText cut>{run.user}</UserText> },
     { id: "started", head: text("workflows.column.started"), width: "120px", cell: (run) => <Moment at={run.created_at} /> },
   ];
 }
@@ -45,7 +45,7 @@ export function stepColumns(cluster: string, jobs: ReadonlyMap<string, Job>): Co
   const jobOf = (step: StepView) => (step.job_id === null ? undefined : jobs.get(step.job_id));
   return [
     { id: "state", head: text("workflows.step.state"), width: "120px", cell: (step) => <StepMark step={step} /> },
-    { id: "name", head: text("workflows.step.name"), width: "minmax(120px, 2fr)", cell: (step) => <Foreign cut>{step.step_id}</Foreign> },
+    { id: "name", head: text("workflows.step.name"), width: "minmax(120px, 2fr)", cell: (step) => <UserText cut>{step.step_id}</UserText> },
     {
       id: "job",
       head: text("workflows.step.job"),
@@ -58,7 +58,7 @@ export function stepColumns(cluster: string, jobs: ReadonlyMap<string, Job>): Co
           </Link>
         ),
     },
-    { id: "after", head: text("workflows.step.after"), width: "minmax(100px, 1fr)", cell: (step) => <Foreign cut>{step.depends_on.join(", ")}</Foreign> },
+    { id: "after", head: text("workflows.step.after"), width: "minmax(100px, 1fr)", cell: (step) => <UserText cut>{step.depends_on.join(", ")}</UserText> },
     {
       id: "waited",
       head: text("workflows.step.waited"),
@@ -80,6 +80,6 @@ export function stepColumns(cluster: string, jobs: ReadonlyMap<string, Job>): Co
       },
     },
     { id: "attempt", head: text("workflows.step.attempt"), width: "70px", numeric: true, cell: (step) => step.attempt },
-    { id: "reason", head: text("workflows.step.reason"), width: "minmax(140px, 2fr)", cell: (step) => <Foreign cut>{step.reason}</Foreign> },
+    { id: "reason", head: text("workflows.step.reason"), width: "minmax(140px, 2fr)", cell: (step) => <UserText cut>{step.reason}</UserText> },
   ];
 }

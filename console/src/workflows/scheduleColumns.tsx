@@ -5,19 +5,19 @@ import { Link } from "@tanstack/react-router";
 import type { ScheduleView } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
-import { Foreign, visible } from "../ui/Foreign";
+import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 
 export function scheduleColumns(cluster: string, remove: (schedule: ScheduleView) => void): Column<ScheduleView>[] {
   const column = (key: "name" | "template" | "cron" | "next" | "last" | "outcome" | "result" | "owner" | "acts") =>
     text(`workflows.schedule.${key}`);
   return [
-    { id: "name", head: column("name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
-    { id: "template", head: column("template"), width: "minmax(100px, 1fr)", cell: (each) => <Foreign cut>{each.template_id}</Foreign> },
-    { id: "cron", head: column("cron"), width: "120px", cell: ({ cron }) => <Foreign cut>{cron}</Foreign> },
+    { id: "name", head: column("name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <UserText cut>{name}</UserText> },
+    { id: "template", head: column("template"), width: "minmax(100px, 1fr)", cell: (each) => <UserText cut>{each.template_id}</UserText> },
+    { id: "cron", head: column("cron"), width: "120px", cell: ({ cron }) => <UserText cut>{cron}</UserText> },
     { id: "next", head: column("next"), width: "110px", cell: (each) => <Moment at={each.next_tick} /> },
     { id: "last", head: column("last"), width: "110px", cell: (each) => <Moment at={each.last_tick} /> },
-    { id: "outcome", head: column("outcome"), width: "minmax(140px, 2fr)", cell: (each) => <Foreign cut>{each.last_outcome}</Foreign> },
+    { id: "outcome", head: column("outcome"), width: "minmax(140px, 2fr)", cell: (each) => <UserText cut>{each.last_outcome}</UserText> },
     { id: "result", head: column("result"), width: "90px", cell: (each) => <Result cluster={cluster} schedule={each} /> },
     {
       id: "owner",

@@ -3,7 +3,7 @@
 import { Modal, Text, TextInput } from "@mantine/core";
 import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 import { text } from "../../texts";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import classes from "./Palette.module.css";
 import { ranked, type Entry } from "./ranking";
 import { useEntries } from "./useEntries";
@@ -124,11 +124,11 @@ function Groups({ list, shown, active, run, choose }: GroupsProps) {
             onMouseMove={() => choose(at)}
           >
             <span className={classes.label}>
-              <Foreign cut>{entry.label}</Foreign>
+              <UserText cut>{entry.label}</UserText>
             </span>
             {entry.details ? (
               <span className={classes.details}>
-                <Foreign cut>{entry.details}</Foreign>
+                <UserText cut>{entry.details}</UserText>
               </span>
             ) : null}
           </div>

@@ -10,7 +10,7 @@ import { jobsQuery } from "../../jobs/queries";
 import { text } from "../../texts";
 import { NO_CLUSTER } from "../rootRoute";
 import { pageOf, pagesFor } from "../pages";
-import { useOfferedActs } from "./acts";
+import { useOfferedActions } from "./actions";
 import { jobSearchQuery } from "./queries";
 import type { Entry } from "./ranking";
 
@@ -25,7 +25,7 @@ export function useEntries(cluster: string, typed: string): { entries: Entry[]; 
   const path = useRouterState({ select: ({ location }) => location.pathname });
   const { data: profile } = useQuery(profileQuery);
   const { data: clusters } = useQuery(clustersQuery);
-  const acts = useOfferedActs();
+  const acts = useOfferedActions();
   const [asked] = useDebouncedValue(typed.trim(), PAUSE_MS);
   const search = useQuery({ ...jobSearchQuery(cluster, asked), enabled: cluster !== NO_CLUSTER && asked.length > 0 });
   const known = queries.getQueryData(jobsQuery(cluster).queryKey)?.rows;

@@ -4,15 +4,15 @@ import { Group, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { clustersQuery } from "../../api/queries";
-import { useReadAgain } from "../../live/useLive";
+import { useLiveRefetch } from "../../live/useLive";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import classes from "./Bar.module.css";
 import { PausedMark } from "../PausedCluster";
 import { LiveMark } from "./LiveMark";
 import { pageOf } from "../pages";
 import { PaletteButton } from "../palette/PaletteButton";
-import { PersonMenu } from "./PersonMenu";
+import { UserMenu } from "./UserMenu";
 import { NO_CLUSTER } from "../rootRoute";
 import { TenantChoice } from "./TenantChoice";
 
@@ -33,7 +33,7 @@ export function Bar({ cluster, followed }: Props) {
       <Group gap="sm" wrap="nowrap">
         <PausedMark cluster={cluster} />
         {followed ? <LiveMark /> : null}
-        <PersonMenu cluster={cluster} />
+        <UserMenu cluster={cluster} />
       </Group>
     </header>
   );
@@ -42,7 +42,7 @@ export function Bar({ cluster, followed }: Props) {
 /** The clusters of the tenant. Another one is shown on the same page. */
 function ClusterChoice({ cluster }: { cluster: string }) {
   const { data, refetch } = useQuery(clustersQuery);
-  useReadAgain(["cluster."], refetch);
+  useLiveRefetch(["cluster."], refetch);
   const navigate = useNavigate();
   const path = useRouterState({ select: ({ location }) => location.pathname });
   const known = (data?.clusters ?? []).map(({ id, name }) => ({ value: id, label: visible(name || id) }));

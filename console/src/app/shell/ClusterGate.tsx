@@ -8,7 +8,7 @@ import { ProblemError } from "../../api/problem";
 import { clustersQuery, profileQuery } from "../../api/queries";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Page } from "../../ui/Page";
 import { includes } from "../permissions";
 import { NO_CLUSTER } from "../rootRoute";
@@ -74,7 +74,7 @@ function Nobody({ error }: { error: ProblemError }) {
         </Group>
       }
     >
-      <Foreign>{why}</Foreign>
+      <UserText>{why}</UserText>
     </Empty>
   );
 }
@@ -95,7 +95,7 @@ function Clusters() {
       {data?.clusters.map(({ id, name }) => (
         <li key={id}>
           <Link to="/c/$cluster" params={{ cluster: id }}>
-            <Foreign>{name || id}</Foreign>
+            <UserText>{name || id}</UserText>
           </Link>
         </li>
       ))}

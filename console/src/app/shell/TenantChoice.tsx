@@ -8,10 +8,10 @@ import { api, body } from "../../api/client";
 import { profileQuery } from "../../api/queries";
 import { useFeed } from "../../live/useLive";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import classes from "./Bar.module.css";
 import { FailedDialog } from "../dialogs";
-import { leave, notePersonGoesOn } from "../session";
+import { leave, rememberTenantSwitch } from "../session";
 
 const membershipsQuery = queryOptions({
   queryKey: ["memberships"],
@@ -40,7 +40,7 @@ export function TenantChoice() {
           <Menu.Label>{text("app.tenant.title")}</Menu.Label>
           {data.memberships.map(({ tenant, role, current }) => (
             <Menu.Item key={tenant.id} disabled={choice.isPending || current} onClick={() => choice.mutate(tenant.id)}>
-              <Foreign>{tenant.name || tenant.id}</Foreign>{" "}
+              <UserText>{tenant.name || tenant.id}</UserText>{" "}
               <Text span size="xs" c="dimmed">
                 {text(`app.role.${role}`)}
                 {current ? ` · ${text("app.tenant.current")}` : ""}
@@ -64,7 +64,7 @@ function useTenantChoice() {
     mutationFn: (tenant: string) =>
       body(api.POST("/v1/users/me/memberships/{tenant_id}/session", { params: { path: { tenant_id: tenant } } })),
     onSuccess: (membership) => {
-      notePersonGoesOn(membership.id);
+      rememberTenantSwitch(membership.id);
       feed.sessionChanged();
       leave(queries, "/");
     },

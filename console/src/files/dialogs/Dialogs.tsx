@@ -1,9 +1,9 @@
 /** The dialogs of the page: one at a time. */
 
 import { useQueryClient } from "@tanstack/react-query";
-import type { Placing } from "../acts";
+import type { Placing } from "../actions";
 import type { Entry } from "../queries";
-import { readBucketAgain } from "../queries";
+import { refetchBucket } from "../queries";
 import { NewFolder } from "./NewFolder";
 import { PlaceFiles } from "./PlaceFiles";
 import { RemoveFiles } from "./RemoveFiles";
@@ -27,7 +27,7 @@ export function Dialogs({ cluster, path, dialog, close, acted }: Props) {
   if (dialog === null) return null;
   const after = async () => {
     acted();
-    await readBucketAgain(queries, cluster);
+    await refetchBucket(queries, cluster);
   };
   switch (dialog.kind) {
     case "folder":

@@ -4,10 +4,10 @@ import { Button, Checkbox, Group, Modal, Stack, Text, TextInput } from "@mantine
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState, type FormEvent } from "react";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
-import { useOnce } from "../../ui/forms/useOnce";
-import { place, placed, type Placing } from "../acts";
+import { useSingleFlight } from "../../ui/forms/useSingleFlight";
+import { place, placed, type Placing } from "../actions";
 
 interface Props {
   cluster: string;
@@ -45,7 +45,7 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
       }
     }
   }
-  const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: () => void after().then(close) });
+  const mutation = useMutation({ mutationFn: useSingleFlight(act), onSuccess: () => void after().then(close) });
   function submit(event: FormEvent) {
     event.preventDefault();
     if (!unchanged && !mutation.isPending) mutation.mutate();

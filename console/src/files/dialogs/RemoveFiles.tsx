@@ -5,10 +5,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
-import { filesIn, MOST_DELETED, remove } from "../acts";
+import { filesIn, MOST_DELETED, remove } from "../actions";
 import type { Entry } from "../queries";
 import classes from "../Files.module.css";
 
@@ -23,15 +23,15 @@ const NAMED = 20;
 
 export function RemoveFiles({ cluster, entries, close, after }: Props) {
   const [failed, setFailed] = useState<{ path: string; reason: string }[]>([]);
-  const doomed = useQuery({
-    queryKey: ["doomed", cluster, entries.map(({ path }) => path)],
+  const toDelete = useQuery({
+    queryKey: ["toDelete", cluster, entries.map(({ path }) => path)],
     queryFn: ({ signal }) => filesIn(cluster, entries, signal),
     staleTime: 0,
     gcTime: 0,
   });
-  const paths = doomed.data?.paths ?? [];
+  const paths = toDelete.data?.paths ?? [];
   async function act() {
-    if (doomed.data === undefined) throw new Error(text("files.remove.counting"));
+    if (toDelete.data === undefined) throw new Error(text("files.remove.counting"));
     const left = await remove(cluster, paths);
     setFailed(left);
     if (left.length > 0) throw new Error(text("files.remove.failed", { count: left.length }));
@@ -39,25 +39,25 @@ export function RemoveFiles({ cluster, entries, close, after }: Props) {
   }
   return (
     <Confirm opened close={close} title={text("files.remove.title")} verb={text("files.act.delete_many", { count: paths.length })} act={act}>
-      {doomed.isError ? <ProblemView error={doomed.error} retry={() => void doomed.refetch()} /> : null}
-      {doomed.isPending ? <Text size="sm">{text("files.remove.counting")}</Text> : null}
-      {doomed.data ? (
+      {toDelete.isError ? <ProblemView error={toDelete.error} retry={() => void toDelete.refetch()} /> : null}
+      {toDelete.isPending ? <Text size="sm">{text("files.remove.counting")}</Text> : null}
+      {toDelete.data ? (
         <>
           <Text size="sm">{text("files.remove.goes", { count: paths.length })}</Text>
-          <ul className={classes.doomed}>
+          <ul className={classes.toDelete}>
             {paths.slice(0, NAMED).map((path) => (
               <li key={path}>
-                <Foreign>{path}</Foreign>
+                <UserText>{path}</UserText>
               </li>
             ))}
           </ul>
           {paths.length > NAMED ? <Text size="sm">{text("files.remove.more", { number: count(paths.length - NAMED) })}</Text> : null}
-          {doomed.data.more ? <Text size="sm">{text("files.remove.bound", { number: count(MOST_DELETED) })}</Text> : null}
+          {toDelete.data.more ? <Text size="sm">{text("files.remove.bound", { number: count(MOST_DELETED) })}</Text> : null}
         </>
       ) : null}
       {failed.slice(0, NAMED).map(({ path, reason }) => (
         <Text size="sm" key={path}>
-          <Foreign>{text("files.remove.failed_file", { path, reason })}</Foreign>
+          <UserText>{text("files.remove.failed_file", { path, reason })}</UserText>
         </Text>
       ))}
     </Confirm>

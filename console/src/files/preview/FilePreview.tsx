@@ -4,7 +4,7 @@ import { Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { bytes } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
 import classes from "../Files.module.css";

@@ -5,7 +5,7 @@
 
 import { ProblemError, unreachable } from "../../api/problem";
 import { text } from "../../texts";
-import { contentAddress } from "../acts";
+import { contentAddress } from "../actions";
 import { imageSize, imageType } from "./images";
 import type { Root } from "../paths";
 

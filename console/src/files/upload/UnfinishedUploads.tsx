@@ -3,7 +3,7 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { unfinishedQuery } from "../queries";
@@ -34,7 +34,7 @@ export function UnfinishedUploads({ cluster, path }: { cluster: string; path: st
       </Text>
       {here.map((upload) => (
         <Group key={upload.upload_id} gap="xs" mih={30} wrap="nowrap">
-          <Foreign cut>{nameOf(upload.path)}</Foreign>
+          <UserText cut>{nameOf(upload.path)}</UserText>
           <Text size="xs" c="dimmed">
             {text("files.upload.begun")} <Moment at={upload.begun_at} />
           </Text>

@@ -4,7 +4,7 @@ import { Button, FileButton } from "@mantine/core";
 import { FolderPlus, FolderUp, Upload } from "lucide-react";
 import { useState, type ChangeEvent, type DragEvent, type ReactNode, useRef } from "react";
 import { text } from "../../texts";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import classes from "../Files.module.css";
 
 interface AreaProps {
@@ -37,7 +37,7 @@ export function UploadArea({ enabled, drop, folder, children }: AreaProps) {
       {children}
       {over ? (
         <div className={classes.over}>
-          <Foreign>{text("files.upload.drop", { folder })}</Foreign>
+          <UserText>{text("files.upload.drop", { folder })}</UserText>
         </div>
       ) : null}
     </div>

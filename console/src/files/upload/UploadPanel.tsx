@@ -3,7 +3,7 @@
 import { ActionIcon, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { X } from "lucide-react";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { bytes, count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
 import classes from "../Files.module.css";
@@ -73,7 +73,7 @@ function Running({ transfer }: { transfer: Transfer }) {
   const name = visible(nameOf(path));
   return (
     <div className={classes.transfer}>
-      <Foreign cut>{path}</Foreign>
+      <UserText cut>{path}</UserText>
       <Progress
         value={file.size === 0 ? 100 : (100 * sent) / file.size}
         aria-label={text("files.upload.of_file", { name, sent: bytes(sent), size: bytes(file.size) })}

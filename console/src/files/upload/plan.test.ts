@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cutOf, partCount, partRange } from "./plan";
+import { partSizeOf, partCount, partRange } from "./plan";
 
 const MIB = 1024 ** 2;
 
@@ -20,14 +20,14 @@ test("the parts cover a file of any size, once", () => {
 
 test("the size of parts is found from any that are there, if S3 takes such parts", () => {
   const size = 200 * MIB;
-  expect(cutOf(size, [{ number: 1, size: 64 * MIB }])).toBe(64 * MIB);
-  expect(cutOf(size, [{ number: 2, size: 64 * MIB }, { number: 4, size: 8 * MIB }])).toBe(64 * MIB);
-  expect(cutOf(size, [{ number: 4, size: 3 * MIB }])).toBeNull();
-  expect(cutOf(size, [])).toBeNull();
+  expect(partSizeOf(size, [{ number: 1, size: 64 * MIB }])).toBe(64 * MIB);
+  expect(partSizeOf(size, [{ number: 2, size: 64 * MIB }, { number: 4, size: 8 * MIB }])).toBe(64 * MIB);
+  expect(partSizeOf(size, [{ number: 4, size: 3 * MIB }])).toBeNull();
+  expect(partSizeOf(size, [])).toBeNull();
 });
 
 test("parts of a file of another size tell nothing", () => {
-  expect(cutOf(100 * MIB, [{ number: 2, size: 64 * MIB }])).toBeNull();
-  expect(cutOf(100 * MIB, [{ number: 3, size: 64 * MIB }])).toBeNull();
-  expect(cutOf(200 * MIB, [{ number: 1, size: 64 * MIB }, { number: 2, size: 32 * MIB }])).toBeNull();
+  expect(partSizeOf(100 * MIB, [{ number: 2, size: 64 * MIB }])).toBeNull();
+  expect(partSizeOf(100 * MIB, [{ number: 3, size: 64 * MIB }])).toBeNull();
+  expect(partSizeOf(200 * MIB, [{ number: 1, size: 64 * MIB }, { number: 2, size: 32 * MIB }])).toBeNull();
 });

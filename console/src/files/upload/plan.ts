@@ -29,7 +29,7 @@ const MOST_PARTS = 10_000;
  * A size of parts that fits those that the bucket has of a file of `size` bytes; null where they are of a file of
  * another size, or where S3 would take no file of such parts. Which bytes a part has, its SHA-256 tells.
  */
-export function cutOf(size: number, parts: readonly KnownPart[]): number | null {
+export function partSizeOf(size: number, parts: readonly KnownPart[]): number | null {
   const partSize = Math.max(0, ...parts.map((part) => part.size));
   const count = partSize === 0 ? 0 : partCount(size, partSize);
   if (count === 0 || count > MOST_PARTS || (count > 1 && partSize < LEAST_PART_BYTES)) return null;

@@ -41,7 +41,7 @@ function refused(status: number): ProblemError {
 }
 
 /** Does something again that failed for a while, up to three times in all. */
-export async function persistently<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   for (let failures = 1; ; failures += 1) {
     try {
       return await act();

@@ -4,7 +4,7 @@ import { ProblemError } from "../../api/problem";
 import { upload, type Source } from "./transfer";
 
 vi.mock("./hash", () => ({ sha256: () => Promise.resolve("digest") }));
-vi.mock("./send", () => ({ persistently: (_: AbortSignal, act: () => unknown) => act(), put: () => Promise.resolve() }));
+vi.mock("./send", () => ({ withRetries: (_: AbortSignal, act: () => unknown) => act(), put: () => Promise.resolve() }));
 afterEach(() => void vi.restoreAllMocks());
 
 const SIZE = 65 * 1024 * 1024;

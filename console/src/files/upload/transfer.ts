@@ -8,8 +8,8 @@ import { ProblemError } from "../../api/problem";
 import type { SentPart } from "../../api/schema";
 import { isBeingLeft } from "../../ui/forms/leaving";
 import { sha256 } from "./hash";
-import { cutOf, partCount, partRange } from "./plan";
-import { persistently, put } from "./send";
+import { partSizeOf, partCount, partRange } from "./plan";
+import { withRetries, put } from "./send";
 
 export interface Source {
   cluster: string;
@@ -33,7 +33,7 @@ async function sendWhole({ cluster, path, file }: Source, signal: AbortSignal, p
   // A slice has no type, so that no header is sent that was not signed.
   const content = file.slice(0, file.size, "");
   const digest = await sha256(content, signal);
-  await persistently(signal, async () => {
+  await withRetries(signal, async () => {
     const signed = await body(
       api.POST("/v1/clusters/{cluster_id}/storage/presigned-url", {
         params: { path: { cluster_id: cluster } },
@@ -69,12 +69,12 @@ function isGone(error: unknown): boolean {
 
 async function sendUpload(source: Source, signal: AbortSignal, progress: (bytes: number) => void): Promise<void> {
   const begun =
-    (await persistently(signal, () => begunBefore(source, signal))) ??
-    (await persistently(signal, () => begin(source, signal)));
+    (await withRetries(signal, () => begunBefore(source, signal))) ??
+    (await withRetries(signal, () => begin(source, signal)));
   try {
     const parts = await sendMissing(source, begun, signal, progress);
     const key = crypto.randomUUID();
-    await persistently(signal, () => complete(source, begun.id, { parts, key }, signal));
+    await withRetries(signal, () => complete(source, begun.id, { parts, key }, signal));
   } catch (error) {
     // After a failure the parts stay, so that the upload can go on. Who cancels wants none of them. With the end of the
     // session nothing is sent any more: it would be sent as whoever signs in next.
@@ -107,7 +107,7 @@ async function sendMissing(
     if (found.there.get(number) !== digest) {
       const before = sent;
       const wanted = { number, sha256: digest, content: part };
-      await persistently(signal, () => sendPart(source, found.id, wanted, { signal, progress: (bytes) => progress(before + bytes) }));
+      await withRetries(signal, () => sendPart(source, found.id, wanted, { signal, progress: (bytes) => progress(before + bytes) }));
     }
     parts.push({ number, sha256: digest });
     sent += part.size;
@@ -137,7 +137,7 @@ async function begunBefore({ cluster, path, file }: Source, signal: AbortSignal)
     parts.push(...page.parts);
     after = page.next_after;
   }
-  const partSize = cutOf(file.size, parts);
+  const partSize = partSizeOf(file.size, parts);
   if (partSize === null) return null;
   return { id: latest.upload_id, partSize, there: new Map(parts.map((part) => [part.number, part.sha256])) };
 }

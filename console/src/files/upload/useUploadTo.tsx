@@ -4,7 +4,7 @@ import { Text } from "@mantine/core";
 import { useState, type ReactNode } from "react";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { count } from "../../ui/format";
 import type { Entry } from "../queries";
 import classes from "../Files.module.css";
@@ -42,10 +42,10 @@ export function useUploadTo(cluster: string, folder: string, entries: readonly E
           act={async () => uploads.add(cluster, asked.files)}
         >
           <Text size="sm">{text("files.upload.replaces")}</Text>
-          <ul className={classes.doomed}>
+          <ul className={classes.toDelete}>
             {asked.names.slice(0, NAMED).map((name) => (
               <li key={name}>
-                <Foreign>{name}</Foreign>
+                <UserText>{name}</UserText>
               </li>
             ))}
           </ul>

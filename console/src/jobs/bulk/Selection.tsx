@@ -6,9 +6,9 @@ import { text } from "../../texts";
 import { count } from "../../ui/format";
 import type { Filters } from "../filters/filters";
 import type { JobList } from "../list/list";
-import type { Act } from "./plan";
+import type { Action } from "./plan";
 
-const BulkActs = lazy(() => import("./BulkActs").then(({ BulkActs: component }) => ({ default: component })));
+const BulkActions = lazy(() => import("./BulkActions").then(({ BulkActions: component }) => ({ default: component })));
 
 interface Props {
   cluster: string;
@@ -21,7 +21,7 @@ interface Props {
 /** What was done, with the filters of then: of other jobs it says nothing. */
 interface Done {
   filters: Filters;
-  act: Act;
+  act: Action;
   jobs: number;
 }
 
@@ -34,7 +34,7 @@ export function Selection(props: Props) {
       {/* It stays while no job matches any more: a cancelled job leaves a list of those that wait. */}
       {wanted ? (
         <Suspense fallback={null}>
-          <BulkActs {...props} done={(act, number) => setDone({ filters, act, jobs: number })} close={() => setWanted(false)} />
+          <BulkActions {...props} done={(act, number) => setDone({ filters, act, jobs: number })} close={() => setWanted(false)} />
         </Suspense>
       ) : jobs.length > 0 ? (
         <Button variant="default" onClick={() => setWanted(true)} disabled={!whole}>

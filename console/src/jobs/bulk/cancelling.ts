@@ -1,8 +1,8 @@
 /** Cancels what a filter of the API matches: named first, then in rounds of as many as one request takes. */
 
 import type { CancelledJob, JobFilter } from "../../api/schema";
-import { cancelMany } from "../acts";
-import type { Fate, Outcome } from "./plan";
+import { cancelMany } from "../actions";
+import type { BulkEntry, Outcome } from "./plan";
 
 const MOST_A_REQUEST = 200;
 
@@ -13,7 +13,7 @@ const OUTCOMES: Record<CancelledJob["outcome"], Outcome> = {
   not_tried: "not_tried",
 };
 
-function fateOf(told: CancelledJob): Fate {
+function entryOf(told: CancelledJob): BulkEntry {
   return {
     target: told.array_tasks ? `${told.job_id}_[${told.array_tasks}]` : told.job_id,
     name: told.name,
@@ -23,16 +23,16 @@ function fateOf(told: CancelledJob): Fate {
   };
 }
 
-export interface Rehearsal {
+export interface DryRun {
   /** The first of them. */
-  fates: Fate[];
+  entries: BulkEntry[];
   total: number;
 }
 
 /** What would be cancelled. Nothing is. */
-export async function rehearsed(cluster: string, filter: JobFilter): Promise<Rehearsal> {
+export async function cancelDryRun(cluster: string, filter: JobFilter): Promise<DryRun> {
   const told = await cancelMany(cluster, crypto.randomUUID(), { ...filter, limit: MOST_A_REQUEST, dry_run: true });
-  return { fates: told.jobs.map(fateOf), total: told.total };
+  return { entries: told.jobs.map(entryOf), total: told.total };
 }
 
 interface Run {
@@ -42,25 +42,25 @@ interface Run {
   total: number;
   /** The key of the first round. */
   key: string;
-  progress: (fates: Fate[]) => void;
+  progress: (entries: BulkEntry[]) => void;
   signal: AbortSignal;
 }
 
-export async function cancelled({ cluster, filter, total, key, progress, signal }: Run): Promise<Fate[]> {
-  const fates = new Map<string, Fate>();
+export async function cancelled({ cluster, filter, total, key, progress, signal }: Run): Promise<BulkEntry[]> {
+  const entries = new Map<string, BulkEntry>();
   let round = 0;
-  while (fates.size < total && !signal.aborted) {
-    const limit = Math.min(MOST_A_REQUEST, total - fates.size);
+  while (entries.size < total && !signal.aborted) {
+    const limit = Math.min(MOST_A_REQUEST, total - entries.size);
     const told = await cancelMany(cluster, round === 0 ? key : `${key}-${round}`, { ...filter, limit });
-    const before = fates.size;
+    const before = entries.size;
     for (const job of told.jobs) {
-      const fate = fateOf(job);
-      fates.set(fate.target, fate);
+      const entry = entryOf(job);
+      entries.set(entry.target, entry);
     }
-    progress([...fates.values()]);
+    progress([...entries.values()]);
     // Jobs that cannot be cancelled match again: a round that brings nothing new is the last.
-    if (fates.size === before || told.total <= told.jobs.length) break;
+    if (entries.size === before || told.total <= told.jobs.length) break;
     round += 1;
   }
-  return [...fates.values()];
+  return [...entries.values()];
 }

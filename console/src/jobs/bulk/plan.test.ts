@@ -19,9 +19,9 @@ describe("an act on many jobs", () => {
     let flying = 0;
     let most = 0;
     const tried: string[] = [];
-    const fates = planned("cancel", Array.from({ length: 20 }, (_, id) => job(String(id), "RUNNING")));
+    const entries = planned("cancel", Array.from({ length: 20 }, (_, id) => job(String(id), "RUNNING")));
     const results = await runEach({
-      fates,
+      entries,
       signal: new AbortController().signal,
       progress: () => undefined,
       async act(target) {
@@ -40,12 +40,12 @@ describe("an act on many jobs", () => {
 
   it("says of those after an abort that they were not tried", async () => {
     const ended = new AbortController();
-    const fates = planned("cancel", Array.from({ length: 5 }, (_, id) => job(String(id), "RUNNING")));
+    const entries = planned("cancel", Array.from({ length: 5 }, (_, id) => job(String(id), "RUNNING")));
     const act = () => {
       ended.abort();
       return Promise.resolve();
     };
-    const results = await runEach({ fates, signal: ended.signal, progress: () => undefined, act, atOnce: 1 });
+    const results = await runEach({ entries, signal: ended.signal, progress: () => undefined, act, atOnce: 1 });
     expect(tally(results)).toMatchObject({ done: 1, not_tried: 4 });
   });
 });

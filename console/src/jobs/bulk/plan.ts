@@ -3,10 +3,10 @@
 import type { Job } from "../../api/schema";
 import { hasEnded, stateGroup } from "../../ui/jobStates";
 
-export type Act = "cancel" | "hold" | "release";
+export type Action = "cancel" | "hold" | "release";
 export type Outcome = "will" | "skipped" | "done" | "failed" | "not_tried";
 
-export interface Fate {
+export interface BulkEntry {
   /** What is acted on: a job, or the waiting tasks of an array. */
   target: string;
   name: string;
@@ -16,7 +16,7 @@ export interface Fate {
 }
 
 /** What will become of each job: those that the act cannot change are left alone. */
-export function planned(act: Act, jobs: readonly Job[]): Fate[] {
+export function planned(act: Action, jobs: readonly Job[]): BulkEntry[] {
   return jobs.map((job) => ({
     target: targetOf(act, job),
     name: job.name,
@@ -26,7 +26,7 @@ export function planned(act: Act, jobs: readonly Job[]): Fate[] {
   }));
 }
 
-function applies(act: Act, job: Job): boolean {
+function applies(act: Action, job: Job): boolean {
   switch (act) {
     case "cancel":
       return !hasEnded(job.state);
@@ -43,29 +43,29 @@ export function isHeld(job: Pick<Job, "reason">): boolean {
 }
 
 /** Slurm holds the waiting tasks of an array only together; they are cancelled apart from those that run. */
-function targetOf(act: Act, job: Job): string {
+function targetOf(act: Action, job: Job): string {
   if (act !== "cancel" || !job.array_tasks || job.array_tasks.includes("...")) return job.job_id;
   return `${job.job_id}_[${job.array_tasks.replace(/%.*/, "")}]`;
 }
 
 /** How many have each outcome. */
-export function tally(fates: readonly Fate[]): Record<Outcome, number> {
+export function tally(entries: readonly BulkEntry[]): Record<Outcome, number> {
   const counts: Record<Outcome, number> = { will: 0, skipped: 0, done: 0, failed: 0, not_tried: 0 };
-  for (const { outcome } of fates) counts[outcome] += 1;
+  for (const { outcome } of entries) counts[outcome] += 1;
   return counts;
 }
 
-/** The fates with what matters first: failures, then what was done, then what was left alone. */
-export function byImportance(fates: readonly Fate[]): Fate[] {
+/** The entries with what matters first: failures, then what was done, then what was left alone. */
+export function byImportance(entries: readonly BulkEntry[]): BulkEntry[] {
   const order: Record<Outcome, number> = { failed: 0, not_tried: 1, will: 2, done: 3, skipped: 4 };
-  return fates.toSorted((one, other) => order[one.outcome] - order[other.outcome]);
+  return entries.toSorted((one, other) => order[one.outcome] - order[other.outcome]);
 }
 
 interface Run {
-  fates: readonly Fate[];
+  entries: readonly BulkEntry[];
   act: (target: string) => Promise<void>;
-  /** Told after each job, with the fates so far. */
-  progress: (fates: Fate[]) => void;
+  /** Told after each job, with the entries so far. */
+  progress: (entries: BulkEntry[]) => void;
   signal: AbortSignal;
   atOnce?: number;
 }
@@ -73,21 +73,21 @@ interface Run {
 const AT_ONCE = 4;
 
 /** Acts on each job, a few at once. A failure stops nothing but is its outcome; after an abort the rest is not tried. */
-export async function runEach({ fates, act, progress, signal, atOnce = AT_ONCE }: Run): Promise<Fate[]> {
-  const results = fates.map((fate) => ({ ...fate }));
+export async function runEach({ entries, act, progress, signal, atOnce = AT_ONCE }: Run): Promise<BulkEntry[]> {
+  const results = entries.map((entry) => ({ ...entry }));
   const queue = results.filter(({ outcome }) => outcome === "will").values();
   async function work(): Promise<void> {
-    for (const fate of queue) {
+    for (const entry of queue) {
       if (signal.aborted) {
-        fate.outcome = "not_tried";
+        entry.outcome = "not_tried";
         continue;
       }
       try {
-        await act(fate.target);
-        fate.outcome = "done";
+        await act(entry.target);
+        entry.outcome = "done";
       } catch (error) {
-        fate.outcome = "failed";
-        fate.detail = error instanceof Error ? error.message : String(error);
+        entry.outcome = "failed";
+        entry.detail = error instanceof Error ? error.message : String(error);
       }
       progress([...results]);
     }

@@ -5,7 +5,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import type { Job } from "../../api/schema";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { isFiltered, LISTS, type Filters } from "./filters";
 import classes from "../jobs.module.css";
 

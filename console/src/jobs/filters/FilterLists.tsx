@@ -4,7 +4,7 @@ import { Checkbox, MultiSelect, Stack } from "@mantine/core";
 import { useMemo } from "react";
 import { text } from "../../texts";
 import { DateField } from "../../ui/forms/DateField";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { STATE_GROUPS, type StateGroup } from "../../ui/jobStates";
 import type { ColumnsProps, FilterProps } from "./FilterBar";
 import { choicesOf, LISTS } from "./filters";

@@ -6,7 +6,7 @@ import { profileQuery } from "../../api/queries";
 import type { JobExplanation } from "../../api/schema";
 import { includes } from "../../app/permissions";
 import { text } from "../../texts";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { count } from "../../ui/format";
 import { Moment } from "../../ui/Moment";
 import { boughtFor } from "./bought";
@@ -33,7 +33,7 @@ export function BoughtList({ cluster, job, why }: Props) {
         {bought.map(({ decision, at, shape, workers, reason }) => (
           <li key={`${decision} ${shape}`}>
             {workers === null ? null : `${count(workers)} × `}
-            <Foreign>{shape}</Foreign>, <Moment at={at} />
+            <UserText>{shape}</UserText>, <Moment at={at} />
             {" · "}
             {mayOpen ? (
               <Link to="/c/$cluster/fleet" params={{ cluster }} search={{ moment: at }}>
@@ -42,7 +42,7 @@ export function BoughtList({ cluster, job, why }: Props) {
             ) : (
               text("job.why.decision", { generation: count(decision) })
             )}
-            {reason ? <span className={classes.quiet}> · <Foreign>{reason}</Foreign></span> : null}
+            {reason ? <span className={classes.quiet}> · <UserText>{reason}</UserText></span> : null}
           </li>
         ))}
       </ul>

@@ -7,7 +7,7 @@ import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
-import { editJob } from "../acts";
+import { editJob } from "../actions";
 import { changesOf, editsOf, fieldsOf, isNumber } from "./edits";
 
 interface Props {

@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { duration } from "../../ui/format";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { hasEnded } from "../../ui/jobStates";
 import { Elapsed } from "../../ui/Moment";
 import { StateMark } from "../../ui/StateMark";
@@ -27,23 +27,23 @@ export function JobHead({ cluster, job }: { cluster: string; job: JobWithCost })
         </span>
       )}
       <span>
-        {text("jobs.column.user")}: <Foreign>{job.user}</Foreign>
+        {text("jobs.column.user")}: <UserText>{job.user}</UserText>
       </span>
       {job.account ? (
         <span>
-          {text("jobs.column.account")}: <Foreign>{job.account}</Foreign>
+          {text("jobs.column.account")}: <UserText>{job.account}</UserText>
         </span>
       ) : null}
       {job.template ? (
         <span>
           {text("job.template")}:{" "}
           <Link to="/c/$cluster/templates/$template" params={{ cluster, template: job.template }} search={{}}>
-            <Foreign>{job.template}</Foreign>
+            <UserText>{job.template}</UserText>
           </Link>
         </span>
       ) : null}
       <span>
-        {text("jobs.column.partition")}: <Foreign>{job.partition}</Foreign>
+        {text("jobs.column.partition")}: <UserText>{job.partition}</UserText>
       </span>
       {job.restarts ? <span>{text("job.restarts", { count: job.restarts })}</span> : null}
     </div>

@@ -7,7 +7,7 @@ import { ProblemError } from "../../api/problem";
 import type { JobExplanation, JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { Page } from "../../ui/Page";
 import { ProblemView } from "../../ui/ProblemView";
@@ -19,7 +19,7 @@ import { ArrayTasks } from "./ArrayTasks";
 import { EndingBox } from "./EndingBox";
 import { EventsTab } from "./tabs/EventsTab";
 import { FilesTab } from "./tabs/FilesTab";
-import { JobActs } from "./JobActs";
+import { JobActions } from "./JobActions";
 import classes from "./job.module.css";
 import { JobHead } from "./JobHead";
 import { SameTab } from "./tabs/SameTab";
@@ -41,7 +41,7 @@ export function JobPage() {
   const title = text("jobs.title", { number: jobId, name: visible(job.data?.name || (job.data ? text("jobs.unnamed") : "")) });
   const missing = job.error instanceof ProblemError && job.error.status === 404;
   return (
-    <Page title={title} heading={<Foreign>{title}</Foreign>} actions={job.data ? <JobActs key={page} cluster={cluster} job={job.data} /> : null}>
+    <Page title={title} heading={<UserText>{title}</UserText>} actions={job.data ? <JobActions key={page} cluster={cluster} job={job.data} /> : null}>
       {missing ? <Empty title={text("job.missing")}>{text("job.missing_details")}</Empty> : null}
       {job.isError && !missing ? <ProblemView error={job.error} retry={() => void job.refetch()} /> : null}
       {job.data ? <Content key={page} cluster={cluster} job={job.data} why={why.data} explains={explains} /> : null}

@@ -3,7 +3,7 @@
 import type { JobExplanation, JobWithCost, Money } from "../../api/schema";
 import { text } from "../../texts";
 import { money } from "../../ui/format";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { hasEnded } from "../../ui/jobStates";
 import { Moment } from "../../ui/Moment";
 import { useNow } from "../../ui/useNow";
@@ -28,9 +28,9 @@ export function WhyBox({ cluster, job, why: told, explains }: Props & { explains
       {why === undefined ? (
         <p className={classes.quiet}>{text(told === undefined ? "ui.loading" : "job.why.changed")}</p>
       ) : (
-        <p><Foreign>{why.text}</Foreign></p>
+        <p><UserText>{why.text}</UserText></p>
       )}
-      {why?.reason ? <p className={classes.quiet}>{text("job.why.slurm")} <Foreign>{why.reason}</Foreign></p> : null}
+      {why?.reason ? <p className={classes.quiet}>{text("job.why.slurm")} <UserText>{why.reason}</UserText></p> : null}
       {why?.expected_start ? <p>{text("job.why.starts")} <Moment at={why.expected_start} /></p> : null}
       <BoughtList cluster={cluster} job={job.job_id} why={told} />
       {why?.state === "pending" && why.places?.length ? (
@@ -39,7 +39,7 @@ export function WhyBox({ cluster, job, why: told, explains }: Props & { explains
           <ul className={classes.plain}>
             {why.places.map((place) => (
               <li key={`${place.kind} ${place.worker} ${place.shape}`}>
-                {text(`job.why.place.${place.kind}`)} <Foreign>{[place.worker, place.shape].filter(Boolean).join(" · ")}</Foreign>
+                {text(`job.why.place.${place.kind}`)} <UserText>{[place.worker, place.shape].filter(Boolean).join(" · ")}</UserText>
               </li>
             ))}
           </ul>
@@ -51,7 +51,7 @@ export function WhyBox({ cluster, job, why: told, explains }: Props & { explains
           <Alternatives alternatives={why.alternatives} />
         </>
       ) : null}
-      {job.nodes?.length ? <p className={classes.quiet}>{text("job.why.on")} <Foreign>{job.nodes.join(", ")}</Foreign></p> : null}
+      {job.nodes?.length ? <p className={classes.quiet}>{text("job.why.on")} <UserText>{job.nodes.join(", ")}</UserText></p> : null}
       {why?.generation ? <p className={classes.quiet}>{text("job.why.looked")} <Moment at={why.as_of} /></p> : null}
     </Box>
   );

@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient, type Query } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
-import { Rereading } from "../../live/rereading";
+import { Refetcher } from "../../live/refetcher";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { arrayOf } from "../arrayTasks";
 import { isOfState } from "./explained";
@@ -60,17 +60,17 @@ function useUntilExplained(state: string | undefined, explains: boolean, readAt:
 function useRereadings(cluster: string, jobId: string): (stage: boolean) => void {
   const queries = useQueryClient();
   const feed = useFeed();
-  const current = useRef<{ quick: Rereading; slow: Rereading } | null>(null);
+  const current = useRef<{ quick: Refetcher; slow: Refetcher } | null>(null);
   useEffect(() => {
-    const rereading = (slow: boolean) =>
-      new Rereading(async () => {
+    const refetcher = (slow: boolean) =>
+      new Refetcher(async () => {
         const reads = { queryKey: ["job", cluster, jobId], predicate: ({ queryKey }: Query) => SLOW.has(queryKey[3]) === slow };
         // A read that is under way may have begun before what is told now.
         const underWay = queries.isFetching(reads) > 0;
         await queries.invalidateQueries(reads, { cancelRefetch: false });
         return !underWay;
       });
-    const both = { quick: rereading(false), slow: rereading(true) };
+    const both = { quick: refetcher(false), slow: refetcher(true) };
     current.current = both;
     const stopListening = feed.onReset(() => {
       both.quick.want(0);

@@ -64,7 +64,7 @@ export function jobOf(fact: Fact): Job {
 }
 
 /** Whether a record was read, and not made from events alone. */
-export function isWhole(job: Job): boolean {
+export function isComplete(job: Job): boolean {
   return job.qos !== undefined;
 }
 
@@ -73,7 +73,7 @@ const TOLD = [
 ] as const satisfies readonly (keyof Job)[];
 
 /** A record that was read before the newest events of its job: what they told stays. */
-export function withTold(read: Job, current: Job): Job {
+export function keepEventFields(read: Job, current: Job): Job {
   const told = Object.fromEntries(TOLD.filter((key) => current[key] !== undefined).map((key) => [key, current[key]]));
   return { ...read, ...told };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
-import { followed, isWhole, listOf, MOST_JOBS, patched, withHistory, withPage, withRecord } from "./list";
+import { followed, isComplete, listOf, MOST_JOBS, patched, withHistory, withPage, withRecord } from "./list";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return {
@@ -150,14 +150,14 @@ describe("the jobs that Slurm has forgotten", () => {
       ["7", "RUNNING"],
       ["3", "PENDING"],
     ]);
-    expect(isWhole(whole, since)).toBe(true);
+    expect(isComplete(whole, since)).toBe(true);
   });
 
   it("are not all there before their last page, or for an earlier day", () => {
     const first = withHistory(listOf({ jobs: [], total: 0 }, 5), since, { jobs: [job("3")], total: 2, cursor: "next" }, 5);
 
-    expect(isWhole(first, since)).toBe(false);
-    expect(isWhole(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), since)).toBe(true);
-    expect(isWhole(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), "2025-12-01T00:00:00.000Z")).toBe(false);
+    expect(isComplete(first, since)).toBe(false);
+    expect(isComplete(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), since)).toBe(true);
+    expect(isComplete(withHistory(first, since, { jobs: [job("2")], total: 2 }, 5), "2025-12-01T00:00:00.000Z")).toBe(false);
   });
 });

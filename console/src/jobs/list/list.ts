@@ -10,7 +10,7 @@ import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
 import { hasEnded } from "../../ui/jobStates";
 import { arrayOf, taskOf, without } from "../arrayTasks";
-import { changes, factOf, jobOf, withTold, type Fact } from "./fact";
+import { changes, factOf, jobOf, keepEventFields, type Fact } from "./fact";
 
 /** The most jobs that a page keeps. */
 export const MOST_JOBS = 20_000;
@@ -148,7 +148,7 @@ export function withPage(list: JobList, page: JobsPage, position: number): JobLi
     const known = row === undefined ? 0 : (draft.positions[row] ?? 0);
     const current = row === undefined ? undefined : draft.rows[row];
     if (current === undefined || known <= position) draft.put(job, position);
-    else draft.put(withTold(job, current), known);
+    else draft.put(keepEventFields(job, current), known);
   }
   startedSince(draft, position);
   const cursor = draft.rows.length >= MOST_JOBS ? null : (page.cursor ?? null);
@@ -163,7 +163,7 @@ export function withHistory(list: JobList, since: string, page: JobsPage, positi
 }
 
 /** Whether all jobs were read: those that Slurm remembers, and those that were submitted from `since` on. */
-export function isWhole(list: JobList, since: string): boolean {
+export function isComplete(list: JobList, since: string): boolean {
   return list.cursor === null && list.history !== null && list.history.done && list.history.since <= since;
 }
 
@@ -183,7 +183,7 @@ export function withRecord(list: JobList, job: Job, asked: number): JobList {
   const known = list.positions[row] ?? 0;
   // A whole array is told with the state of its tasks; in the list its row is the tasks that wait.
   if (job.array_tasks) draft.put({ ...job, state: current.state, nodes: [], started_at: null, ended_at: current.ended_at ?? null }, known);
-  else draft.put(known > asked ? withTold(job, current) : job, known);
+  else draft.put(known > asked ? keepEventFields(job, current) : job, known);
   const tasks = list.rows.filter(({ job_id }) => job_id.startsWith(`${job.job_id}_`));
   // An array that was read after its last task has started is no job beside them.
   if (tasks.length > 0 && !job.array_tasks) draft.drop(job.job_id);

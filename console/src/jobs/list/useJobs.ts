@@ -4,9 +4,9 @@ import { useQuery, useQueryClient, type QueryClient, type UseQueryResult } from 
 import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { jobsPage, jobsQuery } from "../queries";
-import { isWhole, withHistory, withPage, type JobList } from "./list";
+import { isComplete, withHistory, withPage, type JobList } from "./list";
 import type { SingleReads } from "./reading";
-import { changeList, listReads, PAGE, toldOf } from "./wholeRecords";
+import { updateList, listReads, PAGE, applyEvents } from "./listUpdates";
 
 /** How far back the list reads, unless somebody asks for more. */
 const USUAL_DAYS = 7;
@@ -33,9 +33,9 @@ export function useJobs(cluster: string, sinceDay?: string): Jobs {
   useEffect(() => {
     // Events that came while the list was read, the first time and after each reset.
     const list = queries.getQueryData(jobsQuery(cluster).queryKey);
-    if (list !== undefined) toldOf(queries, cluster, feed.follow(cluster, list.position), reads.current, true);
+    if (list !== undefined) applyEvents(queries, cluster, feed.follow(cluster, list.position), reads.current, true);
   }, [feed, queries, cluster, reads, readAt]);
-  useLiveEvents(["job."], (events) => toldOf(queries, cluster, events, reads.current, false));
+  useLiveEvents(["job."], (events) => applyEvents(queries, cluster, events, reads.current, false));
   const { refetch } = query;
   useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
   const rest = useRest(queries, cluster, since.toISOString(), query.data);
@@ -66,7 +66,7 @@ function useRest(queries: QueryClient, cluster: string, since: string, list: Job
   const [missing, setMissing] = useState<Error | null>(null);
   const [attempt, setAttempt] = useState(0);
   const readAt = list?.readAt;
-  const whole = list !== undefined && isWhole(list, since);
+  const whole = list !== undefined && isComplete(list, since);
   const cursor = list?.cursor ?? null;
   const earlier = list?.history?.since === since ? list.history.cursor : null;
   useEffect(() => {
@@ -76,10 +76,10 @@ function useRest(queries: QueryClient, cluster: string, since: string, list: Job
     const page =
       cursor !== null
         ? jobsPage(cluster, { limit: PAGE, cursor }, ended.signal).then(({ data, position }) =>
-            changeList(queries, cluster, (now) => withPage(now, data, position ?? 0)),
+            updateList(queries, cluster, (now) => withPage(now, data, position ?? 0)),
           )
         : jobsPage(cluster, { limit: PAGE, submitted_after: since, ...(earlier === null ? {} : { cursor: earlier }) }, ended.signal).then(
-            ({ data, position }) => changeList(queries, cluster, (now) => withHistory(now, since, data, position ?? 0)),
+            ({ data, position }) => updateList(queries, cluster, (now) => withHistory(now, since, data, position ?? 0)),
           );
     page.catch((error: Error) => {
       if (!ended.signal.aborted) setMissing(error);

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useCallback, useMemo, useRef, useState } from "react";
 import { JOB_ENDS } from "../../live/event";
-import { useReadAgain } from "../../live/useLive";
+import { useLiveRefetch } from "../../live/useLive";
 import { listCostsQuery, nextCosts } from "../queries";
 import { NO_COSTS, type ListCosts } from "./costs";
 
@@ -40,7 +40,7 @@ export function useListCosts(cluster: string, { since, whole, wanted }: Wanted):
   const reading = useRef(false);
   const known = query.data !== undefined;
   const error = failed ?? query.error;
-  useReadAgain(["job.running", ...JOB_ENDS], () => (wanted && known ? refetch().then(rested) : undefined));
+  useLiveRefetch(["job.running", ...JOB_ENDS], () => (wanted && known ? refetch().then(rested) : undefined));
   const readNext = useCallback(() => {
     if (reading.current || !wanted || !known || failed !== null) return;
     reading.current = true;

@@ -49,7 +49,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     getItemKey: keyOf,
     overscan: 20,
   });
-  useStaysInPlace(scroller, rows);
+  useScrollAnchoring(scroller, rows);
   const { version } = store;
   useLayoutEffect(() => {
     const element = scroller.current;
@@ -124,7 +124,7 @@ function styleAt(rows: OutputRows, index: number): Style {
  * Rows that come or go before those in sight do not move them, at the very top neither. It is not that of ui/: these rows
  * change in place, so that those before are gone, and their numbers tell how many came without a search.
  */
-function useStaysInPlace(scroller: { current: HTMLDivElement | null }, rows: OutputRows): void {
+function useScrollAnchoring(scroller: { current: HTMLDivElement | null }, rows: OutputRows): void {
   const before = useRef({ rows, first: rows.first });
   const { first } = rows;
   useLayoutEffect(() => {

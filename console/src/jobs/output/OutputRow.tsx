@@ -1,7 +1,7 @@
 /** One row of an output: text in its colours, with what was searched marked. Text nodes alone, whatever is in it. */
 
 import { memo } from "react";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { pieces, PLAIN, sameStyle, type Piece, type Style } from "./ansi";
 import classes from "./output.module.css";
 

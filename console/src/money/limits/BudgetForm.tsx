@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { BudgetView, Threshold } from "../../api/schema";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { FormDialog } from "../../ui/forms/FormDialog";
 import { written } from "../amounts";
 import { LimitFields, validLimit, type LimitValues } from "./LimitFields";

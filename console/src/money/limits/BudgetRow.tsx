@@ -3,7 +3,7 @@
 import { Text } from "@mantine/core";
 import type { BudgetView } from "../../api/schema";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { day, exact } from "../../ui/format";
 import { amount, share } from "../amounts";
 import { LimitBar } from "./LimitBar";

@@ -2,7 +2,7 @@
 
 import { Button, Group, Text, Title } from "@mantine/core";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import type { Scope } from "../queries";
 
@@ -21,7 +21,7 @@ export function LimitHead({ scope, name, month, setBy, setAt, acts }: Props) {
     <Group justify="space-between" gap="xs" mb={4}>
       <Group gap="xs" align="baseline">
         <Title order={3} fz="md">
-          {text(`money.scope.${scope}`)} <Foreign>{name}</Foreign>
+          {text(`money.scope.${scope}`)} <UserText>{name}</UserText>
         </Title>
         <Text size="sm" c="dimmed">
           {text("money.limit.month", { month })}

@@ -4,13 +4,13 @@ import { JOB_ENDS } from "../../live/event";
 import { Button, Group, Skeleton, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import { profileQuery, readAgain } from "../../api/queries";
+import { profileQuery, refetchQuery } from "../../api/queries";
 import type { BudgetView, QuotaView } from "../../api/schema";
-import { useReadAgain } from "../../live/useLive";
+import { useLiveRefetch } from "../../live/useLive";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
 import { Empty } from "../../ui/Empty";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { BudgetForm } from "./BudgetForm";
 import { BudgetRow } from "./BudgetRow";
@@ -19,7 +19,7 @@ import { budgetGone, budgetsQuery, deleteBudget, deleteQuota, quotaGone, quotasQ
 import { QuotaForm } from "./QuotaForm";
 import { QuotaRow } from "./QuotaRow";
 
-type Act =
+type Action =
   | { of: "quota"; act: "set"; quota: QuotaView | null }
   | { of: "quota"; act: "delete"; quota: QuotaView }
   | { of: "budget"; act: "set"; budget: BudgetView | null }
@@ -32,9 +32,9 @@ export function LimitsTab() {
   const profile = useQuery(profileQuery);
   const budgets = useQuery(budgetsQuery);
   const quotas = useQuery(quotasQuery);
-  const [act, setAct] = useState<Act | null>(null);
-  useReadAgain(["quota.", ...JOBS], () => readAgain(quotas));
-  useReadAgain(["budget.", ...JOBS], () => readAgain(budgets));
+  const [act, setAct] = useState<Action | null>(null);
+  useLiveRefetch(["quota.", ...JOBS], () => refetchQuery(quotas));
+  useLiveRefetch(["budget.", ...JOBS], () => refetchQuery(budgets));
   const admin = profile.data?.role === "admin";
   return (
     <>
@@ -102,7 +102,7 @@ function Section({ of, admin, add, error, retry, rows }: SectionProps) {
 }
 
 interface ActsProps {
-  act: Act | null;
+  act: Action | null;
   tenant: string;
   close: () => void;
 }
@@ -132,7 +132,7 @@ function Acts({ act, tenant, close }: ActsProps) {
   return (
     <Confirm opened close={close} title={text(`money.${of}.remove_title`)} verb={text(`money.${of}.remove_verb`)} act={remove}>
       <Text size="sm">
-        {text(`money.scope.${given.scope}`)} <Foreign>{given.name}</Foreign>. {text(`money.${of}.remove_details`)}
+        {text(`money.scope.${given.scope}`)} <UserText>{given.name}</UserText>. {text(`money.${of}.remove_details`)}
       </Text>
     </Confirm>
   );

@@ -3,7 +3,7 @@
 import { Text } from "@mantine/core";
 import type { QuotaView } from "../../api/schema";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { amount, share } from "../amounts";
 import { LimitBar } from "./LimitBar";
 import { LimitHead } from "./LimitHead";

@@ -9,11 +9,11 @@ import { text } from "../../texts";
 import { DataTable, type Column } from "../../ui/tables/DataTable";
 import { DateField } from "../../ui/forms/DateField";
 import { Empty } from "../../ui/Empty";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { count } from "../../ui/format";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
-import { ReadAgain } from "../ReadAgain";
+import { RefreshBar } from "../RefreshBar";
 import { invitationsQuery } from "../queries";
 import { auditQuery, dayBefore, exported, filtered, jobOf, named, type AuditEntry, type Shown } from "./audit";
 
@@ -66,7 +66,7 @@ export function AuditSection() {
         />
         <Export cluster={cluster} shown={{ from, to, action: search.action, find: search.find }} />
       </Group>
-      <ReadAgain query={audit} />
+      <RefreshBar query={audit} />
       {audit.isError ? <ProblemView error={audit.error} retry={() => void audit.refetch()} /> : null}
       <DataTable
         label={text("people.section.audit")}
@@ -91,17 +91,17 @@ function actionWord(action: string): string {
 function auditColumns(cluster: string): Column<AuditEntry>[] {
   return [
     { id: "time", head: text("people.audit.time"), width: "110px", cell: ({ time }) => <Moment at={time} /> },
-    { id: "actor", head: text("people.audit.actor"), width: "minmax(90px, 1fr)", cell: ({ actor }) => <Foreign cut>{actor}</Foreign> },
-    { id: "action", head: text("people.audit.action"), width: "minmax(140px, 1fr)", cell: ({ action }) => <Foreign cut>{action}</Foreign> },
+    { id: "actor", head: text("people.audit.actor"), width: "minmax(90px, 1fr)", cell: ({ actor }) => <UserText cut>{actor}</UserText> },
+    { id: "action", head: text("people.audit.action"), width: "minmax(140px, 1fr)", cell: ({ action }) => <UserText cut>{action}</UserText> },
     { id: "subject", head: text("people.audit.subject"), width: "minmax(100px, 1fr)", cell: (entry) => <Named cluster={cluster} entry={entry} of="subject" /> },
-    { id: "owner", head: text("people.audit.owner"), width: "minmax(80px, 1fr)", cell: ({ owner }) => <Foreign cut>{owner}</Foreign> },
+    { id: "owner", head: text("people.audit.owner"), width: "minmax(80px, 1fr)", cell: ({ owner }) => <UserText cut>{owner}</UserText> },
     { id: "detail", head: text("people.audit.detail"), width: "minmax(140px, 2fr)", cell: (entry) => <Named cluster={cluster} entry={entry} of="detail" /> },
   ];
 }
 
 /** What an entry is about, or its details; a link where it is the entry's job. */
 function Named({ cluster, entry, of }: { cluster: string; entry: AuditEntry; of: "subject" | "detail" }) {
-  const name = <Foreign cut>{entry[of]}</Foreign>;
+  const name = <UserText cut>{entry[of]}</UserText>;
   const job = jobOf(entry);
   if (job === null || job !== entry[of]) return name;
   return (

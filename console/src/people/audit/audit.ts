@@ -3,7 +3,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import * as v from "valibot";
 import { api, body } from "../../api/client";
-import { AGED_MS } from "../../api/queries";
+import { STALE_MS } from "../../api/queries";
 import { contains } from "../queries";
 
 const AuditEntry = v.object({
@@ -66,7 +66,7 @@ export function dayBefore(days: number, now = new Date()): string {
 export function auditQuery(cluster: string, from: string, to: string) {
   return queryOptions({
     queryKey: ["people", "audit", cluster, from, to],
-    staleTime: AGED_MS,
+    staleTime: STALE_MS,
     queryFn: async ({ signal }) => {
       const params = { path: { cluster_id: cluster }, query: { format: "ndjson" as const, ...span(from, to) } };
       const stream = await body(api.GET("/v1/clusters/{cluster_id}/audit", { params, parseAs: "stream", signal }));

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { clusterQuery } from "../../api/queries";
 import { text } from "../../texts";
 import { count, money } from "../../ui/format";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { Rows } from "../Rows";
 
@@ -34,7 +34,7 @@ export function ClusterLimits({ cluster }: { cluster: string }) {
             {detail.shapes.map((shape) => (
               <Table.Tr key={shape.name}>
                 <Table.Td>
-                  <Foreign>{shape.name}</Foreign>
+                  <UserText>{shape.name}</UserText>
                 </Table.Td>
                 <Table.Td ta="end" className="number">
                   {count(shape.vcpu)}
@@ -43,7 +43,7 @@ export function ClusterLimits({ cluster }: { cluster: string }) {
                   {count(shape.memory_gib)}
                 </Table.Td>
                 <Table.Td ta="end" className="number">
-                  {shape.gpu_count === 0 ? "–" : <Foreign>{`${shape.gpu_count} ${shape.gpu_model}`}</Foreign>}
+                  {shape.gpu_count === 0 ? "–" : <UserText>{`${shape.gpu_count} ${shape.gpu_model}`}</UserText>}
                 </Table.Td>
                 <Table.Td ta="end" className="number">
                   {money(Number(shape.usd_per_hour))}

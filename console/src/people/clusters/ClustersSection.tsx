@@ -9,11 +9,11 @@ import type { Cluster } from "../../api/schema";
 import { NO_CLUSTER } from "../../app/rootRoute";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
-import { ReadAgain } from "../ReadAgain";
-import { RowActs, Rows } from "../Rows";
+import { RefreshBar } from "../RefreshBar";
+import { RowActions, Rows } from "../Rows";
 import { AgentKeyDialog } from "./AgentKeyDialog";
 import { ClusterLimits } from "./ClusterLimits";
 import { PauseDialog } from "./PauseDialog";
@@ -34,7 +34,7 @@ export function ClustersSection() {
   const found = clusters.data?.clusters ?? [];
   return (
     <>
-      <ReadAgain query={clusters} />
+      <RefreshBar query={clusters} />
       {clusters.isError ? <ProblemView error={clusters.error} retry={() => void clusters.refetch()} /> : null}
       {clusters.isSuccess && found.length === 0 ? (
         <Empty title={text("app.gate.none")}>{text("app.gate.none_admin")}</Empty>
@@ -44,7 +44,7 @@ export function ClustersSection() {
           {found.map((cluster) => (
             <Table.Tr key={cluster.id}>
               <Table.Td>
-                <Foreign>{cluster.name || cluster.id}</Foreign>
+                <UserText>{cluster.name || cluster.id}</UserText>
               </Table.Td>
               <Table.Td>
                 <State state={cluster.state} />
@@ -59,7 +59,7 @@ export function ClustersSection() {
                 <Health cluster={cluster} />
               </Table.Td>
               <Table.Td w={40}>
-                <RowActs
+                <RowActions
                   of={visible(cluster.name || cluster.id)}
                   acts={[
                     ...(cluster.state === "active"
@@ -85,7 +85,7 @@ export function ClustersSection() {
 
 function State({ state }: { state: string }) {
   if (state === "active" || state === "paused" || state === "deleting") return text(`people.clusters.states.${state}`);
-  return <Foreign>{state}</Foreign>;
+  return <UserText>{state}</UserText>;
 }
 
 function Health({ cluster }: { cluster: Cluster }) {
@@ -95,7 +95,7 @@ function Health({ cluster }: { cluster: Cluster }) {
     <List size="sm" listStyleType="none">
       {cluster.degraded.map(({ reason, message, since }) => (
         <List.Item key={reason}>
-          <Foreign>{message || reason}</Foreign>{" "}
+          <UserText>{message || reason}</UserText>{" "}
           <Text span size="xs" c="dimmed">
             <Moment at={since} />
           </Text>

@@ -7,7 +7,7 @@ import { clusterQuery, clustersQuery } from "../../api/queries";
 import type { Cluster } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 
 interface Props {
   act: "pause" | "resume";

@@ -7,11 +7,11 @@ import { api, done } from "../../api/client";
 import type { InvitationView } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { invitationsQuery } from "../queries";
-import { RowActs, Rows } from "../Rows";
+import { RowActions, Rows } from "../Rows";
 import classes from "./Invitations.module.css";
 
 export function Invitations() {
@@ -42,17 +42,17 @@ export function Invitations() {
           {open.map((invitation) => (
             <Table.Tr key={invitation.id}>
               <Table.Td>
-                <Foreign>{invitation.email}</Foreign>
+                <UserText>{invitation.email}</UserText>
               </Table.Td>
               <Table.Td>{text(`app.role.${invitation.role}`)}</Table.Td>
               <Table.Td>
-                <Foreign>{invitation.invited_by}</Foreign>
+                <UserText>{invitation.invited_by}</UserText>
               </Table.Td>
               <Table.Td>
                 <Moment at={invitation.expires_at} />
               </Table.Td>
               <Table.Td w={40}>
-                <RowActs
+                <RowActions
                   of={visible(invitation.email)}
                   acts={[{ label: text("people.invite.revoke"), run: () => setRevoking(invitation), dangerous: true }]}
                 />

@@ -9,12 +9,12 @@ import type { MemberView, Profile, Role } from "../../api/schema";
 import { grantable, includes } from "../../app/permissions";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { membersQuery, serviceAccountsQuery, tokensQuery } from "../queries";
-import type { MemberAct } from "./columns";
+import type { MemberAction } from "./columns";
 
 interface Props {
-  act: MemberAct;
+  act: MemberAction;
   member: MemberView;
   by: Profile;
   close: () => void;

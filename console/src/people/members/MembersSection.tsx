@@ -6,14 +6,14 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { profileQuery } from "../../api/queries";
 import type { MemberView } from "../../api/schema";
-import { useActs } from "../../app/palette/acts";
+import { useActions } from "../../app/palette/actions";
 import { text } from "../../texts";
 import { DataTable } from "../../ui/tables/DataTable";
 import { Empty } from "../../ui/Empty";
 import { ProblemView } from "../../ui/ProblemView";
 import { contains, membersQuery } from "../queries";
-import { Cut } from "../Rows";
-import { memberColumns, type MemberAct } from "./columns";
+import { TruncationNote } from "../Rows";
+import { memberColumns, type MemberAction } from "./columns";
 import { Invitations } from "./Invitations";
 import { InviteDialog } from "./InviteDialog";
 import { MemberDialog } from "./MemberDialog";
@@ -21,7 +21,7 @@ import { MemberDialog } from "./MemberDialog";
 const route = getRouteApi("/c/$cluster/admin/$section");
 
 interface Asked {
-  act: MemberAct;
+  act: MemberAction;
   member: MemberView;
 }
 
@@ -32,7 +32,7 @@ export function MembersSection() {
   const members = useQuery(membersQuery);
   const [asked, setAsked] = useState<Asked | null>(null);
   const [inviting, setInviting] = useState(false);
-  useActs([{ id: "invite", label: text("people.invite.title"), run: () => setInviting(true) }]);
+  useActions([{ id: "invite", label: text("people.invite.title"), run: () => setInviting(true) }]);
   const columns = useMemo(
     () => (profile === undefined ? [] : memberColumns(profile, (act, member) => setAsked({ act, member }))),
     [profile],
@@ -65,7 +65,7 @@ export function MembersSection() {
         rowId={({ id }) => id}
         empty={members.isSuccess ? <Empty title={text("people.members.none")} /> : null}
       />
-      <Cut shown={members.data?.rows.length ?? 0} when={members.data?.cut ?? false} />
+      <TruncationNote shown={members.data?.rows.length ?? 0} when={members.data?.cut ?? false} />
       <Invitations />
       {inviting ? <InviteDialog close={() => setInviting(false)} /> : null}
       {asked !== null && profile !== undefined ? (

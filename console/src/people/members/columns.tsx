@@ -4,24 +4,24 @@ import type { MemberView, Profile } from "../../api/schema";
 import { mayChange } from "../../app/permissions";
 import { text } from "../../texts";
 import type { Column } from "../../ui/tables/DataTable";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
-import { RowActs } from "../Rows";
+import { RowActions } from "../Rows";
 
-export type MemberAct = "role" | "disable" | "enable" | "revoke";
+export type MemberAction = "role" | "disable" | "enable" | "revoke";
 
-export function memberColumns(by: Profile, ask: (act: MemberAct, member: MemberView) => void): Column<MemberView>[] {
+export function memberColumns(by: Profile, ask: (act: MemberAction, member: MemberView) => void): Column<MemberView>[] {
   return [
     {
       id: "person",
       head: text("people.members.person"),
       width: "minmax(140px, 2fr)",
       cell: ({ display_name, name, id }) => (
-        <Foreign cut>{`${display_name || name}${id === by.id ? ` ${text("people.members.you")}` : ""}`}</Foreign>
+        <UserText cut>{`${display_name || name}${id === by.id ? ` ${text("people.members.you")}` : ""}`}</UserText>
       ),
     },
-    { id: "user", head: text("people.members.user"), width: "minmax(90px, 1fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
-    { id: "email", head: text("people.members.email"), width: "minmax(160px, 2fr)", cell: ({ email }) => <Foreign cut>{email}</Foreign> },
+    { id: "user", head: text("people.members.user"), width: "minmax(90px, 1fr)", cell: ({ name }) => <UserText cut>{name}</UserText> },
+    { id: "email", head: text("people.members.email"), width: "minmax(160px, 2fr)", cell: ({ email }) => <UserText cut>{email}</UserText> },
     { id: "role", head: text("people.role"), width: "90px", cell: ({ role }) => text(`app.role.${role}`) },
     {
       id: "state",
@@ -36,7 +36,7 @@ export function memberColumns(by: Profile, ask: (act: MemberAct, member: MemberV
       width: "44px",
       cell: (member) =>
         mayChange(by, member) ? (
-          <RowActs
+          <RowActions
             of={visible(member.name)}
             acts={[
               { label: text("people.members.change_role"), run: () => ask("role", member) },

@@ -7,7 +7,7 @@ import { api, body, done } from "../../api/client";
 import type { ServiceAccount, Token } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { SCOPES, TOKEN_LIFETIMES } from "../fields";
 import { keysQuery } from "../queries";

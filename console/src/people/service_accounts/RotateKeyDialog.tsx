@@ -5,7 +5,7 @@ import { useState } from "react";
 import { api, body } from "../../api/client";
 import type { Token } from "../../api/schema";
 import { text } from "../../texts";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { Lifetime } from "../../ui/forms/Lifetime";
 import { SecretDialog } from "../../ui/forms/SecretDialog";
 import { OVERLAPS, TOKEN_LIFETIMES } from "../fields";

@@ -9,13 +9,13 @@ import type { MemberView, ServiceAccount } from "../../api/schema";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
 import { Empty } from "../../ui/Empty";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { serviceAccountsQuery } from "../queries";
-import type { MemberAct } from "../members/columns";
+import type { MemberAction } from "../members/columns";
 import { MemberDialog } from "../members/MemberDialog";
-import { RowActs, type RowAct } from "../Rows";
+import { RowActions, type RowAction } from "../Rows";
 import { Keys } from "./Keys";
 import { NewServiceAccountDialog } from "./NewServiceAccountDialog";
 
@@ -24,7 +24,7 @@ export function ServiceAccountsSection() {
   const accounts = useQuery(serviceAccountsQuery);
   const [making, setMaking] = useState(false);
   const [deleting, setDeleting] = useState<string | null>(null);
-  const [asked, setAsked] = useState<{ act: MemberAct; account: ServiceAccount } | null>(null);
+  const [asked, setAsked] = useState<{ act: MemberAction; account: ServiceAccount } | null>(null);
   const { data: profile } = useQuery(profileQuery);
   const found = accounts.data?.service_accounts ?? [];
   const remove = async (name: string) => {
@@ -83,19 +83,19 @@ function asMember(account: ServiceAccount): MemberView {
   return { id, name, uid, role, disabled, joined_at: created_at, email: "", display_name: "", kind: "service_account" };
 }
 
-function Account({ account, acts }: { account: ServiceAccount; acts: readonly RowAct[] }) {
+function Account({ account, acts }: { account: ServiceAccount; acts: readonly RowAction[] }) {
   const scopes = account.scopes === null ? text("people.accounts.unlimited") : account.scopes.join(", ");
   return (
     <section aria-labelledby={`account-${account.id}`}>
       <Group justify="space-between" gap="xs">
         <Title order={2} fz="md" id={`account-${account.id}`}>
-          <Foreign>{account.name}</Foreign>
+          <UserText>{account.name}</UserText>
         </Title>
-        <RowActs of={visible(account.name)} acts={acts} />
+        <RowActions of={visible(account.name)} acts={acts} />
       </Group>
       {account.description ? (
         <Text size="sm">
-          <Foreign>{account.description}</Foreign>
+          <UserText>{account.description}</UserText>
         </Text>
       ) : null}
       <Text size="sm" c="dimmed">

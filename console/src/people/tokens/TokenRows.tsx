@@ -3,9 +3,9 @@
 import { Table } from "@mantine/core";
 import type { Token } from "../../api/schema";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
-import { RowActs, Rows, type RowAct } from "../Rows";
+import { RowActions, Rows, type RowAction } from "../Rows";
 
 const HEADS = ["name", "limited", "created", "expires"] as const;
 
@@ -14,7 +14,7 @@ interface Props {
   tokens: readonly Token[];
   /** What is said of a token that is limited to no scopes. */
   unlimited: string;
-  acts: (token: Token) => readonly RowAct[];
+  acts: (token: Token) => readonly RowAction[];
 }
 
 export function TokenRows({ label, tokens, unlimited, acts }: Props) {
@@ -24,7 +24,7 @@ export function TokenRows({ label, tokens, unlimited, acts }: Props) {
       {tokens.map((token) => (
         <Table.Tr key={token.id}>
           <Table.Td>
-            <Foreign>{token.name}</Foreign>
+            <UserText>{token.name}</UserText>
           </Table.Td>
           <Table.Td>{token.scopes === null ? unlimited : token.scopes.join(", ")}</Table.Td>
           <Table.Td>
@@ -34,7 +34,7 @@ export function TokenRows({ label, tokens, unlimited, acts }: Props) {
             <Moment at={token.expires_at} />
           </Table.Td>
           <Table.Td w={40}>
-            <RowActs of={visible(token.name)} acts={acts(token)} />
+            <RowActions of={visible(token.name)} acts={acts(token)} />
           </Table.Td>
         </Table.Tr>
       ))}

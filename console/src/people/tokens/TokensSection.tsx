@@ -10,10 +10,10 @@ import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
 import { DataTable } from "../../ui/tables/DataTable";
 import { Empty } from "../../ui/Empty";
-import { visible } from "../../ui/Foreign";
+import { visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { contains, tokensQuery } from "../queries";
-import { Cut } from "../Rows";
+import { TruncationNote } from "../Rows";
 import { tokenColumns } from "./columns";
 
 const route = getRouteApi("/c/$cluster/admin/$section");
@@ -57,7 +57,7 @@ export function TokensSection() {
         rowId={({ id, member_id }) => `${member_id} ${id}`}
         empty={tokens.isSuccess ? <Empty title={text("people.tokens.none_all")}>{text("people.tokens.none_details")}</Empty> : null}
       />
-      <Cut shown={tokens.data?.rows.length ?? 0} when={tokens.data?.cut ?? false} />
+      <TruncationNote shown={tokens.data?.rows.length ?? 0} when={tokens.data?.cut ?? false} />
       {asked === null ? null : <RevokeDialog asked={asked} close={() => setAsked(null)} />}
     </>
   );

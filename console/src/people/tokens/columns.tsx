@@ -3,9 +3,9 @@
 import type { OwnedToken } from "../../api/schema";
 import { text } from "../../texts";
 import type { Column } from "../../ui/tables/DataTable";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
-import { RowActs } from "../Rows";
+import { RowActions } from "../Rows";
 
 export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void): Column<OwnedToken>[] {
   return [
@@ -14,15 +14,15 @@ export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void):
       head: text("people.tokens.owner"),
       width: "minmax(120px, 1fr)",
       cell: ({ member_name, member_kind }) => (
-        <Foreign cut>{member_kind === "person" ? member_name : `${member_name} ${text("people.tokens.of_service_account")}`}</Foreign>
+        <UserText cut>{member_kind === "person" ? member_name : `${member_name} ${text("people.tokens.of_service_account")}`}</UserText>
       ),
     },
-    { id: "name", head: text("people.tokens.name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <Foreign cut>{name}</Foreign> },
+    { id: "name", head: text("people.tokens.name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <UserText cut>{name}</UserText> },
     {
       id: "scopes",
       head: text("people.scopes.title"),
       width: "minmax(120px, 2fr)",
-      cell: ({ scopes }) => <Foreign cut>{scopes === null ? text("people.scopes.none") : scopes.join(", ")}</Foreign>,
+      cell: ({ scopes }) => <UserText cut>{scopes === null ? text("people.scopes.none") : scopes.join(", ")}</UserText>,
     },
     { id: "created", head: text("people.tokens.created"), width: "110px", cell: ({ created_at }) => <Moment at={created_at} /> },
     { id: "expires", head: text("people.tokens.expires"), width: "110px", cell: ({ expires_at }) => <Moment at={expires_at} /> },
@@ -31,7 +31,7 @@ export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void):
       head: text("people.acts"),
       width: "44px",
       cell: (token) => (
-        <RowActs
+        <RowActions
           of={visible(token.name)}
           acts={[
             { label: text("people.tokens.revoke"), run: () => revoke(token, false), dangerous: true },

@@ -3,7 +3,7 @@
 import { Stack, Text, Title } from "@mantine/core";
 import { text } from "../../texts";
 import { CodeEditor } from "../../ui/editor/CodeEditor";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import classes from "./template.module.css";
 import type { Rendered } from "./useRendered";
 
@@ -21,14 +21,14 @@ export function RenderedScripts({ rendering, missing }: Props) {
       {steps.map((step) => (
         <section key={step.step_id ?? ""}>
           <Title order={2} fz="md" mb={4}>
-            <Foreign>
+            <UserText>
               {step.step_id === null ? text("templates.render.script") : text("templates.render.step", { step: step.step_id })}
-            </Foreign>
+            </UserText>
           </Title>
           {step.tasks === null ? null : <Text size="sm">{text("templates.render.tasks", { count: step.tasks })}</Text>}
           {step.warnings.map((warning) => (
             <Text size="sm" key={warning}>
-              <Foreign>{warning}</Foreign>
+              <UserText>{warning}</UserText>
             </Text>
           ))}
           <div className={classes.script} style={steps.length > 1 ? { height: 220 } : {}}>

@@ -13,10 +13,10 @@ import { ParametersForm } from "../../parameters/ParametersForm";
 import { firstValues, keptOf, ofService, requestOf, type FormRequest, type Part } from "../../parameters/values";
 import type { Writer } from "../ScriptSubmit";
 import { SubmitBar } from "../SubmitBar";
-import { useOneSubmit } from "../useOneSubmit";
+import { useIdempotentSubmit } from "../useIdempotentSubmit";
 import { text } from "../../texts";
 import { useDraft } from "../../ui/forms/drafts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { Page } from "../../ui/Page";
 import { ProblemView } from "../../ui/ProblemView";
 import { launch } from "../queries";
@@ -38,7 +38,7 @@ export function TemplateLaunch({ cluster, template, person }: Props) {
   return (
     <Page
       title={title}
-      heading={<Foreign>{title}</Foreign>}
+      heading={<UserText>{title}</UserText>}
       actions={
         <>
           <Link to="/c/$cluster/templates/$template" params={{ cluster, template }} search={{}}>
@@ -94,14 +94,14 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
     else if (run_id !== null) void navigate({ to: "/c/$cluster/workflows/runs/$run", params: { cluster, run: run_id } });
   }
 
-  const act = useOneSubmit<FormRequest, Launched>({
+  const act = useIdempotentSubmit<FormRequest, Launched>({
     send: (given, confirmed, key) => launch({ id: template.id, cluster, request: given, confirmed, key }),
     done,
   });
   return (
     <>
       <Text mb="sm">
-        <Foreign>{template.description}</Foreign>
+        <UserText>{template.description}</UserText>
       </Text>
       <div className={classes.sides}>
         <ParametersForm

@@ -3,7 +3,7 @@
 import { lazy, Suspense } from "react";
 import type { CodeLanguage, LineNote } from "./editor";
 import classes from "./CodeEditor.module.css";
-import { visible } from "../Foreign";
+import { visible } from "../UserText";
 
 export interface CodeEditorProps {
   value: string;

@@ -10,7 +10,7 @@ import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState, type ChangeSpec, type Extension, type Text } from "@codemirror/state";
 import { EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { visible } from "../Foreign";
+import { visible } from "../UserText";
 
 export type CodeLanguage = "shell" | "yaml";
 

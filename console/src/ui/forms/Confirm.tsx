@@ -5,7 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { text } from "../../texts";
 import { ProblemView } from "../ProblemView";
-import { useOnce } from "./useOnce";
+import { useSingleFlight } from "./useSingleFlight";
 
 interface Props {
   opened: boolean;
@@ -22,7 +22,7 @@ interface Props {
 }
 
 export function Confirm({ opened, close, title, children, verb, act, keep, dangerous = true }: Props) {
-  const mutation = useMutation({ mutationFn: useOnce(act), onSuccess: close });
+  const mutation = useMutation({ mutationFn: useSingleFlight(act), onSuccess: close });
   return (
     <Modal opened={opened} onClose={close} title={title}>
       <Stack gap="sm">

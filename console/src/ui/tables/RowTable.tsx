@@ -8,7 +8,7 @@ import { memo, useCallback, useEffect, useMemo, useRef, type ReactNode } from "r
 import { text } from "../../texts";
 import { useRowLinks } from "./RowLink";
 import classes from "./RowTable.module.css";
-import { useStaysInPlace } from "./staysInPlace";
+import { useScrollAnchoring } from "./scrollAnchoring";
 
 export interface Column<Row> {
   id: string;
@@ -71,7 +71,7 @@ export function RowTable<Row>(props: TableProps<Row>) {
   useEffect(() => {
     if ((virtualizer.range?.endIndex ?? -1) >= rows.length - 1) onEnd?.();
   });
-  useStaysInPlace(scroller, { count: rows.length, keyAt: keyOf }, `${sort?.column} ${sort?.descending}`, ROW_HEIGHT);
+  useScrollAnchoring(scroller, { count: rows.length, keyAt: keyOf }, `${sort?.column} ${sort?.descending}`, ROW_HEIGHT);
   const template = visible.map(({ width }) => width ?? "minmax(90px, 1fr)").join(" ");
 
   function turn(column: Column<Row>) {

@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import type { StepView } from "../../api/schema";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import { stateGroup } from "../../ui/jobStates";
 import { stepLikeJob } from "../runs";
 import { StepMark, stepWord } from "../StepMark";
@@ -57,7 +57,7 @@ function Node({ cluster, step, place }: { cluster: string; step: StepView; place
   };
   const content = (
     <>
-      <Foreign cut>{step.step_id}</Foreign>
+      <UserText cut>{step.step_id}</UserText>
       <StepMark step={step} />
     </>
   );

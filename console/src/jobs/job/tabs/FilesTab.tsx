@@ -8,7 +8,7 @@ import type { JobWithCost, StagingPart } from "../../../api/schema";
 import { text } from "../../../texts";
 import { Empty } from "../../../ui/Empty";
 import { bytes, count } from "../../../ui/format";
-import { Foreign } from "../../../ui/Foreign";
+import { UserText } from "../../../ui/UserText";
 import { Box } from "../Box";
 import classes from "../job.module.css";
 
@@ -57,7 +57,7 @@ function Part({ title, part, children }: PartProps) {
         <ul className={classes.plain}>
           {part.errors.map((error, number) => (
             <li key={`${number} ${error}`}>
-              <Foreign>{error}</Foreign>
+              <UserText>{error}</UserText>
             </li>
           ))}
         </ul>

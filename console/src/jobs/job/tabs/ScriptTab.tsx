@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { text } from "../../../texts";
-import { visible } from "../../../ui/Foreign";
+import { visible } from "../../../ui/UserText";
 import { ProblemView } from "../../../ui/ProblemView";
 import { scriptQuery } from "../../queries";
 import classes from "../job.module.css";

@@ -6,7 +6,7 @@ import { text } from "../../../texts";
 import { DataTable, type Column } from "../../../ui/tables/DataTable";
 import { Empty } from "../../../ui/Empty";
 import { count, money } from "../../../ui/format";
-import { Foreign } from "../../../ui/Foreign";
+import { UserText } from "../../../ui/UserText";
 import { Elapsed, Moment } from "../../../ui/Moment";
 import { ProblemView } from "../../../ui/ProblemView";
 import { StateMark } from "../../../ui/StateMark";
@@ -15,8 +15,8 @@ import { useJobCosts } from "../useJob";
 function columnsOf(): Column<StepCost>[] {
   return [
     { id: "state", head: text("jobs.column.state"), width: "104px", cell: (step) => <StateMark state={step.state} /> },
-    { id: "name", head: text("jobs.column.name"), width: "minmax(120px, 2fr)", cell: (step) => <Foreign cut>{step.name || step.step_id}</Foreign> },
-    { id: "step", head: text("job.steps.step"), width: "80px", cell: (step) => <Foreign cut>{step.step_id}</Foreign> },
+    { id: "name", head: text("jobs.column.name"), width: "minmax(120px, 2fr)", cell: (step) => <UserText cut>{step.name || step.step_id}</UserText> },
+    { id: "step", head: text("job.steps.step"), width: "80px", cell: (step) => <UserText cut>{step.step_id}</UserText> },
     { id: "when", head: text("jobs.column.started"), width: "110px", numeric: true, cell: (step) => <Moment at={step.started_at} /> },
     { id: "ran", head: text("jobs.column.ran"), width: "100px", numeric: true, cell: (step) => <Elapsed from={step.started_at} to={step.ended_at} /> },
     { id: "cpus", head: text("jobs.column.cpus"), width: "70px", numeric: true, cell: (step) => count(step.cpus) },

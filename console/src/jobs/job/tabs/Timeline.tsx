@@ -3,7 +3,7 @@
 import type { JobExplanation, JobWithCost } from "../../../api/schema";
 import { text } from "../../../texts";
 import { clock, duration, exact } from "../../../ui/format";
-import { Foreign } from "../../../ui/Foreign";
+import { UserText } from "../../../ui/UserText";
 import { hasEnded, stateGroup } from "../../../ui/jobStates";
 import { Moment } from "../../../ui/Moment";
 import classes from "../job.module.css";
@@ -34,7 +34,7 @@ export function Timeline({ cluster, job, why }: Props) {
           </time>
           {stage.details ? (
             <span className={classes.quiet}>
-              <Foreign>{stage.details}</Foreign>
+              <UserText>{stage.details}</UserText>
             </span>
           ) : null}
         </li>

@@ -4,13 +4,13 @@ import { useMutation } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { priceToConfirm } from "./queries";
 
-interface Act<Body, Answer> {
+interface Action<Body, Answer> {
   /** Sends the body with a price that was confirmed, or null. */
   send: (body: Body, confirmed: number | null, key: string) => Promise<Answer>;
   done: (answer: Answer) => void;
 }
 
-export interface OneSubmit<Body> {
+export interface IdempotentSubmit<Body> {
   submit: (body: Body) => void;
   pending: boolean;
   error: Error | null;
@@ -21,7 +21,7 @@ export interface OneSubmit<Body> {
   refuse: () => void;
 }
 
-export function useOneSubmit<Body, Answer>({ send, done }: Act<Body, Answer>): OneSubmit<Body> {
+export function useIdempotentSubmit<Body, Answer>({ send, done }: Action<Body, Answer>): IdempotentSubmit<Body> {
   const [price, setPrice] = useState<number | null>(null);
   const key = useRef({ body: "", key: crypto.randomUUID() });
   const running = useRef(false);

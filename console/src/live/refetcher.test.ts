@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Rereading, type Sight } from "./rereading";
+import { Refetcher, type TabVisibility } from "./refetcher";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-class Tab implements Sight {
+class Tab implements TabVisibility {
   away = false;
   private readonly seen = new Set<() => void>();
   hidden = () => this.away;
-  onSeen = (seen: () => void) => {
+  onVisible = (seen: () => void) => {
     this.seen.add(seen);
     return () => void this.seen.delete(seen);
   };
@@ -20,11 +20,11 @@ class Tab implements Sight {
 
 test("a read is not begun while another one runs, and what came meanwhile is read at its end", async () => {
   const ends: (() => void)[] = [];
-  const rereading = new Rereading(() => new Promise<void>((resolve) => ends.push(resolve)), new Tab());
-  rereading.want();
+  const refetcher = new Refetcher(() => new Promise<void>((resolve) => ends.push(resolve)), new Tab());
+  refetcher.want();
   await vi.advanceTimersByTimeAsync(1_000);
   for (let second = 0; second < 5; second += 1) {
-    rereading.want();
+    refetcher.want();
     await vi.advanceTimersByTimeAsync(1_000);
   }
   expect(ends).toHaveLength(1);
@@ -38,11 +38,11 @@ test("a read is not begun while another one runs, and what came meanwhile is rea
 
 test("many events in a second are one read, and a read that fails ends nothing", async () => {
   const read = vi.fn().mockRejectedValue(new Error("no answer"));
-  const rereading = new Rereading(read, new Tab());
-  for (let event = 0; event < 50; event += 1) rereading.want();
+  const refetcher = new Refetcher(read, new Tab());
+  for (let event = 0; event < 50; event += 1) refetcher.want();
   await vi.advanceTimersByTimeAsync(5_000);
   expect(read).toHaveBeenCalledTimes(1);
-  rereading.want();
+  refetcher.want();
   await vi.advanceTimersByTimeAsync(5_000);
   expect(read).toHaveBeenCalledTimes(2);
 });
@@ -50,10 +50,10 @@ test("many events in a second are one read, and a read that fails ends nothing",
 test("a hidden tab waits, and reads once when it is seen again", async () => {
   const tab = new Tab();
   const read = vi.fn();
-  const rereading = new Rereading(read, tab);
+  const refetcher = new Refetcher(read, tab);
   tab.away = true;
   for (let minute = 0; minute < 10; minute += 1) {
-    rereading.want();
+    refetcher.want();
     await vi.advanceTimersByTimeAsync(60_000);
   }
   expect(read).not.toHaveBeenCalled();
@@ -65,9 +65,9 @@ test("a hidden tab waits, and reads once when it is seen again", async () => {
 test("after its end nothing is read", async () => {
   const read = vi.fn();
   const tab = new Tab();
-  const rereading = new Rereading(read, tab);
-  rereading.want();
-  rereading.end();
+  const refetcher = new Refetcher(read, tab);
+  refetcher.want();
+  refetcher.end();
   tab.show();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(read).not.toHaveBeenCalled();
@@ -87,11 +87,11 @@ describe("with a pause for each wish", () => {
   });
 
   test("many changes are one read, at the earliest time that was wanted", async () => {
-    const rereading = new Rereading(read, new Tab());
-    for (let number = 0; number < 100; number += 1) rereading.want(5_000);
+    const refetcher = new Refetcher(read, new Tab());
+    for (let number = 0; number < 100; number += 1) refetcher.want(5_000);
     await pass(4_000);
-    rereading.want(500);
-    rereading.want(5_000);
+    refetcher.want(500);
+    refetcher.want(5_000);
     await pass(500);
     expect(begun).toBe(1);
     answer();
@@ -100,11 +100,11 @@ describe("with a pause for each wish", () => {
   });
 
   test("a read that takes long is not begun anew, and what changed meanwhile is read once more", async () => {
-    const rereading = new Rereading(read, new Tab());
-    rereading.want(500);
+    const refetcher = new Refetcher(read, new Tab());
+    refetcher.want(500);
     await pass(500);
     for (let number = 0; number < 50; number += 1) {
-      rereading.want(500);
+      refetcher.want(500);
       await pass(500);
     }
     expect(begun).toBe(1);
@@ -117,32 +117,32 @@ describe("with a pause for each wish", () => {
   });
 
   test("an answer that was asked for earlier is followed by another read; a failure is not", async () => {
-    const rereading = new Rereading(read, new Tab());
-    rereading.want(500);
+    const refetcher = new Refetcher(read, new Tab());
+    refetcher.want(500);
     await pass(500);
     answer(false);
     await pass(500);
     expect(begun).toBe(2);
     const failing = vi.fn(() => Promise.reject(new Error("no answer")));
-    new Rereading(failing, new Tab()).want(0);
+    new Refetcher(failing, new Tab()).want(0);
     await pass(10_000);
     expect(failing).toHaveBeenCalledTimes(1);
   });
 
   test("nothing is read for a page that is gone", async () => {
-    const rereading = new Rereading(read, new Tab());
-    rereading.want(500);
-    rereading.end();
-    rereading.want(500);
+    const refetcher = new Refetcher(read, new Tab());
+    refetcher.want(500);
+    refetcher.end();
+    refetcher.want(500);
     await pass(10_000);
     expect(begun).toBe(0);
   });
 
   test("a long pause is no longer than the usual one once the tab is seen again", async () => {
     const tab = new Tab();
-    const rereading = new Rereading(read, tab);
+    const refetcher = new Refetcher(read, tab);
     tab.away = true;
-    rereading.want(5_000);
+    refetcher.want(5_000);
     await pass(60_000);
     expect(begun).toBe(0);
     tab.show();

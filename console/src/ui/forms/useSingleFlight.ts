@@ -2,7 +2,7 @@
 
 import { useRef } from "react";
 
-export function useOnce<T>(act: () => Promise<T>): () => Promise<T> {
+export function useSingleFlight<T>(act: () => Promise<T>): () => Promise<T> {
   const running = useRef<Promise<T> | null>(null);
   return () => {
     running.current ??= act().finally(() => {

@@ -1,20 +1,20 @@
-/** What one can do on the page that is open, for the palette. A page names its acts with `useActs`. */
+/** What one can do on the page that is open, for the palette. A page names its acts with `useActions`. */
 
 import { createContext, useContext, useEffect, useRef, useSyncExternalStore } from "react";
 
-export interface Act {
+export interface Action {
   id: string;
   /** A verb and its object, such as "Cancel job 4711". */
   label: string;
   run: () => void;
 }
 
-export class ActRegistry {
-  private readonly sets = new Map<symbol, readonly Act[]>();
+export class ActionRegistry {
+  private readonly sets = new Map<symbol, readonly Action[]>();
   private readonly watchers = new Set<() => void>();
-  private all: readonly Act[] = [];
+  private all: readonly Action[] = [];
 
-  set(owner: symbol, acts: readonly Act[]): void {
+  set(owner: symbol, acts: readonly Action[]): void {
     if (acts.length > 0) this.sets.set(owner, acts);
     else this.sets.delete(owner);
     this.all = [...this.sets.values()].flat();
@@ -26,13 +26,13 @@ export class ActRegistry {
     return () => this.watchers.delete(watcher);
   };
 
-  acts = (): readonly Act[] => this.all;
+  acts = (): readonly Action[] => this.all;
 }
 
-const ActsContext = createContext(new ActRegistry());
+const ActsContext = createContext(new ActionRegistry());
 
 /** Offers these acts in the palette while the component is shown. */
-export function useActs(acts: readonly Act[]): void {
+export function useActions(acts: readonly Action[]): void {
   const registry = useContext(ActsContext);
   const latest = useRef(acts);
   latest.current = acts;
@@ -49,7 +49,7 @@ export function useActs(acts: readonly Act[]): void {
 }
 
 /** The acts of all that is shown. */
-export function useOfferedActs(): readonly Act[] {
+export function useOfferedActions(): readonly Action[] {
   const registry = useContext(ActsContext);
   return useSyncExternalStore(registry.watch, registry.acts);
 }

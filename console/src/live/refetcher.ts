@@ -8,15 +8,15 @@
 const PAUSE_MS = 1_000;
 
 /** Whether the tab is looked at. */
-export interface Sight {
+export interface TabVisibility {
   hidden(): boolean;
   /** Calls back whenever the tab is seen again, until the returned function is called. */
-  onSeen(seen: () => void): () => void;
+  onVisible(seen: () => void): () => void;
 }
 
-export const tabSight: Sight = {
+export const tabVisibility: TabVisibility = {
   hidden: () => document.visibilityState === "hidden",
-  onSeen: (seen) => {
+  onVisible: (seen) => {
     const changed = () => {
       if (document.visibilityState !== "hidden") seen();
     };
@@ -25,7 +25,7 @@ export const tabSight: Sight = {
   },
 };
 
-export class Rereading {
+export class Refetcher {
   /** The shortest pause that was asked for since the last read began; null where no read is wanted. */
   private wanted: number | null = null;
   private reading = false;
@@ -37,9 +37,9 @@ export class Rereading {
   /** `read` reads once. It tells false where it had to take an answer that was asked for earlier: then one more follows. */
   constructor(
     private readonly read: () => unknown,
-    private readonly sight: Sight = tabSight,
+    private readonly visibility: TabVisibility = tabVisibility,
   ) {
-    this.unwatch = sight.onSeen(() => this.wait(PAUSE_MS));
+    this.unwatch = visibility.onVisible(() => this.wait(PAUSE_MS));
   }
 
   /** Asks for one more read within so many milliseconds; the earliest that was asked for counts. */
@@ -57,7 +57,7 @@ export class Rereading {
 
   /** Waits for the pause that is wanted, `most` at most. */
   private wait(most: number): void {
-    if (this.wanted === null || this.ended || this.reading || this.sight.hidden()) return;
+    if (this.wanted === null || this.ended || this.reading || this.visibility.hidden()) return;
     const pause = Math.min(this.wanted, most);
     const due = Date.now() + pause;
     if (this.timer !== null) {
@@ -72,7 +72,7 @@ export class Rereading {
   }
 
   private async now(): Promise<void> {
-    if (this.wanted === null || this.sight.hidden()) return;
+    if (this.wanted === null || this.visibility.hidden()) return;
     const pause = this.wanted;
     this.wanted = null;
     this.reading = true;

@@ -40,14 +40,14 @@ export async function download(cluster: string, root: Root, paths: readonly stri
   }
 }
 
-export interface Doomed {
+export interface FilesToDelete {
   paths: string[];
   /** Whether there are more files than one act deletes. */
   more: boolean;
 }
 
 /** The files that go when these entries are deleted: those of folders, too. */
-export async function filesIn(cluster: string, entries: readonly Entry[], signal: AbortSignal): Promise<Doomed> {
+export async function filesIn(cluster: string, entries: readonly Entry[], signal: AbortSignal): Promise<FilesToDelete> {
   const paths = entries.filter(({ kind }) => kind === "file").map(({ path }) => path);
   for (const folder of entries.filter(({ kind }) => kind === "folder")) {
     let cursor: string | null = "";

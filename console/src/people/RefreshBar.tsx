@@ -5,7 +5,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import { text } from "../texts";
 import { Moment } from "../ui/Moment";
 
-export function ReadAgain({ query }: { query: UseQueryResult }) {
+export function RefreshBar({ query }: { query: UseQueryResult }) {
   return (
     <Group justify="flex-end" gap="xs" mb="xs" mih={30}>
       {query.dataUpdatedAt > 0 ? (

@@ -5,7 +5,7 @@ import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
 import { jobQuery, jobsQuery } from "../queries";
 import { listOf } from "./list";
-import { listReads, toldOf } from "./wholeRecords";
+import { listReads, applyEvents } from "./listUpdates";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return {
@@ -51,7 +51,7 @@ describe("whole records of the jobs in a list", () => {
     void queries.fetchQuery(jobQuery("main", "1"));
     await vi.advanceTimersByTimeAsync(10);
     const reads = listReads(queries, "main");
-    toldOf(queries, "main", [event(12, "1", "COMPLETED")], reads, false);
+    applyEvents(queries, "main", [event(12, "1", "COMPLETED")], reads, false);
     await vi.advanceTimersByTimeAsync(500);
     asked[0]?.answer(job("1", { state: "RUNNING" }));
     await vi.advanceTimersByTimeAsync(500);
@@ -67,7 +67,7 @@ describe("whole records of the jobs in a list", () => {
     const asked = gateway();
     const { queries, states } = cache([job("1"), job("2")]);
     const reads = listReads(queries, "main");
-    toldOf(queries, "main", [event(11, "3", "PENDING"), event(12, "1", "COMPLETED"), event(13, "3", "RUNNING"), event(14, "2", "RUNNING")], reads, true);
+    applyEvents(queries, "main", [event(11, "3", "PENDING"), event(12, "1", "COMPLETED"), event(13, "3", "RUNNING"), event(14, "2", "RUNNING")], reads, true);
     expect(states()).toEqual(["COMPLETED", "RUNNING", "RUNNING"]);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(asked.map(({ jobId }) => jobId).sort()).toEqual(["1", "3"]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { placeOf, type Keyed } from "./staysInPlace";
+import { indexOfKey, type KeyedRows } from "./scrollAnchoring";
 
-function rows(...keys: string[]): Keyed {
+function rows(...keys: string[]): KeyedRows {
   return { count: keys.length, keyAt: (index) => keys[index] ?? index };
 }
 
@@ -11,10 +11,10 @@ test.each([
   ["no change", rows("a", "b", "c"), 1],
   ["new rows below it", rows("a", "b", "c", "d"), 1],
 ])("a row is found again with %s", (_, now, place) => {
-  expect(placeOf("b", 1, now)).toBe(place);
+  expect(indexOfKey("b", 1, now)).toBe(place);
 });
 
 test("a row that is gone has no place", () => {
-  expect(placeOf("b", 1, rows("a", "c"))).toBeNull();
-  expect(placeOf("b", 9, rows())).toBeNull();
+  expect(indexOfKey("b", 1, rows("a", "c"))).toBeNull();
+  expect(indexOfKey("b", 9, rows())).toBeNull();
 });

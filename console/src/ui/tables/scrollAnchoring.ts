@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, type RefObject } from "react";
 
 type Key = string | number | bigint;
 
-export interface Keyed {
+export interface KeyedRows {
   count: number;
   /** A new function where the rows are new. */
   keyAt: (index: number) => Key;
@@ -14,7 +14,7 @@ export interface Keyed {
 const FAR = 20_000;
 
 /** Where the row of a key is now, looked for around the index where it was; null where it is gone, or far away. */
-export function placeOf(key: Key, was: number, { count, keyAt }: Keyed): number | null {
+export function indexOfKey(key: Key, was: number, { count, keyAt }: KeyedRows): number | null {
   for (let away = 0; away <= FAR; away += 1) {
     const below = was + away;
     const above = was - away;
@@ -26,7 +26,7 @@ export function placeOf(key: Key, was: number, { count, keyAt }: Keyed): number 
 }
 
 /** `order`: what the rows are sorted by; with another one nothing stays in place. `height`: of each row, in pixels. */
-export function useStaysInPlace(scroller: RefObject<HTMLElement | null>, { count, keyAt }: Keyed, order: string, height: number): void {
+export function useScrollAnchoring(scroller: RefObject<HTMLElement | null>, { count, keyAt }: KeyedRows, order: string, height: number): void {
   const before = useRef({ rows: { count, keyAt }, order });
   useLayoutEffect(() => {
     const { rows, order: was } = before.current;
@@ -35,7 +35,7 @@ export function useStaysInPlace(scroller: RefObject<HTMLElement | null>, { count
     if (element === null || was !== order || rows.keyAt === keyAt || element.scrollTop <= 0) return;
     const first = Math.floor(element.scrollTop / height);
     if (first >= rows.count) return;
-    const now = placeOf(rows.keyAt(first), first, { count, keyAt });
+    const now = indexOfKey(rows.keyAt(first), first, { count, keyAt });
     if (now !== null && now !== first) element.scrollTop += (now - first) * height;
   }, [scroller, count, keyAt, order, height]);
 }

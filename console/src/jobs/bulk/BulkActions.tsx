@@ -8,28 +8,28 @@ import type { Job, JobFilter } from "../../api/schema";
 import { text } from "../../texts";
 import { count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
-import { cancelJob, holdJob, releaseJob } from "../acts";
+import { cancelJob, holdJob, releaseJob } from "../actions";
 import { apiFilter, type Filters } from "../filters/filters";
-import { cancelled, rehearsed } from "./cancelling";
-import { FateList } from "./FateList";
-import { planned, runEach, tally, type Act, type Fate } from "./plan";
+import { cancelled, cancelDryRun } from "./cancelling";
+import { BulkEntryList } from "./BulkEntryList";
+import { planned, runEach, tally, type Action, type BulkEntry } from "./plan";
 
 interface Props {
   cluster: string;
   filters: Filters;
   jobs: readonly Job[];
   /** Called with the number of jobs that were changed, once all were tried. */
-  done: (act: Act, jobs: number) => void;
+  done: (act: Action, jobs: number) => void;
   close: () => void;
 }
 
-const ACTS: readonly Act[] = ["cancel", "hold", "release"];
+const ACTS: readonly Action[] = ["cancel", "hold", "release"];
 
-export function BulkActs({ cluster, filters, jobs: current, done, close }: Props) {
+export function BulkActions({ cluster, filters, jobs: current, done, close }: Props) {
   // The jobs as they were when the person asked: what is confirmed is what was shown.
   const [jobs] = useState(current);
-  const [act, setAct] = useState<Act>("cancel");
-  const [sofar, setSofar] = useState<Fate[] | null>(null);
+  const [act, setAct] = useState<Action>("cancel");
+  const [sofar, setSofar] = useState<BulkEntry[] | null>(null);
   const ended = useRef<AbortController | null>(null);
   const me = useQuery(profileQuery).data?.name ?? "";
   const filter = useMemo(
@@ -42,7 +42,7 @@ export function BulkActs({ cluster, filters, jobs: current, done, close }: Props
     mutationFn: async () => {
       const signal = (ended.current = new AbortController()).signal;
       if (filter !== null) return cancelled({ cluster, filter, total: plan.total, key, progress: setSofar, signal });
-      return runEach({ fates: plan.fates, act: (job) => single(act, { cluster, job }), progress: setSofar, signal });
+      return runEach({ entries: plan.entries, act: (job) => single(act, { cluster, job }), progress: setSofar, signal });
     },
     onSuccess: (all) => {
       setSofar(all);
@@ -51,9 +51,9 @@ export function BulkActs({ cluster, filters, jobs: current, done, close }: Props
   });
   useEffect(() => () => ended.current?.abort(), []);
   const finished = run.isSuccess || run.isError;
-  const fates = sofar ?? plan.fates;
-  const counts = tally(fates);
-  const willCount = filter === null ? tally(plan.fates).will : plan.total;
+  const entries = sofar ?? plan.entries;
+  const counts = tally(entries);
+  const willCount = filter === null ? tally(plan.entries).will : plan.total;
   return (
     <Modal opened onClose={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
       <Stack gap="sm">
@@ -61,7 +61,7 @@ export function BulkActs({ cluster, filters, jobs: current, done, close }: Props
           aria-label={text("jobs.bulk.act")}
           disabled={run.isPending || finished}
           value={act}
-          onChange={(chosen) => setAct(chosen as Act)}
+          onChange={(chosen) => setAct(chosen as Action)}
           data={ACTS.map((value) => ({ value, label: text(`jobs.bulk.${value}`) }))}
         />
         {plan.error ? <ProblemView error={plan.error} /> : null}
@@ -72,7 +72,7 @@ export function BulkActs({ cluster, filters, jobs: current, done, close }: Props
             : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}
         </Text>
         {sofar === null ? null : <Progress value={willCount === 0 ? 100 : ((counts.done + counts.failed) / willCount) * 100} aria-label={text("jobs.bulk.done_of")} />}
-        <FateList fates={fates} act={act} total={filter === null ? fates.length : Math.max(fates.length, plan.total)} />
+        <BulkEntryList entries={entries} act={act} total={filter === null ? entries.length : Math.max(entries.length, plan.total)} />
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={run.isPending ? () => ended.current?.abort() : close}>
             {run.isPending ? text("jobs.bulk.stop") : finished ? text("ui.close") : text("ui.keep")}
@@ -94,33 +94,33 @@ export function BulkActs({ cluster, filters, jobs: current, done, close }: Props
 }
 
 /** How many jobs will change, and how many will not and why. */
-function planText(act: Act, will: number, skipped: number): string {
+function planText(act: Action, will: number, skipped: number): string {
   const change = text(`jobs.bulk.plan_${act}`, { count: will, shown: count(will) });
   return skipped === 0 ? change : `${change} ${text(`jobs.bulk.skipped_${act}`, { count: skipped, shown: count(skipped) })}`;
 }
 
 interface Plan {
-  fates: Fate[];
+  entries: BulkEntry[];
   total: number;
   pending: boolean;
   error: Error | null;
 }
 
 /** What will happen: the API says so where its filter means the same jobs; else each job's state does. */
-function usePlan(cluster: string, act: Act, filter: JobFilter | null, jobs: readonly Job[]): Plan {
-  const rehearsal = useQuery({
-    queryKey: ["rehearsal", cluster, filter],
-    queryFn: () => rehearsed(cluster, filter ?? {}),
+function usePlan(cluster: string, act: Action, filter: JobFilter | null, jobs: readonly Job[]): Plan {
+  const dryRun = useQuery({
+    queryKey: ["dryRun", cluster, filter],
+    queryFn: () => cancelDryRun(cluster, filter ?? {}),
     enabled: filter !== null,
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   });
   const local = useMemo(() => (filter === null ? planned(act, jobs) : []), [act, filter, jobs]);
-  if (filter === null) return { fates: local, total: local.length, pending: false, error: null };
-  return { fates: rehearsal.data?.fates ?? [], total: rehearsal.data?.total ?? 0, pending: rehearsal.isPending, error: rehearsal.error };
+  if (filter === null) return { entries: local, total: local.length, pending: false, error: null };
+  return { entries: dryRun.data?.entries ?? [], total: dryRun.data?.total ?? 0, pending: dryRun.isPending, error: dryRun.error };
 }
 
-function single(act: Act, target: { cluster: string; job: string }): Promise<void> {
+function single(act: Action, target: { cluster: string; job: string }): Promise<void> {
   if (act === "cancel") return cancelJob(target);
   return act === "hold" ? holdJob(target, crypto.randomUUID()) : releaseJob(target, crypto.randomUUID());
 }

@@ -5,8 +5,8 @@ import { useMutation } from "@tanstack/react-query";
 import { text } from "../texts";
 import { count } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import { useOnce } from "../ui/forms/useOnce";
-import { download, MOST_DOWNLOADED, proposed } from "./acts";
+import { useSingleFlight } from "../ui/forms/useSingleFlight";
+import { download, MOST_DOWNLOADED, proposed } from "./actions";
 import type { Dialog } from "./dialogs/Dialogs";
 import type { Entry } from "./queries";
 import { SHARED, type Root } from "./paths";
@@ -21,10 +21,10 @@ interface Props {
   unselect: () => void;
 }
 
-export function SelectionActs({ cluster, root, selected, writable, mayShare, open, unselect }: Props) {
+export function SelectionActions({ cluster, root, selected, writable, mayShare, open, unselect }: Props) {
   const files = selected.filter(({ kind }) => kind === "file").map(({ path }) => path);
   const onlyFiles = files.length === selected.length;
-  const saving = useMutation({ mutationFn: useOnce(() => download(cluster, root, files)) });
+  const saving = useMutation({ mutationFn: useSingleFlight(() => download(cluster, root, files)) });
   const tooMany = files.length > MOST_DOWNLOADED;
   return (
     <Group gap={6}>

@@ -9,15 +9,15 @@ import { api, done } from "../../api/client";
 import { profileQuery } from "../../api/queries";
 import { useFeed } from "../../live/useLive";
 import { text } from "../../texts";
-import { Foreign, visible } from "../../ui/Foreign";
+import { UserText, visible } from "../../ui/UserText";
 import classes from "./Bar.module.css";
 import { FailedDialog, KeysDialog } from "../dialogs";
 import { useKeysDialog } from "../keys";
-import { forgetPerson, leave } from "../session";
+import { forgetUser, leave } from "../session";
 
 const SCHEMES: readonly MantineColorScheme[] = ["light", "dark", "auto"];
 
-export function PersonMenu({ cluster }: { cluster: string }) {
+export function UserMenu({ cluster }: { cluster: string }) {
   const { data: profile } = useQuery(profileQuery);
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const [keysOpened, setKeysOpened] = useState(false);
@@ -36,7 +36,7 @@ export function PersonMenu({ cluster }: { cluster: string }) {
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Label>
-            <Foreign cut>{profile.email || profile.name}</Foreign>
+            <UserText cut>{profile.email || profile.name}</UserText>
             <Text size="xs">{text("app.person.role", { role: text(`app.role.${profile.role}`) })}</Text>
           </Menu.Label>
           <Menu.Item component={Link} to={`/c/${encodeURIComponent(cluster)}/tokens`}>
@@ -80,7 +80,7 @@ function useSignOut() {
   return useMutation({
     mutationFn: () => done(api.POST("/v1/auth/logout")),
     onSuccess: () => {
-      forgetPerson();
+      forgetUser();
       feed.sessionChanged();
       leave(queries, "/sign-in");
     },

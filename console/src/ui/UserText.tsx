@@ -1,6 +1,6 @@
 /** Text that somebody else wrote, such as the name of a job: shown as it is, and kept from changing what is around it. */
 
-import classes from "./Foreign.module.css";
+import classes from "./UserText.module.css";
 
 // Control characters, and those that change the direction of text, are shown by their numbers.
 // oxlint-disable-next-line no-control-regex
@@ -17,7 +17,7 @@ interface Props {
   cut?: boolean;
 }
 
-export function Foreign({ children, cut = false }: Props) {
+export function UserText({ children, cut = false }: Props) {
   const shown = visible(children);
   return (
     <bdi className={cut ? classes.cut : classes.wrapped} title={cut ? shown.slice(0, 1000) : undefined}>

@@ -3,7 +3,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import type { LiveEvent } from "../../live/event";
 import { hasEnded } from "../../ui/jobStates";
-import { factOf, isWhole } from "./fact";
+import { factOf, isComplete } from "./fact";
 import { jobsPage, jobsQuery, readJob } from "../queries";
 import { followed, patched, withPage, withRecord, type JobList } from "./list";
 import { SingleReads } from "./reading";
@@ -12,25 +12,25 @@ import { SingleReads } from "./reading";
 export const PAGE = 1_000;
 
 /** Changes the list in the cache, where one was read. */
-export function changeList(queries: QueryClient, cluster: string, to: (list: JobList) => JobList): void {
+export function updateList(queries: QueryClient, cluster: string, to: (list: JobList) => JobList): void {
   queries.setQueryData(jobsQuery(cluster).queryKey, (list) => (list === undefined ? list : to(list)));
 }
 
 /** Applies events, and asks for the records that they tell too little of. `caughtUp`: they are all since the list's position. */
-export function toldOf(queries: QueryClient, cluster: string, events: readonly LiveEvent[], reads: SingleReads | null, caughtUp: boolean): void {
-  changeList(queries, cluster, (list) => (caughtUp ? followed(list, events) : patched(list, events)));
+export function applyEvents(queries: QueryClient, cluster: string, events: readonly LiveEvent[], reads: SingleReads | null, caughtUp: boolean): void {
+  updateList(queries, cluster, (list) => (caughtUp ? followed(list, events) : patched(list, events)));
   const list = queries.getQueryData(jobsQuery(cluster).queryKey);
   if (list === undefined || reads === null) return;
-  for (const event of events) wantWhole(list, event, reads);
+  for (const event of events) requestComplete(list, event, reads);
 }
 
 /** A new job and one that ended are read, unless the list has something newer of them. */
-function wantWhole(list: JobList, event: LiveEvent, reads: SingleReads): void {
+function requestComplete(list: JobList, event: LiveEvent, reads: SingleReads): void {
   const fact = factOf(event);
   const row = fact === null ? undefined : list.index.get(fact.job_id);
   const job = row === undefined ? undefined : list.rows[row];
   if (row === undefined || job === undefined || list.positions[row] !== event.position) return;
-  if (!isWhole(job) || hasEnded(job.state)) reads.want(job.job_id);
+  if (!isComplete(job) || hasEnded(job.state)) reads.want(job.job_id);
 }
 
 /** The reads of single jobs into the list. Outside of the cache, whose reads may have begun before the event that asks. */
@@ -41,11 +41,11 @@ export function listReads(queries: QueryClient, cluster: string): SingleReads {
       const row = list?.index.get(jobId);
       const asked = row === undefined ? 0 : (list?.positions[row] ?? 0);
       const job = await readJob(cluster, jobId, signal);
-      changeList(queries, cluster, (now) => withRecord(now, job, asked));
+      updateList(queries, cluster, (now) => withRecord(now, job, asked));
     },
     async many(signal) {
       const page = await jobsPage(cluster, { limit: PAGE }, signal);
-      changeList(queries, cluster, (now) => ({ ...withPage(now, page.data, page.position ?? 0), cursor: now.cursor }));
+      updateList(queries, cluster, (now) => ({ ...withPage(now, page.data, page.position ?? 0), cursor: now.cursor }));
     },
   });
 }

@@ -9,10 +9,10 @@ import type { JobWithCost } from "../../api/schema";
 import { mayList } from "../../shared_links/queries";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
-import { Foreign } from "../../ui/Foreign";
+import { UserText } from "../../ui/UserText";
 import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
-import { cancelJob, holdJob, releaseJob, requeueJob } from "../acts";
+import { cancelJob, holdJob, releaseJob, requeueJob } from "../actions";
 import { isHeld } from "../bulk/plan";
 import { EditForm } from "./EditForm";
 
@@ -27,7 +27,7 @@ interface Props {
 
 type Asked = "cancel" | "requeue" | "edit" | "share" | null;
 
-export function JobActs({ cluster, job }: Props) {
+export function JobActions({ cluster, job }: Props) {
   const queries = useQueryClient();
   const { data: me } = useQuery(profileQuery);
   const [asked, setAsked] = useState<Asked>(null);
@@ -88,7 +88,7 @@ export function JobActs({ cluster, job }: Props) {
         act={() => cancelJob(target).then(changed)}
       >
         <span>
-          <Foreign>{job.name}</Foreign> · {text(waits ? "job.cancel.waiting" : "job.cancel.running")}
+          <UserText>{job.name}</UserText> · {text(waits ? "job.cancel.waiting" : "job.cancel.running")}
         </span>
       </Confirm>
       <Confirm
