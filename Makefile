@@ -232,7 +232,7 @@ lint: $(VENV)/.installed console/node_modules/.installed console/openapi/node_mo
 	@$(BIN)/mypy --no-error-summary tools
 	@$(NPM) run --prefix console --silent types && $(NPM) run --prefix console --silent lint
 	@$(CONSOLE_TYPES) | diff -u console/src/api/schema.d.ts - || { echo "run 'make docs'"; exit 1; }
-	@$(BIN)/python tools/console_options.py | diff -u console/src/submit/options.json - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python tools/console_options.py | diff -u console/src/submit/script/options.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/command_reference.py check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/link_check.py
@@ -244,7 +244,7 @@ docs: $(VENV)/.installed console/openapi/node_modules/.installed ## Regenerate t
 	@$(BIN)/clusterra-admin provision schema > docs/operations/provision.schema.json
 	@PYTHONPATH=services/gateway/tests $(BIN)/python tools/sdk_models.py > $(VENV)/sdk_models.py && mv $(VENV)/sdk_models.py libs/sdk/src/clusterra/models.py
 	@$(CONSOLE_TYPES) > $(VENV)/schema.d.ts && mv $(VENV)/schema.d.ts console/src/api/schema.d.ts
-	@$(BIN)/python tools/console_options.py > console/src/submit/options.json
+	@$(BIN)/python tools/console_options.py > console/src/submit/script/options.json
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
 	@$(BIN)/python tools/command_reference.py write
 	@$(BIN)/python tools/monitoring_files.py

@@ -1,4 +1,4 @@
-"""Writes the options of sbatch for the console's editor, `console/src/submit/options.json`, from `clusterra_sbatch`.
+"""Writes `console/src/submit/script/options.json`, sbatch's options for the console's editor, from `clusterra_sbatch`.
 
 `python tools/console_options.py` prints the file. `make docs` writes it, and `make lint` compares it. What a value must
 be is found by giving the option values that only some kinds take, so that the table cannot say anything else.

@@ -12,7 +12,7 @@ import { ProblemView } from "../ui/ProblemView";
 import type { Change, Decision } from "./decisions";
 import classes from "./fleet.module.css";
 import { decisionAtQuery } from "./queries";
-import { WhatIf } from "./WhatIf";
+import { WhatIf } from "./simulation/WhatIf";
 
 interface Props {
   cluster: string;

@@ -3,9 +3,9 @@
 import { Textarea, TextInput } from "@mantine/core";
 import { useMemo } from "react";
 import { text } from "../texts";
-import type { Finding } from "./checker";
+import type { Finding } from "./script/checker";
 import type { Draft } from "./draft";
-import { FIELDS, readForm, type Field } from "./fields";
+import { FIELDS, readForm, type Field } from "./script/fields";
 import { JobFiles, type FieldProblem } from "./JobFiles";
 import classes from "./SubmitPage.module.css";
 

@@ -9,7 +9,7 @@ import { UserText } from "../ui/UserText";
 import { duration, exact, money } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import type { Finding } from "./checker";
+import type { Finding } from "./script/checker";
 import { Quotas } from "./Quotas";
 import { countingQuotas, type Payer } from "./quotas";
 import { quotasQuery } from "./queries";

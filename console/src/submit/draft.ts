@@ -5,7 +5,7 @@ import type { Submission } from "../api/schema";
 import { arrayOf, taskOf } from "../jobs/arrayTasks";
 import { text } from "../texts";
 import { withoutSecrets } from "../ui/forms/drafts";
-import { readForm, withField } from "./fields";
+import { readForm, withField } from "./script/fields";
 
 const MOST_FILES = 100;
 const LONGEST_PATH = 4096;

@@ -3,7 +3,7 @@
  * everything else, with the estimate.
  */
 
-import { text } from "../texts";
+import { text } from "../../texts";
 import { fieldOf, type Field } from "./fields";
 import { options, type Found, type Option } from "./getopt";
 import { head } from "./words";

@@ -3,11 +3,11 @@
 import { Button, Checkbox, Group, MultiSelect, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
-import type { ClusterDetail, PolicyChanges } from "../api/schema";
-import { text } from "../texts";
-import { ProblemView } from "../ui/ProblemView";
+import type { ClusterDetail, PolicyChanges } from "../../api/schema";
+import { text } from "../../texts";
+import { ProblemView } from "../../ui/ProblemView";
 import { changesOf, UNCHANGED, type Tried } from "./policy";
-import { simulate } from "./queries";
+import { simulate } from "../queries";
 import { SimulationView } from "./SimulationView";
 
 const MOST_WORKERS = 5_000;

@@ -2,11 +2,11 @@
 
 import { List, Stack, Table, Text, Title } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { DecidedShape, PolicySimulation } from "../api/schema";
-import { text } from "../texts";
-import { UserText, visible } from "../ui/UserText";
-import { count, day } from "../ui/format";
-import classes from "./fleet.module.css";
+import type { DecidedShape, PolicySimulation } from "../../api/schema";
+import { text } from "../../texts";
+import { UserText, visible } from "../../ui/UserText";
+import { count, day } from "../../ui/format";
+import classes from "../fleet.module.css";
 
 /** How many groups of waiting jobs are told. */
 const MOST_WAITS = 10;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ClusterDetail } from "../api/schema";
+import type { ClusterDetail } from "../../api/schema";
 import { changesOf, UNCHANGED } from "./policy";
 
 const SHAPES = [

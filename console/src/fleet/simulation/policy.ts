@@ -1,6 +1,6 @@
 /** The changes of a policy that a person tries, as the simulation takes them. */
 
-import type { ClusterDetail, PolicyChanges } from "../api/schema";
+import type { ClusterDetail, PolicyChanges } from "../../api/schema";
 
 export interface Tried {
   workers: number | null;
