@@ -4,6 +4,7 @@ import re
 
 from clusterra_lab.stack.stack import Stack
 
+from browser.conftest import Person
 from browser.keyboard import go_to, press
 from browser.people import Visitor
 from browser.playwright_api import expect
@@ -33,3 +34,17 @@ async def test_a_job_is_submitted_watched_and_cancelled(lab: Stack, visitor: Vis
     await press(page, page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel")))
     await expect(page.get_by_role("main")).to_contain_text("Cancelled")
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+
+
+async def test_the_focus_goes_back_to_what_opened_a_dialog(person: Person) -> None:
+    grace = await person("grace")
+    page = grace.page
+    await page.goto("/c/main/jobs")
+    views = page.get_by_role("button", name="Views")
+    for key in ("?", "Control+k"):
+        await views.focus()
+        await page.keyboard.press(key)
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(views).to_be_focused()

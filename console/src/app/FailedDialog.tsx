@@ -1,7 +1,7 @@
 /** Says that an act of the bar failed. */
 
-import { Modal } from "@mantine/core";
 import { ProblemView } from "../ui/ProblemView";
+import { Dialog } from "../ui/Dialog";
 
 interface Props {
   title: string;
@@ -11,8 +11,8 @@ interface Props {
 
 export function FailedDialog({ title, error, close }: Props) {
   return (
-    <Modal opened onClose={close} title={title}>
+    <Dialog close={close} title={title}>
       <ProblemView error={error} />
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,10 +1,11 @@
 /** The keys of the console. Who speaks to the computer can switch keys of one character off. */
 
-import { Group, Kbd, Modal, Switch, Table } from "@mantine/core";
+import { Group, Kbd, Switch, Table } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { text } from "../texts";
 import { CHARACTER_KEYS, COMMAND } from "./keys";
+import { Dialog } from "../ui/Dialog";
 
 export function KeysDialog({ close }: { close: () => void }) {
   const [enabled, enable] = useLocalStorage<boolean>(CHARACTER_KEYS);
@@ -16,7 +17,7 @@ export function KeysDialog({ close }: { close: () => void }) {
     ["skip", <Keys key="skip" keys={["Tab", "Enter"]} />],
   ];
   return (
-    <Modal opened onClose={close} title={text("app.keys.title")} size="md">
+    <Dialog close={close} title={text("app.keys.title")} size="md">
       <Table>
         <Table.Tbody>
           {rows.map(([key, keys]) => (
@@ -35,7 +36,7 @@ export function KeysDialog({ close }: { close: () => void }) {
         checked={enabled}
         onChange={(event) => enable(event.currentTarget.checked)}
       />
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -25,24 +25,27 @@ interface Props {
   mayShare: boolean;
   open: (dialog: Dialog) => void;
   close: () => void;
+  /** Whether a dialog is above it, which Escape closes alone. */
+  covered: boolean;
 }
 
-export function FilePanel({ path, close, ...others }: Props) {
+export function FilePanel({ path, close, covered, ...others }: Props) {
   return (
     <Drawer
       opened={path !== null}
       onClose={close}
+      closeOnEscape={!covered}
       position="right"
       size="lg"
       closeButtonProps={{ "aria-label": text("ui.close") }}
       title={path === null ? text("files.preview.title") : <UserText>{nameOf(path)}</UserText>}
     >
-      {path === null ? null : <Panel path={path} close={close} {...others} />}
+      {path === null ? null : <Panel path={path} {...others} />}
     </Drawer>
   );
 }
 
-function Panel({ cluster, root, path, entry, writable, mayShare, open }: Props & { path: string }) {
+function Panel({ cluster, root, path, entry, writable, mayShare, open }: Omit<Props, "close" | "covered"> & { path: string }) {
   const saving = useMutation({ mutationFn: useSingleFlight(() => download(cluster, root, [path])) });
   const one: readonly string[] = [path];
   return (

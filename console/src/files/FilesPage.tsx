@@ -92,6 +92,7 @@ function FolderPage({ cluster, root, path }: { cluster: string; root: Root; path
       <UploadPanel />
       {uploadTo.question}
       <FilePanel
+        covered={dialog !== null}
         cluster={cluster}
         root={root}
         path={openFile ?? null}

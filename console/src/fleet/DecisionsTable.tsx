@@ -48,7 +48,7 @@ export function DecisionsTable({ decisions, read, admin, open, onEnd }: Props) {
         columns={columns}
         rowId={({ id }) => id}
         onEnd={onEnd}
-        empty={read ? <Empty title={text("fleet.decisions.none")}>{text(admin ? "fleet.decisions.none_details" : "fleet.decisions.none_member")}</Empty> : null}
+        empty={read ? <Empty title={text(admin ? "fleet.decisions.none" : "fleet.decisions.hidden")}>{text(admin ? "fleet.decisions.none_details" : "fleet.decisions.none_member")}</Empty> : null}
       />
     </TableBox>
   );

@@ -14,9 +14,11 @@ interface Props {
   counts: readonly ShapeCount[] | undefined;
   /** Undefined while it is read; null where there is none. */
   decision: Decision | null | undefined;
+  /** Others see no decisions. */
+  admin: boolean;
 }
 
-export function FleetFigures({ cluster, workers, counts, decision }: Props) {
+export function FleetFigures({ cluster, workers, counts, decision, admin }: Props) {
   const shapes = workers?.shapes;
   const live = workers === undefined ? undefined : workers.workers === null ? null : total(shapes, ({ workers: each }) => each);
   const unpriced = total(shapes, (shape) => shape.unpriced) ?? 0;
@@ -37,10 +39,12 @@ export function FleetFigures({ cluster, workers, counts, decision }: Props) {
       <StateFigure state="idle" live={live} workers={workers} />
       <StateFigure state="booting" live={live} workers={workers} />
       <Figure label={text("fleet.figure.limit")} value={cluster === undefined ? undefined : count(cluster.max_workers)} note={inUse} />
-      <Figure
-        label={text("fleet.figure.decided")}
-        value={decision === undefined ? undefined : decision === null ? <Moment at={null} /> : <Moment at={decision.at} />}
-      />
+      {admin ? (
+        <Figure
+          label={text("fleet.figure.decided")}
+          value={decision === undefined ? undefined : decision === null ? <Moment at={null} /> : <Moment at={decision.at} />}
+        />
+      ) : null}
     </Figures>
   );
 }

@@ -41,6 +41,7 @@ export function FleetPage() {
         workers={first}
         counts={fleet.data?.now}
         decision={decisions.pages.data === undefined ? undefined : (told[0] ?? null)}
+        admin={admin}
       />
       <section className={classes.section} aria-label={text("fleet.chart.title")}>
         <Group justify="space-between" mb={6}>

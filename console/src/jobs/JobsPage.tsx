@@ -5,6 +5,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo } from "react";
 import { PausedNote } from "../app/PausedCluster";
 import { text } from "../texts";
+import { useAnnounced } from "../ui/announcements";
 import { RowTable } from "../ui/tables/RowTable";
 import { Empty } from "../ui/Empty";
 import { count, date } from "../ui/format";
@@ -142,12 +143,17 @@ interface SumProps {
 /** How many jobs are shown of how many, and whether some are not here. */
 function Sum({ list, matching, whole, since, filters }: SumProps) {
   const ofDay = useMemo(() => sinceItsDay(list?.rows ?? NONE, filters), [list, filters]);
-  if (list === undefined) return <span>{text("ui.loading")}</span>;
+  const words = list === undefined ? text("ui.loading") : sumOf({ list, matching, whole, since }, ofDay);
+  useAnnounced(words, filters);
+  return list !== undefined && whole && isTruncated(list) ? <span role="note">{words}</span> : <span>{words}</span>;
+}
+
+function sumOf({ list, matching, whole, since }: Omit<SumProps, "filters"> & { list: JobList }, ofDay: ReturnType<typeof sinceItsDay>): string {
   const values = { shown: count(matching), total: count(list.total), kept: count(list.rows.length), since: date(since) };
-  if (!whole) return <span>{text("jobs.sum_reading", values)}</span>;
-  if (isTruncated(list)) return <span role="note">{text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) })}</span>;
-  if (ofDay !== null) return <span>{text("jobs.sum_of_day", { ...values, total: count(ofDay.total), since: ofDay.day, count: ofDay.total })}</span>;
-  return <span>{text("jobs.sum", { ...values, count: list.total })}</span>;
+  if (!whole) return text("jobs.sum_reading", values);
+  if (isTruncated(list)) return text("jobs.sum_too_many", { ...values, most: count(MOST_JOBS) });
+  if (ofDay !== null) return text("jobs.sum_of_day", { ...values, total: count(ofDay.total), since: ofDay.day, count: ofDay.total });
+  return text("jobs.sum", { ...values, count: list.total });
 }
 
 function Nothing({ filtered: narrowed, reading }: { filtered: boolean; reading: boolean }) {

@@ -1,6 +1,6 @@
 /** The form for a session: a template of the kind interactive, and its values. */
 
-import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
+import { Button, Group, Select, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useRef, type FormEvent } from "react";
 import { launchablesQuery } from "../api/launchables";
@@ -15,6 +15,7 @@ import { UserText, visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
 import { useSingleFlight } from "../ui/forms/useSingleFlight";
 import { sessionsQuery, startSession } from "./queries";
+import { Dialog } from "../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -52,7 +53,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
     if (!incomplete && !start.isPending) start.mutate();
   }
   return (
-    <Modal opened onClose={close} title={text("sessions.start")}>
+    <Dialog close={close} title={text("sessions.start")}>
       <form onSubmit={submit}>
         <Stack gap="sm">
           {templates.isError ? <ProblemView error={templates.error} retry={() => void templates.refetch()} /> : null}
@@ -106,6 +107,6 @@ export function StartSession({ cluster, template, choose, close }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 /** The links of a job: its owner makes them; they and admins revoke them. */
 
-import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Job, LinkView, Profile } from "../api/schema";
@@ -13,6 +13,7 @@ import { linksQuery, mayMake, revokeLink } from "./queries";
 import { NewLinkDialog } from "./NewLinkDialog";
 import { nameOf, whatOf } from "./shown";
 import classes from "./shared_links.module.css";
+import { Dialog } from "../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -53,7 +54,7 @@ export function ShareDialog({ cluster, job, me, close }: Props) {
     );
   }
   return (
-    <Modal opened onClose={close} title={text("shared_links.title", { number: job.job_id })}>
+    <Dialog close={close} title={text("shared_links.title", { number: job.job_id })}>
       <Stack gap="sm">
         <Text>{text(makes ? "shared_links.details" : "shared_links.details_admin")}</Text>
         {links.isError ? <ProblemView error={links.error} retry={() => void links.refetch()} /> : null}
@@ -65,7 +66,7 @@ export function ShareDialog({ cluster, job, me, close }: Props) {
           {makes ? <Button onClick={() => setMaking(true)}>{text("shared_links.make")}</Button> : null}
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 

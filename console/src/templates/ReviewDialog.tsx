@@ -1,11 +1,12 @@
 /** What an admin says of a version. */
 
-import { Button, Group, Modal, Stack, Textarea } from "@mantine/core";
+import { Button, Group, Stack, Textarea } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { text } from "../texts";
 import { ProblemView } from "../ui/ProblemView";
 import { review, versionsQuery } from "./queries";
+import { Dialog } from "../ui/Dialog";
 
 const LONGEST_NOTE = 1000;
 
@@ -26,7 +27,7 @@ export function ReviewDialog({ id, version, close }: Props) {
     },
   });
   return (
-    <Modal opened onClose={close} title={text("templates.review.title", { version })}>
+    <Dialog close={close} title={text("templates.review.title", { version })}>
       <Stack gap="sm">
         <Textarea
           label={text("templates.review.note")}
@@ -50,6 +51,6 @@ export function ReviewDialog({ id, version, close }: Props) {
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -6,6 +6,7 @@ import { useLocation, useRouter } from "@tanstack/react-router";
 import { useState, type FormEvent } from "react";
 import type { SavedViewView } from "../api/schema";
 import { text } from "../texts";
+import { announce } from "../ui/announcements";
 import { UserText, visible } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
 import { useSingleFlight } from "../ui/forms/useSingleFlight";
@@ -82,6 +83,7 @@ function SaveForm({ page, query, views }: SaveProps) {
     onSuccess: (view) => {
       queries.setQueryData(viewsQuery.queryKey, (known) => withView(known ?? [], view));
       setTyped("");
+      announce(text("views.saved", { name: visible(view.name) }));
     },
   });
   const replaced = views?.find((view) => view.name === name);

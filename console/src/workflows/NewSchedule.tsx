@@ -1,6 +1,6 @@
 /** The form for a schedule: a template, its values, and the times. */
 
-import { Button, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Select, Stack, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState, type FormEvent } from "react";
 import { launchablesQuery, templateQuery } from "../api/launchables";
@@ -17,6 +17,7 @@ import { useNow } from "../ui/useNow";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";
 import { createSchedule, schedulesQuery } from "./queries";
+import { Dialog } from "../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -59,7 +60,7 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
     if (!incomplete && !create.isPending && !create.isSuccess) create.mutate();
   }
   return (
-    <Modal opened onClose={close} title={text("workflows.schedule.new")}>
+    <Dialog close={close} title={text("workflows.schedule.new")}>
       <form onSubmit={submit}>
         <Stack gap="sm">
           {templates.isError ? <ProblemView error={templates.error} retry={() => void templates.refetch()} /> : null}
@@ -122,6 +123,6 @@ export function NewSchedule({ cluster, template, choose, close }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

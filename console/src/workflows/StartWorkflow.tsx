@@ -1,6 +1,6 @@
 /** Chooses the template of a workflow; the page of submits does the rest. */
 
-import { Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import type { MouseEvent } from "react";
@@ -9,6 +9,7 @@ import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { UserText } from "../ui/UserText";
 import { ProblemView } from "../ui/ProblemView";
+import { Dialog } from "../ui/Dialog";
 
 export function StartWorkflow({ cluster, close }: { cluster: string; close: () => void }) {
   const templates = useQuery(launchablesQuery("workflow"));
@@ -21,7 +22,7 @@ export function StartWorkflow({ cluster, close }: { cluster: string; close: () =
   }
   const found = templates.data?.launchables ?? [];
   return (
-    <Modal opened onClose={close} title={text("workflows.start_title")}>
+    <Dialog close={close} title={text("workflows.start_title")}>
       <Stack gap="sm">
         {templates.isError ? <ProblemView error={templates.error} retry={() => void templates.refetch()} /> : null}
         {templates.isPending ? <Skeleton height={60} /> : null}
@@ -44,7 +45,7 @@ export function StartWorkflow({ cluster, close }: { cluster: string; close: () =
           </div>
         ))}
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -3,6 +3,7 @@
 import { Modal, Text, TextInput } from "@mantine/core";
 import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 import { text } from "../../texts";
+import { useReturnedFocus } from "../../ui/useReturnedFocus";
 import { UserText } from "../../ui/UserText";
 import classes from "./Palette.module.css";
 import { ranked, type Entry } from "./ranking";
@@ -26,6 +27,7 @@ export function Palette({ cluster, opened, close }: Props) {
 }
 
 function Content({ cluster, close }: { cluster: string; close: () => void }) {
+  useReturnedFocus();
   const [typed, setTyped] = useState("");
   const [chosen, setChosen] = useState(0);
   const list = useId();

@@ -8,6 +8,7 @@ import { api, positioned } from "../../api/client";
 import { jobsQuery } from "../../jobs/queries";
 import { useFeed, useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
+import { Announcer } from "../../ui/announcements";
 import { Bar } from "./Bar";
 import { ClusterGate } from "./ClusterGate";
 import { NO_CLUSTER } from "../rootRoute";
@@ -30,6 +31,7 @@ export function Shell() {
       <main id="content" className={classes.content} tabIndex={-1}>
         <ClusterGate cluster={cluster} error={anchor.error} />
       </main>
+      <Announcer />
     </div>
   );
 }

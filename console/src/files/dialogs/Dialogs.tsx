@@ -1,6 +1,8 @@
 /** The dialogs of the page: one at a time. */
 
 import { useQueryClient } from "@tanstack/react-query";
+import { text } from "../../texts";
+import { announce } from "../../ui/announcements";
 import type { Placing } from "../actions";
 import type { Entry } from "../queries";
 import { refetchBucket } from "../queries";
@@ -28,6 +30,7 @@ export function Dialogs({ cluster, path, dialog, close, acted }: Props) {
   const after = async () => {
     acted();
     await refetchBucket(queries, cluster);
+    if (dialog.kind !== "folder") announce(text(`files.said.${dialog.kind === "remove" ? "remove" : dialog.how}`));
   };
   switch (dialog.kind) {
     case "folder":

@@ -1,10 +1,11 @@
 /** Goes to a folder that is not there yet: a bucket has no folders but those in the paths of its files. */
 
-import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState, type FormEvent } from "react";
 import { text } from "../../texts";
 import { join } from "../paths";
+import { Dialog } from "../../ui/Dialog";
 
 export function NewFolder({ cluster, path, close }: { cluster: string; path: string; close: () => void }) {
   const navigate = useNavigate();
@@ -17,7 +18,7 @@ export function NewFolder({ cluster, path, close }: { cluster: string; path: str
     void navigate({ to: "/c/$cluster/files", params: { cluster }, search: { path: join(path, name.trim()) } });
   }
   return (
-    <Modal opened onClose={close} title={text("files.act.new_folder")}>
+    <Dialog close={close} title={text("files.act.new_folder")}>
       <form onSubmit={go}>
         <Stack gap="sm">
           <TextInput
@@ -41,6 +42,6 @@ export function NewFolder({ cluster, path, close }: { cluster: string; path: str
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 /** Renames, moves or copies files. */
 
-import { Button, Checkbox, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState, type FormEvent } from "react";
 import { text } from "../../texts";
@@ -8,6 +8,7 @@ import { visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { useSingleFlight } from "../../ui/forms/useSingleFlight";
 import { place, placed, type Placing } from "../actions";
+import { Dialog } from "../../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -51,7 +52,7 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
     if (!unchanged && !mutation.isPending) mutation.mutate();
   }
   return (
-    <Modal opened onClose={close} title={text(`files.place.${how}_title`)}>
+    <Dialog close={close} title={text(`files.place.${how}_title`)}>
       <form onSubmit={submit}>
         <Stack gap="sm">
           <TextInput
@@ -86,6 +87,6 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

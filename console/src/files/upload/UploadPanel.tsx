@@ -3,6 +3,7 @@
 import { ActionIcon, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { X } from "lucide-react";
 import { text } from "../../texts";
+import { useAnnounced } from "../../ui/announcements";
 import { UserText, visible } from "../../ui/UserText";
 import { bytes, count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
@@ -15,19 +16,21 @@ const SHOWN = 10;
 
 export function UploadPanel() {
   const all = useUploads();
-  if (all.total === 0) return null;
   const busy = all.running.length + all.waiting > 0;
+  const progress = text("files.upload.progress", {
+    done: count(all.done),
+    total: count(all.total),
+    sent: bytes(all.sentBytes),
+    size: bytes(all.totalBytes),
+  });
+  useAnnounced(progress, busy);
+  if (all.total === 0) return null;
   const failed = all.failed.map(({ id }) => id);
   return (
     <section className={classes.panel} aria-label={text("files.upload.title")}>
       <Group justify="space-between" gap="xs">
         <Text size="sm" fw={600}>
-          {text("files.upload.progress", {
-            done: count(all.done),
-            total: count(all.total),
-            sent: bytes(all.sentBytes),
-            size: bytes(all.totalBytes),
-          })}
+          {progress}
         </Text>
         <Group gap={6}>
           {failed.length > 1 ? (

@@ -1,6 +1,6 @@
 /** Acts on all jobs that match the filters: says what will happen to each, does it once, and tells each outcome. */
 
-import { Button, Group, Modal, Progress, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Button, Group, Progress, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { profileQuery } from "../../api/queries";
@@ -13,6 +13,7 @@ import { apiFilter, type Filters } from "../filters/filters";
 import { cancelled, cancelDryRun } from "./cancelling";
 import { BulkEntryList } from "./BulkEntryList";
 import { planned, runEach, tally, type Action, type BulkEntry } from "./plan";
+import { Dialog } from "../../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -51,11 +52,16 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
   });
   useEffect(() => () => ended.current?.abort(), []);
   const finished = run.isSuccess || run.isError;
+  const leave = useRef<HTMLButtonElement>(null);
+  // The button that was pressed is gone then.
+  useEffect(() => {
+    if (finished) leave.current?.focus();
+  }, [finished]);
   const entries = sofar ?? plan.entries;
   const counts = tally(entries);
   const willCount = filter === null ? tally(plan.entries).will : plan.total;
   return (
-    <Modal opened onClose={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
+    <Dialog close={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
       <Stack gap="sm">
         <SegmentedControl
           aria-label={text("jobs.bulk.act")}
@@ -74,7 +80,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
         {sofar === null ? null : <Progress value={willCount === 0 ? 100 : ((counts.done + counts.failed) / willCount) * 100} aria-label={text("jobs.bulk.done_of")} />}
         <BulkEntryList entries={entries} act={act} total={filter === null ? entries.length : Math.max(entries.length, plan.total)} />
         <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={run.isPending ? () => ended.current?.abort() : close}>
+          <Button ref={leave} variant="default" onClick={run.isPending ? () => ended.current?.abort() : close}>
             {run.isPending ? text("jobs.bulk.stop") : finished ? text("ui.close") : text("ui.keep")}
           </Button>
           {finished ? null : (
@@ -89,7 +95,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
           )}
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,6 +1,6 @@
 /** The form of what can be changed of a job. It sends what differs, once. */
 
-import { Button, Group, Modal, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { Button, Group, SimpleGrid, Stack, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import type { JobWithCost } from "../../api/schema";
@@ -9,6 +9,7 @@ import { stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
 import { editJob } from "../actions";
 import { changesOf, editsOf, fieldsOf, isNumber } from "./edits";
+import { Dialog } from "../../ui/Dialog";
 
 interface Props {
   cluster: string;
@@ -36,7 +37,7 @@ export function EditForm({ cluster, job, close, changed }: Props) {
     if (Object.keys(changes).length > 0 && !edit.isPending) edit.mutate();
   }
   return (
-    <Modal opened onClose={close} title={text("job.edit.title", { number: job.job_id })}>
+    <Dialog close={close} title={text("job.edit.title", { number: job.job_id })}>
       <form onSubmit={submit}>
         <Stack gap="sm">
           <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm">
@@ -65,6 +66,6 @@ export function EditForm({ cluster, job, close, changed }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -3,7 +3,7 @@
 import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import * as v from "valibot";
 import { launchablesQuery, templateQuery } from "../../api/launchables";
 import { asProblem } from "../../api/problem";
@@ -83,6 +83,12 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
   const values = useMemo(() => ({ ...firstValues(parts), ...draft.value }), [parts, draft.value]);
   const { request, problems } = useMemo(() => requestOf(parts, values), [parts, values]);
   const [strict, setStrict] = useState(false);
+  const form = useRef<HTMLDivElement>(null);
+  function showMissing() {
+    setStrict(true);
+    // Once the fields say what is wrong with them.
+    setTimeout(() => form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus());
+  }
   const ready = Object.keys(problems).length === 0;
   const wanted = useMemo(() => (ready && person.mayWrite ? request : null), [ready, person.mayWrite, request]);
   const rendering = useRendered({ cluster, id: template.id, version: null, request: wanted, estimate: true });
@@ -103,7 +109,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
       <Text mb="sm">
         <UserText>{template.description}</UserText>
       </Text>
-      <div className={classes.sides}>
+      <div className={classes.sides} ref={form}>
         <ParametersForm
           parts={parts}
           values={values}
@@ -115,7 +121,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
       </div>
       {said.other === null ? null : <ProblemView error={said.other} title={text("templates.launch.not_rendered")} />}
       {ready ? null : (
-        <Button variant="default" mt="sm" style={{ alignSelf: "start" }} onClick={() => setStrict(true)}>
+        <Button variant="default" mt="sm" style={{ alignSelf: "start" }} onClick={showMissing}>
           {text("templates.launch.what_is_missing")}
         </Button>
       )}

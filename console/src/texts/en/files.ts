@@ -62,6 +62,11 @@ export const files = {
     progress: "{{done}} of {{count}}",
     failed_file: "{{path}} was not changed",
   },
+  said: {
+    rename: "The files were moved",
+    copy: "The files were copied",
+    remove: "The files were deleted",
+  },
   remove: {
     title: "Delete permanently",
     counting: "Counting the files in the folders",

@@ -105,6 +105,7 @@ export const fleet = {
     jobs: "Jobs",
     open: "Show decision {{number}}",
     none: "No decisions yet",
+    hidden: "Decisions are for admins",
     none_details: "A decision is made when jobs wait for workers, or workers have been idle for long enough.",
     none_member: "Only admins see decisions, because they name the jobs of all users.",
   },

@@ -1,9 +1,10 @@
 /** Asks before an act that cannot be undone. The button says what happens, and works once. */
 
-import { Button, Group, Modal, Stack } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { text } from "../../texts";
+import { Dialog } from "../Dialog";
 import { ProblemView } from "../ProblemView";
 import { useSingleFlight } from "./useSingleFlight";
 
@@ -23,8 +24,9 @@ interface Props {
 
 export function Confirm({ opened, close, title, children, verb, act, keep, dangerous = true }: Props) {
   const mutation = useMutation({ mutationFn: useSingleFlight(act), onSuccess: close });
+  if (!opened) return null;
   return (
-    <Modal opened={opened} onClose={close} title={title}>
+    <Dialog close={close} title={title}>
       <Stack gap="sm">
         {children}
         {mutation.isError ? <ProblemView error={mutation.error} /> : null}
@@ -37,6 +39,6 @@ export function Confirm({ opened, close, title, children, verb, act, keep, dange
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,9 +1,10 @@
 /** A form in a dialog, with what went wrong and its two buttons below. It is sent once at a time. */
 
-import { Button, Group, Modal, Stack } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import type { FormEvent, ReactNode } from "react";
 import { text } from "../../texts";
 import { ProblemView } from "../ProblemView";
+import { Dialog } from "../Dialog";
 
 interface Props {
   title: string;
@@ -22,7 +23,7 @@ export function FormDialog({ title, verb, ready, sending, close, children }: Pro
     if (ready && !sending.isPending) sending.mutate();
   }
   return (
-    <Modal opened onClose={close} title={title}>
+    <Dialog close={close} title={title}>
       <form onSubmit={send}>
         <Stack gap="sm">
           {children}
@@ -37,6 +38,6 @@ export function FormDialog({ title, verb, ready, sending, close, children }: Pro
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

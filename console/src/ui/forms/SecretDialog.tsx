@@ -1,11 +1,12 @@
 /** Makes something with a secret: a form, and afterwards the secret, which is shown once and kept nowhere. */
 
-import { Button, Code, CopyButton, Group, Modal, Stack, Text } from "@mantine/core";
+import { Button, Code, CopyButton, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState, type CSSProperties, type ReactNode } from "react";
 import { ProblemError } from "../../api/problem";
 import { text } from "../../texts";
 import { FormDialog } from "./FormDialog";
+import { Dialog } from "../Dialog";
 
 /** Each character as it is: ligatures would hide some. */
 const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
@@ -46,7 +47,7 @@ export function SecretDialog({ title, children, verb, ready, make, advice, close
 /** Closes by its button alone: a slip would lose the secret. */
 function Once({ title, secret, advice, close }: { title: string; secret: string; advice: string; close: () => void }) {
   return (
-    <Modal opened onClose={close} title={title} closeOnClickOutside={false} closeOnEscape={false} withCloseButton={false}>
+    <Dialog close={close} title={title} closeOnClickOutside={false} closeOnEscape={false} withCloseButton={false}>
       <Stack gap="sm">
         <Text>
           <Text span fw={600} c="var(--state-waiting)">
@@ -70,7 +71,7 @@ function Once({ title, secret, advice, close }: { title: string; secret: string;
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 

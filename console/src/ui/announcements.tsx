@@ -1,0 +1,46 @@
+/** Says to screen readers what has happened, where nothing that has the focus says it (WCAG 4.1.3, status messages). */
+
+import { VisuallyHidden } from "@mantine/core";
+import { useEffect, useRef, useState } from "react";
+
+const messages = new EventTarget();
+const REST_MS = 700;
+
+/** Says a message once, when the screen reader has said what it is saying. */
+export function announce(message: string): void {
+  messages.dispatchEvent(new CustomEvent("message", { detail: message }));
+}
+
+/** Says a message when `of` has changed and rests, such as the filters that led to it. What changes by itself is not said. */
+export function useAnnounced(message: string, of: unknown): void {
+  const latest = useRef(message);
+  const first = useRef(of);
+  useEffect(() => {
+    latest.current = message;
+  });
+  useEffect(() => {
+    if (first.current === of) return undefined;
+    first.current = undefined;
+    const timer = setTimeout(() => announce(latest.current), REST_MS);
+    return () => clearTimeout(timer);
+  }, [of]);
+}
+
+/** Where messages appear for screen readers: once in the frame of all pages. */
+export function Announcer() {
+  const [message, setMessage] = useState({ text: "", number: 0 });
+  useEffect(() => {
+    const heard = (event: Event) => {
+      const { detail } = event as CustomEvent<string>;
+      setMessage(({ number }) => ({ text: detail, number: number + 1 }));
+    };
+    messages.addEventListener("message", heard);
+    return () => messages.removeEventListener("message", heard);
+  }, []);
+  // The same text again is another message: the element is a new one.
+  return (
+    <VisuallyHidden role="status">
+      <span key={message.number}>{message.text}</span>
+    </VisuallyHidden>
+  );
+}
