@@ -6,6 +6,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { profileQuery } from "../api/queries";
+import { includes } from "../app/permissions";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
@@ -27,7 +28,8 @@ export function FleetPage() {
   const { cluster } = route.useParams();
   const { range = "1h", moment } = route.useSearch();
   const navigate = route.useNavigate();
-  const admin = useQuery(profileQuery).data?.role === "admin";
+  const role = useQuery(profileQuery).data?.role;
+  const admin = role !== undefined && includes(role, "admin");
   const { detail, fleet, workers, decisions } = useFleet(cluster, range);
   const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
   const { told } = decisions;

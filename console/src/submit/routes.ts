@@ -1,12 +1,13 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import * as v from "valibot";
 import { clusterRoute } from "../app/rootRoute";
+import { jobParam } from "../app/searchParams";
 
 const Search = v.object({
   /** The template whose form is shown in place of a script. */
   template: v.fallback(v.optional(v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,63}$/))), undefined),
   /** A job whose script is written into the draft. */
-  rerun: v.fallback(v.optional(v.pipe(v.string(), v.regex(/^[0-9]{1,10}(?:_[0-9]{1,10})?$/))), undefined),
+  rerun: jobParam,
   /** A file of the bucket that the job gets. */
   file: v.fallback(v.optional(v.pipe(v.string(), v.maxLength(4096))), undefined),
 });
