@@ -2,6 +2,8 @@
 
 import * as v from "valibot";
 import type { EventRecord } from "../live/event";
+import { text } from "../texts";
+import { count, money } from "../ui/format";
 
 /** Where an event leads to. */
 export type Target =
@@ -57,7 +59,10 @@ const Data = v.object({
   direction: v.optional(v.string(), ""),
   files: v.optional(v.number()),
   failed_files: v.optional(v.number(), 0),
-  percent: v.optional(v.number()),
+  percent: v.optional(v.number(), 0),
+  measure: v.optional(v.picklist(["actual", "forecast"]), "actual"),
+  micro_usd: v.optional(v.number(), 0),
+  limit_micro_usd: v.optional(v.number(), 0),
 });
 
 type Data = v.InferOutput<typeof Data>;
@@ -107,6 +112,8 @@ function detailsOf(data: Data): string {
     case "worker":
     case "node":
       return [data.shape, data.reason].filter(Boolean).join(" · ");
+    case "budget":
+      return text(`activity.budget_${data.measure}`, { percent: count(data.percent), costs: money(data.micro_usd / 1e6), limit: money(data.limit_micro_usd / 1e6) });
     case "file":
       return data.destination === "" ? "" : `→ ${data.destination}`;
     default:

@@ -1,4 +1,4 @@
-/** What is left of the quotas that count the job, and which of them would refuse it. */
+/** What is left of the quotas that count the job, and which of them may refuse it. */
 
 import { Text } from "@mantine/core";
 import { text } from "../texts";

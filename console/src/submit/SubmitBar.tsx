@@ -36,7 +36,6 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
   const read = useQuery(quotasQuery).data?.quotas;
   const estimate = estimated?.estimate ?? null;
   const quotas = read === undefined ? null : countingQuotas(read, payer, estimated?.current && estimate?.cost ? mostOf(estimate.cost) : undefined);
-  const refused = quotas?.some(({ refuses }) => refuses !== null) ?? false;
   const button = label(verb ?? text("submit.verb"), estimated?.current ? estimate : null);
   return (
     <section className={classes.summary} aria-label={text("submit.summary")}>
@@ -50,7 +49,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
         </ul>
       ) : null}
       {act.error === null ? null : <ProblemView error={act.error} title={text("submit.failed")} />}
-      {estimated?.error && findings.every(({ severity }) => severity !== "error") ? (
+      {act.error === null && estimated?.error && findings.every(({ severity }) => severity !== "error") ? (
         <ProblemView error={estimated.error} title={text("submit.refused")} />
       ) : null}
       <div className={classes.bar}>
@@ -80,7 +79,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
             classNames={{ root: classes.submit ?? "", label: classes.words ?? "" }}
             onClick={submit}
             loading={act.pending}
-            disabled={disabled || !mayWrite || refused}
+            disabled={disabled || !mayWrite}
           >
             {button}
           </Button>

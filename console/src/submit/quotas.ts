@@ -1,4 +1,7 @@
-/** Which quotas count a job, and which of them would refuse it: what the gateway decides at the submit. */
+/**
+ * Which quotas count a job, and which of them may refuse it. The gateway decides at the submit, by a cost that is at most
+ * what the estimate says: it counts the cheapest worker that fits.
+ */
 
 import type { QuotaView } from "../api/schema";
 
@@ -14,7 +17,7 @@ export interface CountingQuota {
   /** What is left of the limit, in USD: never below 0, as then `over` is more than 0. */
   left: number;
   over: number;
-  /** Why a submit would be refused: for its cost, or because its cost has no limit. Null: it would not. */
+  /** Why a submit may be refused: for its cost, or because its cost has no limit. Null: it is not. */
   refuses: "cost" | "no_limit" | null;
 }
 

@@ -20,6 +20,8 @@ export const activity = {
     until: "Until",
     clear: "Clear filters",
   },
+  budget_actual: "{{percent}}% of the budget is reached: costs of {{costs}}, limit {{limit}}",
+  budget_forecast: "{{percent}}% of the budget is reached by the forecast: {{costs}}, limit {{limit}}",
   group: {
     job: "Jobs",
     action: "Actions on jobs",

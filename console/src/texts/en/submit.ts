@@ -92,8 +92,8 @@ export const submit = {
     user_over: "The quota of {{name}}, {{limit}} this month, is exceeded by {{over}}.",
     account_over: "The quota of the account {{name}}, {{limit}} this month, is exceeded by {{over}}.",
     tenant_over: "The quota of the workspace {{name}}, {{limit}} this month, is exceeded by {{over}}.",
-    refuses_cost: "It would refuse this job: its maximum cost is more than what is left. Ask for less, wait until jobs end, or ask an admin.",
-    refuses_no_limit: "It would refuse this job: without a time limit its cost has no limit. Set a time limit.",
+    refuses_cost: "It may refuse this job, whose maximum cost is more than what is left. Request less, wait until jobs end, or ask an admin.",
+    refuses_no_limit: "It refuses jobs without a time limit, because their cost has no limit. Set a time limit.",
   },
   confirm: {
     title: "Submit this job at this cost?",
