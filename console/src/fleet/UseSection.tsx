@@ -9,7 +9,7 @@ import { costsQuery } from "../money/queries";
 import { text } from "../texts";
 import { day, exact, percent, zone } from "../ui/format";
 import { useNow } from "../ui/useNow";
-import { sharesOf } from "./shares";
+import { sharesOf, wholePercents } from "./shares";
 import classes from "./fleet.module.css";
 
 export function UseSection({ cluster }: { cluster: string }) {
@@ -18,7 +18,10 @@ export function UseSection({ cluster }: { cluster: string }) {
   // The chart reads the same: it is one request.
   const costs = useInfiniteQuery(costsQuery(cluster, period, ["day"]));
   const pages = costs.data?.pages;
-  const shares = useMemo(() => sharesOf(pages?.flatMap(({ rows }) => rows) ?? []), [pages]);
+  const shares = useMemo(() => {
+    const exactly = sharesOf(pages?.flatMap(({ rows }) => rows) ?? []);
+    return exactly === null ? null : wholePercents(exactly);
+  }, [pages]);
   const asOf = pages?.[0]?.as_of;
   return (
     <section className={classes.section} aria-label={text("fleet.use.title")}>
@@ -38,7 +41,10 @@ export function UseSection({ cluster }: { cluster: string }) {
         </Group>
       </Group>
       <Text size="sm" mb={6}>
-        {shares === null ? "\u00a0" : text("fleet.use.shares", { job: percent(shares.job), boot: percent(shares.boot), idle: percent(shares.idle) })}
+        {shares === null ? "\u00a0" : (["job", "boot", "idle", "unattributed"] as const)
+              .filter((purpose) => purpose !== "unattributed" || shares[purpose] > 0)
+              .map((purpose) => text(`fleet.use.${purpose}`, { share: percent(shares[purpose] / 100) }))
+              .join(", ")}
       </Text>
       <CostsChart cluster={cluster} period={period} by="day" />
       <Text size="xs" c="dimmed">

@@ -55,44 +55,44 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
 
 function workerColumns(cluster: string): Column<WorkerView>[] {
   return [
-    { id: "state", head: text("fleet.workers.state"), width: "110px", value: ({ state }) => state ?? "", cell: ({ state }) => <WorkerState state={state} /> },
-    { id: "name", head: text("fleet.workers.name"), width: "minmax(150px, 2fr)", value: ({ name }) => name, cell: ({ name }) => <UserText cut>{name}</UserText> },
-    { id: "shape", head: text("fleet.workers.shape"), width: "minmax(110px, 1fr)", value: ({ shape }) => shape, cell: ({ shape }) => <UserText cut>{shape}</UserText> },
+    { id: "state", head: text("fleet.workers.state"), width: "100px", value: ({ state }) => state ?? "", cell: ({ state }) => <WorkerState state={state} /> },
+    { id: "name", head: text("fleet.workers.name"), width: "minmax(130px, 2fr)", value: ({ name }) => name, cell: ({ name }) => <UserText cut>{name}</UserText> },
+    { id: "shape", head: text("fleet.workers.shape"), width: "minmax(100px, 1fr)", value: ({ shape }) => shape, cell: ({ shape }) => <UserText cut>{shape}</UserText> },
     {
       id: "jobs",
       head: text("fleet.workers.jobs"),
-      width: "minmax(130px, 2fr)",
+      width: "minmax(90px, 2fr)",
       value: ({ running_jobs }) => running_jobs,
       cell: (worker) => <JobLinks cluster={cluster} worker={worker} />,
     },
     {
       id: "since",
       head: text("fleet.workers.since"),
-      width: "110px",
+      width: "100px",
       numeric: true,
       value: ({ since }) => (since === null ? null : -Date.parse(since)),
       cell: ({ since }) => (since === null ? <Moment at={null} /> : <Elapsed from={since} to={null} />),
     },
-    { id: "started", head: text("fleet.workers.started"), width: "110px", value: ({ started_at }) => Date.parse(started_at), cell: ({ started_at }) => <Moment at={started_at} /> },
+    { id: "started", head: text("fleet.workers.started"), width: "96px", value: ({ started_at }) => Date.parse(started_at), cell: ({ started_at }) => <Moment at={started_at} /> },
     {
       id: "cpus",
       head: text("fleet.workers.cpus"),
-      width: "100px",
+      width: "88px",
       numeric: true,
       cell: ({ cpus, cpus_allocated }) => (cpus === null ? <Moment at={null} /> : text("fleet.workers.of", { used: count(cpus_allocated ?? 0), all: count(cpus) })),
     },
     {
       id: "cost",
       head: text("fleet.workers.cost"),
-      width: "100px",
+      width: "92px",
       numeric: true,
       value: ({ usd_per_hour }) => (usd_per_hour === null ? null : Number(usd_per_hour)),
       cell: ({ usd_per_hour, price_source }) => (
         <span title={price_source === "catalogue" ? text("fleet.workers.list_price") : undefined}>{usd_per_hour ?? text("ui.chart.unknown")}</span>
       ),
     },
-    { id: "machine", head: text("fleet.workers.machine"), width: "minmax(110px, 1fr)", value: ({ machine }) => machine, cell: ({ machine }) => <UserText cut>{machine}</UserText> },
-    { id: "reason", head: text("fleet.workers.reason"), width: "minmax(160px, 2fr)", cell: (worker) => <UserText cut>{remark(worker)}</UserText> },
+    { id: "machine", head: text("fleet.workers.machine"), width: "minmax(96px, 1fr)", value: ({ machine }) => machine, cell: ({ machine }) => <UserText cut>{machine}</UserText> },
+    { id: "reason", head: text("fleet.workers.reason"), width: "minmax(110px, 2fr)", cell: (worker) => <UserText cut>{remark(worker)}</UserText> },
   ];
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { CostEntry } from "../api/schema";
-import { sharesOf, type Purpose } from "./shares";
+import { sharesOf, wholePercents, type Purpose } from "./shares";
 
 function entry(purpose: Purpose, amount: string | null): CostEntry {
   return {
@@ -40,6 +40,9 @@ describe("sharesOf", () => {
       expect(parts.every((part) => part >= 0 && part <= 1)).toBe(true);
       expect(sum).toBeGreaterThan(1 - 0.0005);
       expect(sum).toBeLessThanOrEqual(1 + 1e-9);
+      const percents = wholePercents(shares as NonNullable<typeof shares>);
+      expect(Object.values(percents).reduce((before, part) => before + part, 0)).toBe(100);
+      for (const purpose of purposes) expect(Math.abs(percents[purpose] - (shares?.[purpose] ?? 0) * 100)).toBeLessThan(1.05);
     }
   });
 });

@@ -15,3 +15,11 @@ export function sharesOf(entries: readonly CostEntry[]): Record<Purpose, number>
   const share = (part: bigint) => Number((part * 10_000n) / total) / 10_000;
   return { job: share(sums.job), boot: share(sums.boot), idle: share(sums.idle), unattributed: share(sums.unattributed) };
 }
+
+/** Shares in whole percent that add up to 100: those that lose most by rounding down are rounded up (largest remainder). */
+export function wholePercents(shares: Record<Purpose, number>): Record<Purpose, number> {
+  const parts = (Object.entries(shares) as [Purpose, number][]).map(([purpose, part]) => ({ purpose, percent: Math.floor(part * 100), left: (part * 100) % 1 }));
+  const missing = 100 - parts.reduce((sum, { percent }) => sum + percent, 0);
+  const up = new Set(parts.toSorted((one, other) => other.left - one.left).slice(0, missing));
+  return Object.fromEntries(parts.map((part) => [part.purpose, part.percent + (up.has(part) ? 1 : 0)])) as Record<Purpose, number>;
+}

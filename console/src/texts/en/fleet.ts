@@ -50,7 +50,10 @@ export const fleet = {
   },
   use: {
     title: "Cost of workers by use",
-    shares: "Last 30 days: jobs {{job}}, booting {{boot}}, idle {{idle}}",
+    job: "Last 30 days: jobs {{share}}",
+    boot: "booting {{share}}",
+    idle: "idle workers and unused parts {{share}}",
+    unattributed: "workers of unknown size {{share}}",
     hint: "Booting: the cost of a worker until it first registers with Slurm. Idle: the cost of a worker without jobs, or of its part that no job uses. Without the right to see all jobs, you see the cost of your own jobs only.",
     read_again: "Refresh costs",
   },
