@@ -79,6 +79,13 @@ class Output:
         """Print a line, or several lines."""
         _write(visible(text).rstrip("\n") + "\n")
 
+    def program(self, source: str) -> None:
+        """Print a program that somebody else may have written: on a terminal nothing of it rewrites or hides a line."""
+        if sys.stdout.isatty():
+            self.text(source)
+        else:
+            _write(source)
+
     def ids(self, ids: Iterable[str]) -> None:
         """Print ids below each other."""
         _write("".join(f"{visible(each)}\n" for each in ids))

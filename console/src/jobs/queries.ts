@@ -2,7 +2,7 @@
 
 import { queryOptions, type QueryClient } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
-import type { Job } from "../api/schema";
+import type { Job, operations } from "../api/schema";
 import { MOST_TASKS, tasksOf } from "./arrayRecords";
 import type { CountsFilter } from "./filters/filters";
 import { NO_COSTS, withNewer, withNext, type ListCosts } from "./list/costs";
@@ -10,6 +10,7 @@ import { listOf, type JobList } from "./list/list";
 
 const FIRST_PAGE = 200;
 const COSTS_PAGE = 1_000;
+const LIVE = ["PENDING", "RUNNING", "SUSPENDED"] as const;
 const EVENTS = 500;
 
 /** The jobs of a cluster that the caller sees: the first page, to which the others are added. */
@@ -26,12 +27,15 @@ export function jobsQuery(cluster: string) {
   });
 }
 
+type States = NonNullable<NonNullable<operations["jobs_list"]["parameters"]["query"]>["state"]>;
+
 interface PageQuery {
   limit: number;
   cursor?: string;
   /** With it the page also has jobs that Slurm has forgotten, from accounting. */
   submitted_after?: string;
   submitted_before?: string;
+  state?: States;
   /** Whether the page has the cost of each job. */
   costs?: boolean;
 }
@@ -69,7 +73,8 @@ export async function nextCosts(queries: QueryClient, cluster: string, since: st
 }
 
 async function costsPage(cluster: string, since: string, { next }: ListCosts, signal: AbortSignal) {
-  const from = next?.part === "before" ? { submitted_before: since } : { submitted_after: since };
+  // Older jobs are in the list only if they have not ended. Their states keep the gateway from reading all of accounting.
+  const from = next?.part === "before" ? { submitted_before: since, state: [...LIVE] } : { submitted_after: since };
   const cursor = next?.cursor ?? null;
   const page = await jobsPage(cluster, { limit: COSTS_PAGE, costs: true, ...from, ...(cursor === null ? {} : { cursor }) }, signal);
   return page.data;
@@ -184,18 +189,19 @@ const FAILED = ["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", 
 
 /** Tasks of an array, the failed ones first: as many as its page lists, and whether there may be more. */
 export function arrayTasksQuery(cluster: string, array: Pick<Job, "job_id" | "submitted_at">) {
-  const read = (state: typeof FAILED | null, signal: AbortSignal) =>
+  // The tasks of an array have its submit time, but for those that were requeued, which slurmctld has for a while. A bound
+  // on both sides keeps the gateway from reading the accounting of all that was submitted since.
+  const of = { submitted_after: array.submitted_at, submitted_before: new Date(Date.parse(array.submitted_at) + 1_000).toISOString() };
+  const read = (narrowed: { state?: States; submitted_after?: string; submitted_before?: string }, signal: AbortSignal) =>
     body(
       api.GET("/v1/clusters/{cluster_id}/jobs", {
         params: {
           path: { cluster_id: cluster },
           query: {
             search: array.job_id,
-            // With it the answer has tasks that Slurm has forgotten.
-            submitted_after: array.submitted_at,
             sort: "submitted",
             limit: MOST_TASKS,
-            ...(state === null ? {} : { state: [...state] }),
+            ...narrowed,
           },
         },
         signal,
@@ -204,7 +210,7 @@ export function arrayTasksQuery(cluster: string, array: Pick<Job, "job_id" | "su
   return queryOptions({
     queryKey: ["job", cluster, array.job_id, "tasks"],
     queryFn: async ({ signal }) => {
-      const pages = await Promise.all([read(FAILED, signal), read(null, signal)]);
+      const pages = await Promise.all([read({ ...of, state: [...FAILED] }, signal), read(of, signal), read({}, signal)]);
       return { tasks: tasksOf(array.job_id, pages.flatMap(({ jobs }) => jobs)), more: pages.some(({ cursor }) => Boolean(cursor)) };
     },
   });

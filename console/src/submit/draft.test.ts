@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { firstDraft, onlyTask, rerunOf, withFile, wouldReplace } from "./draft";
+import { firstDraft, onlyTask, rerunOf, submission, withFile, wouldReplace } from "./draft";
 
 test("a draft that is there gets a file of the address, once, and keeps what is written", () => {
   const written = { ...firstDraft(), script: "#!/bin/bash\nmine\n", folder: "mine", files: [{ source: "a/one", destination: "one" }] };
@@ -30,4 +30,11 @@ test("a task of an array is run again alone, and the whole array whole", () => {
 
 test("the array of a task may be no option of its script", () => {
   expect(rerunOf("#!/bin/sh\ntrue\n", "9_0").script).toBe("#!/bin/sh\n#SBATCH --array=0\ntrue\n");
+});
+
+test("a task that runs alone is a field of the job, which wins over lines that the form does not read", () => {
+  const script = "#!/bin/bash\n#PBS -J 0-999\n#SBATCH --time=5\n";
+  expect(submission(rerunOf(script, "42_7")).job).toMatchObject({ array: "7" });
+  expect(submission(rerunOf(script, "42")).job).not.toHaveProperty("array");
+  expect(submission({ ...rerunOf(script, "42_7"), script }).job).not.toHaveProperty("array");
 });

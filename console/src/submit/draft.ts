@@ -85,10 +85,13 @@ export function variables(environment: string): { given: string[]; problem: stri
 /** The body of a submit, and of its estimate. */
 export function submission(draft: Draft, confirmed: number | null = null): Submission {
   const staged = draft.files.length > 0 || draft.results.length > 0;
+  const only = onlyTask(draft);
   return {
     script: draft.script,
     job: {
       environment: variables(draft.environment).given,
+      // A field of the job wins over all lines of the script, also over #PBS ones, which the form does not read.
+      ...(only === null ? {} : { array: String(only.task) }),
       ...(staged ? { current_working_directory: draft.folder } : {}),
       ...(confirmed === null ? {} : { confirmed_usd_per_hour: confirmed }),
     },

@@ -195,6 +195,28 @@ async def test_no_list_that_is_being_read_is_given_up_for_another() -> None:
     await lists.close()
 
 
+@pytest.mark.parametrize("abandons", [True, False])
+async def test_a_read_that_nobody_waits_for_is_abandoned_if_so_told(abandons: bool) -> None:
+    may_end, reads, ended = asyncio.Event(), 0, 0
+
+    async def read(_key: int) -> tuple[datetime, int]:
+        nonlocal reads, ended
+        reads += 1
+        await may_end.wait()
+        ended += 1
+        return datetime.now(UTC), reads
+
+    lists = RecentLists(read, 0, most=2, abandons=abandons)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(lists.get(1), lists.get(1)), 0.01)
+    may_end.set()
+
+    assert await lists.get(1) == (4 if abandons else 1)
+    assert (reads, ended) == ((4, 1) if abandons else (1, 1))
+    await lists.close()
+
+
 async def test_a_list_is_forgotten() -> None:
     reads = 0
 

@@ -4,7 +4,7 @@ import typer
 
 from clusterra_cli.commands.jobs import JobArgument
 from clusterra_cli.connection import Cluster, Json, Url, connected, job_of
-from clusterra_cli.output import Column, JobText, Output, duration, moment, note
+from clusterra_cli.output import Column, Output, duration, moment, note
 
 
 def add_to(command: typer.Typer) -> None:
@@ -20,9 +20,7 @@ def script(job_id: JobArgument, json: Json = False, url: Url = None, cluster: Cl
     if json:
         Output(json).document({"job_id": job_id, "script": found})
         return
-    shown = JobText()
-    shown.write(found)
-    shown.end()
+    Output().program(found)
 
 
 def timeline(job_id: JobArgument, json: Json = False, url: Url = None, cluster: Cluster = None) -> None:

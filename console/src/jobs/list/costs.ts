@@ -69,7 +69,12 @@ function costOfJob(job: Job, known: ListCosts["known"]): RowCost | null {
   if (!job.started_at && !job.restarts) return { amount: 0, asOf: null, part: false, stale: false };
   const cost = known.get(job.job_id);
   if (cost === undefined) return null;
-  return { amount: cost.total === null ? null : Number(cost.total.amount), asOf: cost.as_of, part: cost.unknown, stale: cost.stale };
+  return { amount: cost.total === null ? null : Number(cost.total.amount), asOf: cost.as_of, part: cost.unknown || isEarlier(cost.as_of, job.ended_at), stale: cost.stale };
+}
+
+/** Whether a cost is of a time before the end of its job: it is less than the whole then. */
+function isEarlier(asOf: string, endedAt: string | null | undefined): boolean {
+  return Boolean(endedAt) && Date.parse(asOf) < Date.parse(endedAt as string);
 }
 
 /** The cost of a row; of an array the sum of its tasks, once all of them and their costs are here. */

@@ -152,7 +152,7 @@ def partition_lines(partition: Record) -> Lines:
         f" TotalNodes={count(nodes, 'total')}"
         f" SelectTypeParameters={','.join(texts(partition, 'select_type')) or 'NONE'}",
         f"JobDefaults={text(usual, 'job') or '(null)'}",
-        f"DefMemPerNode={_most_memory(usual)} MaxMemPerNode={_most_memory(most)}",
+        f"Def{_memory_limit(usual)} Max{_memory_limit(most)}",
         f"TRES={text(part(partition, 'tres'), 'configured')}",
     ]
 
@@ -278,6 +278,8 @@ def _most(record: Record, name: str) -> str:
     return "UNLIMITED" if value is None else str(value)
 
 
-def _most_memory(record: Record) -> str:
-    value = count(record, "partition_memory_per_node")
-    return str(value) if value else "UNLIMITED"
+def _memory_limit(record: Record) -> str:
+    """As Slurm writes a default or a limit of memory: of each CPU where it is of CPUs, else of the node."""
+    if per_cpu := count(record, "partition_memory_per_cpu"):
+        return f"MemPerCPU={per_cpu}"
+    return f"MemPerNode={count(record, 'partition_memory_per_node') or 'UNLIMITED'}"

@@ -18,6 +18,9 @@ from clusterra_gateway.submission.staged_files import JobStaging
 
 log = structlog.get_logger()
 
+RECENT = timedelta(days=31)
+"""Jobs that began longer ago are read apart: the ledger keeps the last months at hand."""
+
 
 class Cost(ResponseBody):
     """What a job cost, with all its runs, until `as_of`."""
@@ -89,18 +92,26 @@ async def _costs_of_page(
     ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job]
 ) -> dict[JobId, Cost]:
     as_of = now()
-    ran = [job for job in jobs if may_cost(job)]
-    reads = [
-        ReadJobCosts(job_ids=tuple(job.job_id for job in some), since=first_day(some, as_of.date()), viewer=viewer)
-        for some in batched(ran, MAX_COST_JOBS)
-    ]
+    ran, today = [job for job in jobs if may_cost(job)], as_of.date()
+    # The ledger reads all days since the first job of a read. So old jobs, which take long, do not delay the others.
+    groups = [[job for job in ran if (first_day([job], today) >= today - RECENT) == newer] for newer in (True, False)]
+    found = {job.job_id: _nothing(as_of) for job in jobs if not may_cost(job)}
+    batches = [some for group in groups for some in batched(group, MAX_COST_JOBS)]
+    for costs in await asyncio.gather(*(_costs_of_some(ledger, ref, viewer, some, as_of) for some in batches)):
+        found |= costs
+    return found
+
+
+async def _costs_of_some(
+    ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, jobs: Sequence[Job], as_of: Moment
+) -> dict[JobId, Cost]:
+    ids, since = tuple(job.job_id for job in jobs), first_day(jobs, as_of.date())
     try:
-        answers = await asyncio.gather(*(ledger.jobs(ref, read) for read in reads))
+        answer = await ledger.jobs(ref, ReadJobCosts(job_ids=ids, since=since, viewer=viewer))
     except RpcFailed as failed:
         log.info("job_costs_unknown", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
         return costs_of(jobs, {}, as_of, incomplete=True)
-    known = {cost.job_id: cost for answer in answers for cost in answer.costs}
-    return costs_of(jobs, known, as_of, incomplete=any(answer.incomplete for answer in answers))
+    return costs_of(jobs, {cost.job_id: cost for cost in answer.costs}, as_of, incomplete=answer.incomplete)
 
 
 def may_cost(job: Job) -> bool:

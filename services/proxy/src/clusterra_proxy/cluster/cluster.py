@@ -27,7 +27,14 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.member_accounts import MemberAccounts
-from clusterra_proxy.cluster.recent_jobs import RecentJobs, RecentRuns, recent_jobs, recent_runs
+from clusterra_proxy.cluster.recent_jobs import (
+    RecentJobs,
+    RecentPartitions,
+    RecentRuns,
+    recent_jobs,
+    recent_partitions,
+    recent_runs,
+)
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.cluster.user_turns import UserTurns, user_turns
@@ -99,6 +106,7 @@ class Cluster:
     on_unreadable: UnreadableListener = lambda _kind, _records: None
     recent_list: RecentJobs = field(init=False)
     recent_runs: RecentRuns = field(init=False)
+    recent_partitions: RecentPartitions = field(init=False)
     alone_until: datetime | None = None
     """Until when this replica does not ask the watching one, because none answered."""
     find_watched: Callable[[FindKey], Awaitable[FoundKey | None]] | None = None
@@ -114,6 +122,7 @@ class Cluster:
         self.member_accounts = MemberAccounts(self.ref, self.accounting, self.mint.operator_token)
         self.recent_list = recent_jobs(self.slurmctld, self.mint.operator_token)
         self.recent_runs = recent_runs(self.accounting, self.mint.operator_token)
+        self.recent_partitions = recent_partitions(self.slurmctld, self.mint.operator_token)
 
     @property
     def jobs_fresh(self) -> bool:
@@ -205,7 +214,8 @@ class Cluster:
 
     async def close(self) -> None:
         """Cancel all background work."""
-        await asyncio.gather(self.recent_list.close(), self.recent_runs.close(), self.member_accounts.close())
+        kept = (self.recent_list, self.recent_runs, self.recent_partitions, self.member_accounts)
+        await asyncio.gather(*(each.close() for each in kept))
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""The recent lists of a cluster's jobs: those that slurmctld has, and the runs in slurmdbd."""
+"""The recent lists of a cluster: the jobs and partitions of slurmctld, and the runs in slurmdbd."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from clusterra_proxy.cluster.recent_list import RecentList
 from clusterra_proxy.cluster.recent_lists import RecentLists
 from clusterra_proxy.slurmrestd.accounting import OLDEST, Accounting
 from clusterra_proxy.slurmrestd.accounting_records import SUPERSEDED
+from clusterra_proxy.slurmrestd.answers import PartitionDefaults
 from clusterra_proxy.slurmrestd.reading.fields import LATEST
 from clusterra_proxy.slurmrestd.records import JobRecord
 from clusterra_proxy.slurmrestd.slurmctld import Slurmctld
@@ -23,6 +24,7 @@ MAX_RUNS = 30_000
 all its pages: it is as large as slurmrestd's largest answer at most, and all others are forgotten for it."""
 
 type RecentJobs = RecentList[tuple[JobRecord, ...]]
+type RecentPartitions = RecentList[Mapping[str, PartitionDefaults]]
 type RecentRuns = RecentLists["Submitted", tuple[JobRecord, ...]]
 
 
@@ -56,6 +58,16 @@ def recent_jobs(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentJobs:
     return RecentList(read, ())
 
 
+def recent_partitions(slurmctld: Slurmctld, token: Callable[[], str]) -> RecentPartitions:
+    """Return the recent list of partitions, each with the defaults of its jobs, read with a token of the operator."""
+
+    async def read() -> tuple[datetime, Mapping[str, PartitionDefaults]]:
+        began = now()
+        return began, await slurmctld.partitions(token())
+
+    return RecentList(read, {})
+
+
 def recent_runs(accounting: Accounting, token: Callable[[], str]) -> RecentRuns:
     """Return the recent lists of slurmdbd's runs but those that were superseded, read with a token of the operator."""
 
@@ -66,4 +78,4 @@ def recent_runs(accounting: Accounting, token: Callable[[], str]) -> RecentRuns:
         runs = await accounting.submitted(token(), after=after, before=before, uid=asked.uid)
         return began, tuple(run for run in runs if run.state != SUPERSEDED)
 
-    return RecentLists(read, (), most=MAX_RUN_LISTS, size=len, most_records=MAX_RUNS)
+    return RecentLists(read, (), most=MAX_RUN_LISTS, size=len, most_records=MAX_RUNS, abandons=True)

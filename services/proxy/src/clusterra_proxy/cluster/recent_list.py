@@ -18,10 +18,11 @@ class RecentList[T]:
     ask all the time would all wait for each list. `read` returns the list and when its read began.
 
     However many requests need it, one list is read at a time. It is read to its end even when all of them have given
-    up, so that requests that are repeated get an answer in the end.
+    up, so that requests that are repeated get an answer in the end. With `abandons`, the read is cancelled with the
+    last request that waits for it: for lists of which one user can ask for many.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[tuple[datetime, T]]], empty: T) -> None:
+    def __init__(self, read: Callable[[], Awaitable[tuple[datetime, T]]], empty: T, *, abandons: bool = False) -> None:
         self._read_list = read
         self._empty = empty
         self._list = empty
@@ -29,6 +30,7 @@ class RecentList[T]:
         self._kept_until: datetime | None = None
         self._kept_for = timedelta()
         self._reading: asyncio.Task[T] | None = None
+        self._abandons, self._waiting = abandons, 0
 
     @property
     def reading(self) -> bool:
@@ -60,8 +62,18 @@ class RecentList[T]:
             if self._kept(changed_at, at - self._kept_for):
                 return self._list
             # It may be forgotten for another list before this request goes on.
-            found = await asyncio.shield(self._reading)
+            found = await self._wait(self._reading)
         return found
+
+    async def _wait(self, reading: asyncio.Task[T]) -> T:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(reading)
+        finally:
+            self._waiting -= 1
+            if self._abandons and not self._waiting and self._reading is reading:
+                self._reading = None
+                reading.cancel()
 
     async def close(self) -> None:
         """Give up a list that is being read."""
@@ -83,7 +95,8 @@ class RecentList[T]:
         return found
 
     def _on_read(self, reading: asyncio.Task[T]) -> None:
-        self._reading = None
+        if self._reading is reading:
+            self._reading = None
         if not reading.cancelled():
             # Whoever waited has raised it.
             reading.exception()

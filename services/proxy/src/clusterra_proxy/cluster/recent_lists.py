@@ -1,4 +1,4 @@
-"""Recent lists by what was asked for, for all who ask for the same: one of each is read at a time."""
+"""Read-through cache of recent lists by key: concurrent readers of a key share one read."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
@@ -12,7 +12,8 @@ from clusterra_proxy.slurmrestd.errors import Unavailable
 class RecentLists[K: Hashable, T]:
     """At most `most` recent lists, which may have `most_records` together, counted by `size`.
 
-    `read` reads the list of a key as `RecentList` says. A list that has more than all may have is kept alone.
+    `read` and `abandons` are those of `RecentList`. A list that is larger than `most_records` is kept, and all others
+    are forgotten for it.
     """
 
     def __init__(
@@ -23,12 +24,14 @@ class RecentLists[K: Hashable, T]:
         most: int,
         size: Callable[[T], int] = lambda _list: 0,
         most_records: int = 0,
+        abandons: bool = False,
     ) -> None:
         self._read_list = read
         self._empty = empty
         self._most = most
         self._size = size
         self._most_records = most_records
+        self._abandons = abandons
         self._lists: OrderedDict[K, RecentList[T]] = OrderedDict()
 
     async def get(self, key: K, changed_at: datetime | None = None) -> T:
@@ -37,7 +40,7 @@ class RecentLists[K: Hashable, T]:
         Raises Unavailable while too many others are being read, and what `read` raises."""
         if key not in self._lists:
             self._make_room()
-            self._lists[key] = RecentList(partial(self._read, key), self._empty)
+            self._lists[key] = RecentList(partial(self._read, key), self._empty, abandons=self._abandons)
         self._lists.move_to_end(key)
         return await self._lists[key].get(changed_at)
 

@@ -15,7 +15,7 @@ from clusterra_proxy.requests.accounts.check import check_account
 from clusterra_proxy.requests.sbatch_fields import minimum_cpus
 from clusterra_proxy.requests.translation import translate_all
 from clusterra_proxy.slurmrestd.answers import PartitionDefaults
-from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
+from clusterra_proxy.slurmrestd.errors import Invalid, Rejected, Unavailable
 from clusterra_proxy.slurmrestd.gres import gres_request
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
 from clusterra_proxy.slurmrestd.reading.fields import YEAR_MINUTES
@@ -36,7 +36,12 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     jobs = [each.job for each in applied]
     await check_account(cluster, request.user, jobs[0].account or "")
     named = {name for job in jobs if job.partition for name in job.partition.split(",")}
-    known = await cluster.slurmctld.partitions(cluster.mint.operator_token())
+    try:
+        known = await cluster.recent_partitions.get()
+    except Unavailable:
+        if named:
+            raise
+        known = {}
     if unknown := sorted(named - known.keys()):
         raise Rejected(f"there is no partition {unknown[0]}", hint=f"use one of {', '.join(sorted(known))}")
     at = now()

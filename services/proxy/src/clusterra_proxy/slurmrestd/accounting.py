@@ -215,7 +215,8 @@ class Accounting:
         tried = {*asked, None} if len(asked) == len(noted) else {*asked}
         for record in unknown:
             submit = _submit(record)
-            if submit in proven or _noted_uid(record) in tried:
+            # slurmdbd may get the comment of a run only with its end.
+            if submit in proven or (record.ended and _noted_uid(record) in tried):
                 owners[submit] = proven.get(submit, _NOT_PROVEN)
                 self._owners.put(submit, owners[submit])
         return owners
